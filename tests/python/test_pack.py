@@ -138,7 +138,7 @@ class Pictures(CommandTest):
         ]
         self.assertEqual(fields[0], fields[1] | {"species"})
         missing = self.expect(2, "pack", flat, self.tmp / "out", "--labels", table, "--label-column", "kind")
-        self.assertIn("expected the column `kind` of the labels, found `species`, `site`", missing.err)
+        self.assertIn("expected the label column `kind`, found `species`, `site`", missing.err)
         # The warning is not repeated.
         for number in range(2):
             (self.tmp / "more").mkdir(exist_ok=True)

@@ -68,7 +68,7 @@ class Plan(CommandTest):
         self.assertIn(first.name, gone.err)
         # Other options, another source, a damaged listing, a missing listing, another file.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
-        self.assertIn("option `class_folders`: expected null, found false\nhint: give the options that `shardpack plan` was given", other.err)
+        self.assertIn("option `class_folders`: expected null, found false\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")
         self.assertIn("source: expected ", self.expect(2, "pack", self.tmp / "copy", self.tmp / "out5", "--listing", listing).err)
         text = listing.read_bytes()

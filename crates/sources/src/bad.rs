@@ -7,17 +7,17 @@ pub use shardpack_recipe::OnBadInput;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Problem of a file, as a category for counts.
+/// Category of a file's problem, for counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BadKind {
     /// The name is not UTF-8 or holds control characters, or the path is too long.
     Name,
-    /// A symbolic link out of the source, in a circle, or to nothing.
+    /// A symbolic link that leaves the source, forms a circle, or is dangling.
     Link,
     /// A pipe, a socket or a device.
     Special,
-    /// The operating system does not allow reading it.
+    /// The operating system denies reading the file.
     Unreadable,
     /// The file is empty.
     Empty,
@@ -33,14 +33,14 @@ pub enum BadKind {
     NoSplit,
     /// A sample outside of the class folders.
     NoClass,
-    /// A picture outside of the folders of frames, or a clip without some of its frames.
+    /// A picture outside the frame folders, or a clip with missing frames.
     NoClip,
     /// The sample has no mask, several masks, or a mask of the wrong size.
     Mask,
 }
 
 impl BadKind {
-    /// Name of the category in a list of counts.
+    /// Returns the category's name for a list of counts.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -61,12 +61,12 @@ impl BadKind {
     }
 }
 
-/// Problem of some content, of any origin.
+/// A problem, without the file that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     /// Category for counts.
     pub kind: BadKind,
-    /// The expected and the found content.
+    /// Expected and found content.
     pub detail: String,
     /// Next step.
     pub hint: Option<Hint>,
@@ -110,7 +110,7 @@ pub struct BadInput {
     pub key: String,
     /// Category for counts.
     pub kind: BadKind,
-    /// The expected and the found content.
+    /// Expected and found content.
     pub detail: String,
     /// Next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,22 +123,21 @@ impl fmt::Display for BadInput {
     }
 }
 
-/// Most files, and most hints, that the text of [`BadInputs`] names.
+/// Maximum number of files, and of hints, in the text of [`BadInputs`].
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 
-/// All files of a source that cannot be packed, as the text of an error: the first twenty, and then
-/// counts by reason.
+/// All files of a source that cannot be packed. The error text lists the first twenty, then counts by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInputs {
     /// All files, sorted by key.
     pub list: Vec<BadInput>,
-    /// Files and samples that were examined, good or bad.
+    /// Number of files and samples examined, good or bad.
     pub of: u64,
 }
 
 impl BadInputs {
-    /// Number of files of each kind, most frequent first.
+    /// Returns the number of files of each kind, most frequent first.
     #[must_use]
     pub fn counts(&self) -> Vec<(BadKind, u64)> {
         let mut counts = BTreeMap::new();
@@ -167,8 +166,7 @@ impl fmt::Display for BadInputs {
 }
 
 impl BadInputs {
-    /// Next steps: the hints of the files, each once, and the option to pack the other files, if
-    /// there are any.
+    /// Returns each hint of the files once and, if any file is good, the option to skip the bad ones.
     #[must_use]
     pub fn hints(&self) -> Vec<Hint> {
         let mut hints: Vec<Hint> = Vec::new();
@@ -177,7 +175,6 @@ impl BadInputs {
                 hints.push(hint.clone());
             }
         }
-        // Without good files, there is nothing else to pack.
         if (self.list.len() as u64) < self.of {
             let skip = Hint::set([Setting::word("on_bad_input", "skip")]);
             hints.push(skip.then(" packs the others, and lists these"));

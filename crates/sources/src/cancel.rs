@@ -5,7 +5,6 @@ use crate::error::{Result, SourceError};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The caller's flag for cancellation, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cancel<'a> {
     flag: Option<&'a AtomicBool>,
@@ -35,7 +34,7 @@ impl<'a> Cancel<'a> {
     }
 }
 
-/// A flag that counts its checks, and that is raised from the n-th check on.
+/// Flag that counts its checks and is raised from the n-th check on.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Polls {
@@ -64,7 +63,6 @@ impl Polls {
 
 #[cfg(test)]
 impl Default for Polls {
-    /// Never raised.
     fn default() -> Self {
         Self::raised_at(u64::MAX)
     }

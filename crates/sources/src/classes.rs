@@ -1,28 +1,27 @@
-//! Classes: from the names of folders, or from the text of a column.
+//! Classes from folder names or from a text column.
 
 use crate::columns::Texts;
 use crate::words::{list, plural, verb};
 use shardpack_format::bug;
 use std::collections::BTreeMap;
 
-/// Classes, and the class of each sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classes {
-    /// Sorted by bytes; the position is the label.
+    /// Names, sorted by bytes; the position is the label.
     pub(crate) names: Vec<String>,
     /// One label per sample.
     pub(crate) labels: Vec<u32>,
 }
 
-/// First component of a key with more than one component.
+/// Returns the first component of a key that has several.
 pub(crate) fn folder(key: &str) -> Option<&str> {
     key.split_once('/').map(|(folder, _)| folder)
 }
 
-/// Classes by first-level folder, if every sample is in one; and notes for the user.
+/// Returns classes by first-level folder if every sample is in one, and notes for the user.
 ///
-/// `folders` are all first-level folders, sorted. A folder without samples keeps its label, as in
-/// torchvision, because a subset must number its classes like the whole.
+/// `folders` holds all first-level folders, sorted. A folder without samples keeps its label, as in
+/// torchvision, so that subsets use the same labels.
 pub(crate) fn by_folder<'a>(
     folders: &[String],
     keys: impl Iterator<Item = &'a str> + Clone,
@@ -43,7 +42,7 @@ pub(crate) fn by_folder<'a>(
     let mut counts = vec![0u64; folders.len()];
     let mut labels = Vec::new();
     for key in keys {
-        // Every folder in a key was listed.
+        // `folders` contains the folder of every key.
         let place = folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok());
         let counted = place.and_then(|place| Some((u32::try_from(place).ok()?, counts.get_mut(place)?)));
         let (label, count) = counted.unwrap_or_else(|| bug("the folder of each key was listed"));

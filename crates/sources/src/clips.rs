@@ -11,8 +11,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Groups the pictures of each folder into a clip. A clip with a frame that cannot be packed is
-/// left out too, because without the frame it would be a different clip.
+/// Groups the pictures of each folder into a clip. Leaves out a clip with a bad frame, because without the
+/// frame it would be a different clip.
 pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadInput>) -> Vec<SourceSample> {
     let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
@@ -35,7 +35,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
             SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
-    // Many clips have unrelated files next to their frames.
+    // Unrelated files often lie next to the frames, so they do not exclude the clip.
     let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
     let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
     let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));
@@ -55,8 +55,7 @@ fn clip(root: &Path, key: String, mut frames: Vec<SourceSample>) -> Option<Sourc
     Some(clip)
 }
 
-/// Compares names in natural order: `frame2` before `frame10`. Names that differ only in leading
-/// zeros are compared by their bytes.
+/// Compares names in natural order: `frame2` before `frame10`. Leading zeros only break ties.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     while let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) {
@@ -77,7 +76,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
-/// The number at the start, without leading zeros, and the rest of the text.
+/// Splits off the number at the start, without leading zeros.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -115,7 +114,7 @@ mod tests {
         assert!(last.path.ends_with("run/b/11.jpg"));
         assert_eq!(listing.samples[1].source_bytes(), 12 * last.bytes);
 
-        // A file that is not a frame removes its clip; a file outside of the folders is reported.
+        // A damaged frame excludes its clip; a file outside the clip folders is reported.
         put(root.path(), "run/b/12.jpg", b"\xff\xd8\xff");
         put(root.path(), "beside.jpg", Jpeg::default().bytes());
         let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &options) else { panic!("two files are bad") };

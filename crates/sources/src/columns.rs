@@ -1,4 +1,4 @@
-//! Columns of values, one value per sample, without an allocation for each.
+//! Columns of values, one per sample, without an allocation for each value.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::bug;
@@ -30,7 +30,7 @@ impl Texts {
         self.ends.push(self.buffer.len() as u64);
     }
 
-    /// The text at `index`.
+    /// Returns the text at `index`.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&str> {
         let end = usize::try_from(*self.ends.get(index)?).ok()?;
@@ -41,7 +41,7 @@ impl Texts {
         self.buffer.get(start..end)
     }
 
-    /// Number of values.
+    /// Returns the number of texts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -87,7 +87,7 @@ pub enum ColumnValues {
 }
 
 impl ColumnValues {
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -98,8 +98,7 @@ impl ColumnValues {
         }
     }
 
-    /// True if there is exactly one value for each of `samples`; for texts, also checks the end of
-    /// each text.
+    /// True if there are exactly `samples` values and, for texts, every text is intact.
     pub(crate) fn are_of(&self, samples: usize) -> bool {
         let is_whole = match self {
             Self::Text(texts) | Self::Json(texts) => (0..samples).all(|sample| texts.get(sample).is_some()),
@@ -114,7 +113,7 @@ impl ColumnValues {
         self.len() == 0
     }
 
-    /// Type of the values, in words.
+    /// Returns the type of the values, in words.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {
@@ -126,10 +125,9 @@ impl ColumnValues {
         }
     }
 
-    /// The values at `order`, in that order.
+    /// Returns the values of the rows in `order`.
     ///
-    /// Panics if a row does not exist: all later samples would otherwise get the values of other
-    /// rows.
+    /// Panics if a row does not exist, because all later samples would otherwise get wrong values.
     #[must_use]
     pub fn permuted(&self, order: &[u32]) -> Self {
         fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> C {
@@ -149,13 +147,13 @@ impl ColumnValues {
 /// A named column: one value per sample, in the order of the samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableColumn {
-    /// Name of the column, and of the field that it becomes.
+    /// Name of the column and of its field in the dataset.
     pub name: String,
-    /// Its values.
+    /// Values of the column.
     pub values: ColumnValues,
 }
 
-/// Floats as bits: JSON has no NaN.
+/// Stores floats as bits, because JSON has no NaN.
 mod bits {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

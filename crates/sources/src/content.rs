@@ -15,7 +15,7 @@ pub enum SampleContent {
 }
 
 impl SampleContent {
-    /// Kind of the source that contains it.
+    /// Returns the kind of source that holds such content.
     #[must_use]
     pub const fn kind(&self) -> SourceKind {
         match self {
@@ -24,7 +24,7 @@ impl SampleContent {
         }
     }
 
-    /// The picture, if it is one.
+    /// Returns the picture, or `None` for a cube.
     #[must_use]
     pub const fn picture(&self) -> Option<&PictureInfo> {
         match self {
@@ -33,7 +33,7 @@ impl SampleContent {
         }
     }
 
-    /// The cube, if it is one.
+    /// Returns the cube, or `None` for a picture.
     #[must_use]
     pub const fn cube(&self) -> Option<&CubeInfo> {
         match self {
@@ -42,7 +42,7 @@ impl SampleContent {
         }
     }
 
-    /// Height and width that a mask must have, and a word for the object with this size.
+    /// Returns the height and width that a mask must have, and a noun for messages about them.
     pub const fn mask_size(&self) -> ([u64; 2], &'static str) {
         match self {
             Self::Picture(picture) => {

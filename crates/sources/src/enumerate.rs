@@ -21,7 +21,7 @@ use shardpack_format::{Hint, Note};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Files of a store that are announced before the first of them is examined.
+/// Number of store files to announce before examining the first.
 const LOOKED_AT_TOGETHER: usize = 256;
 
 /// Lists the samples of `src`.
@@ -47,7 +47,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     Ok(enumerate_tree(src, options)?.0)
 }
 
-/// Folders of the first two levels, sorted; second-level folders by their whole keys.
+/// Sorted folders of the first two levels; second-level folders as whole keys.
 pub(crate) struct Levels {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     if deep {
         found = look_at_all(&tree, Some(SourceKind::Cubes), &cubes, cancel)?;
     }
-    // A reader reports a false flaw if it was stopped or its store failed.
+    // A reader that was stopped, or whose store failed, reports a false flaw.
     cancel.check()?;
     files.failure()?;
     let mut bad = std::mem::take(&mut tree.bad);
@@ -110,7 +110,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     if options.splits {
         strays::refuse_outside_splits(&mut samples, &mut bad);
     }
-    // PNGs of 16 bits in class folders also count as pictures here.
+    // 16-bit PNGs in class folders also count as pictures here.
     let by_folder = options.class_folders.unwrap_or(kind == Some(SourceKind::Images) || deep);
     if by_folder && options.labels.is_none() && !options.splits && !options.clips {
         strays::refuse_outside_classes(&mut samples, &mut bad, options.class_folders.is_some());
@@ -119,7 +119,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     notes.extend(notes::hidden(&tree.hidden));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    // If there are no other samples, these files are the samples.
+    // Without other samples, these files are the samples.
     if !samples.is_empty() {
         let (passed, note) = side_files::pass_over(&mut bad, options.labels.is_some());
         tree.ignored += passed;
@@ -152,8 +152,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     Ok((listing, Levels { first, second, by_folder }))
 }
 
-/// Examines each file. Runs on the caller's rayon pool; in a store, the next files are fetched
-/// meanwhile.
+/// Examines each file, on the caller's rayon pool. In a store, the next files are fetched meanwhile.
 fn look_at_all(
     tree: &Tree,
     wanted: Option<SourceKind>,
@@ -182,7 +181,7 @@ fn look_at_all(
     Ok(found)
 }
 
-/// Decides the kind of the source, and splits the files into samples and bad input.
+/// Decides the kind of the source and splits the files into samples and bad input.
 fn sort_out(
     src: &Path,
     tree: &mut Tree,
@@ -190,7 +189,7 @@ fn sort_out(
     wanted: Option<SourceKind>,
     bad: &mut Vec<BadInput>,
 ) -> Result<(Option<SourceKind>, Vec<SourceSample>)> {
-    // Data files are claimed by path. A bad header claims its data file too.
+    // Data files are claimed by path, even by bad headers.
     let claimed: HashSet<&Path> = found
         .iter()
         .filter_map(|found| match found {
@@ -211,7 +210,7 @@ fn sort_out(
     }
     let kind = tally.decide(wanted, src)?;
 
-    // Look these up while the list still has its keys; after this the keys move into the entries.
+    // Look these up before the keys move into the entries.
     let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
     let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
     for (i, found) in found.iter().enumerate() {
@@ -227,7 +226,7 @@ fn sort_out(
         }
         let flaw = match found {
             Recognised::Sample(content, _) if Some(content.kind()) == kind => {
-                // Check keys only here, because the name of a data file does not become a key.
+                // Check keys only here, because a data file's name does not become a key.
                 match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
                     Ok(data) => {
                         samples.push(SourceSample::new(file, content, data));
@@ -244,7 +243,6 @@ fn sort_out(
     Ok((kind, samples))
 }
 
-/// Checks that a path can be a sample's key.
 fn check_key(key: &str) -> Result<(), Flaw> {
     shardpack_format::check_key(key).map_err(|error| {
         let why = match error {
@@ -256,7 +254,6 @@ fn check_key(key: &str) -> Result<(), Flaw> {
     })
 }
 
-/// Labels from the table, or else from the names of folders.
 fn find_labels(
     options: &SourceOptions,
     kind: SourceKind,
@@ -272,8 +269,7 @@ fn find_labels(
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
         let cancel = Cancel::new(options.cancel.as_deref());
         let mut table = labels::read(file, options, &keys, left_out, cancel)?;
-        // Class folders have priority over a column with an unusual name. With splits, folders are
-        // checked split by split.
+        // Class folders have priority over a column with an unusual name. With splits, folders are checked per split.
         let depth = 1 + usize::from(options.splits);
         let by_folder = by_folder && keys.iter().any(|key| key.matches('/').count() >= depth);
         let guesses = options.label_column == LabelColumn::Guessed && !by_folder;

@@ -1,5 +1,4 @@
-//! Errors of a source as a whole. An error in a single file is a
-//! [`BadInput`](crate::BadInput).
+//! Errors of a source as a whole. A single file's error is a [`BadInput`](crate::BadInput).
 
 use crate::bad::BadInputs;
 use crate::words::plural;
@@ -15,29 +14,29 @@ pub type Result<T, E = SourceError> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// An operation of the operating system failed.
+    /// A system call failed.
     #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
-        /// The action.
+        /// Attempted action.
         action: &'static str,
-        /// Path of the action.
+        /// Path of the file or folder.
         path: PathBuf,
         /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// The path is not a possible source of samples.
+    /// The path cannot be a source of samples.
     #[error("`{}`: expected {expected}, found {found}", visible_path(path))]
     NotASource {
         /// The path.
         path: PathBuf,
-        /// The accepted kinds.
+        /// Accepted kinds.
         expected: &'static str,
-        /// The kind found.
+        /// Found kind.
         found: &'static str,
     },
     /// The source has no samples.
     #[error(
-        "`{}` holds no samples: {} looked at, {bad} unusable, {ignored} ignored{}",
+        "`{}` holds no samples: {} examined, {bad} unusable, {ignored} ignored{}",
         visible_path(src),
         plural(*.files, "file"),
         first_reason(.first_bad)
@@ -45,16 +44,16 @@ pub enum SourceError {
     Empty {
         /// The source.
         src: PathBuf,
-        /// Files that were examined.
+        /// Number of examined files.
         files: u64,
-        /// Files that cannot be packed.
+        /// Number of files that cannot be packed.
         bad: u64,
-        /// Hidden files and side files.
+        /// Number of hidden files and side files.
         ignored: u64,
-        /// The first unusable file and its reason.
+        /// First unusable file and its reason.
         first_bad: Option<String>,
     },
-    /// The source has pictures and cubes, and the options do not choose between them.
+    /// The source has pictures and cubes, and no option chooses.
     #[error(
         "`{}` holds both pictures and cubes: {} (first: `{}`), {} (first: `{}`)",
         visible_path(src), plural(*.pictures, "picture"), visible(first_picture), plural(*.cubes, "cube"),
@@ -75,19 +74,19 @@ pub enum SourceError {
     /// Some files cannot be packed, and the policy is to stop.
     #[error("{0}")]
     BadInputs(BadInputs),
-    /// The table of labels is invalid.
+    /// The label table is invalid.
     #[error("`{}`{}: {}", visible_path(file), At(*.line), visible(message))]
     Labels {
-        /// The table of labels.
+        /// The label table.
         file: PathBuf,
-        /// Line of the error, from 1, if it is in one line.
+        /// Line of the error, from 1, if one line has it.
         line: Option<u64>,
-        /// The expected and the found content.
+        /// Expected and found content.
         message: String,
         /// Next step; may be empty.
         hint: Hint,
     },
-    /// The file of a listing cannot be used.
+    /// The listing file cannot be used.
     #[error(
         "listing `{}`: {}: expected {}, found {}",
         visible_path(file),
@@ -100,9 +99,9 @@ pub enum SourceError {
         file: PathBuf,
         /// Invalid part of the file.
         what: String,
-        /// The expected content.
+        /// Expected content.
         expected: String,
-        /// The content found.
+        /// Found content.
         found: String,
         /// Next step; may be empty.
         hint: Hint,

@@ -1,10 +1,9 @@
-//! Docs that list the formats name every format of the tables.
+//! Checks that docs with a list of formats name every format of the tables.
 
 use crate::cubes::CubeKind;
 use crate::pictures::PictureFormat;
 use std::path::Path;
 
-/// Files with a list of the formats of pictures.
 const PICTURES: &[&str] = &[
     "README.md",
     "CHANGELOG.md",
@@ -15,7 +14,6 @@ const PICTURES: &[&str] = &[
     "python/shardpack/_writer.py",
 ];
 
-/// Files with a list of the formats of cubes.
 const CUBES: &[&str] = &[
     "README.md",
     "CHANGELOG.md",

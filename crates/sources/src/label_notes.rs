@@ -1,4 +1,4 @@
-//! Folders with names that suggest that they are not classes.
+//! Notes on folders whose names suggest that they are not classes.
 
 use crate::content::SourceKind;
 use crate::listing::LabelsFrom;
@@ -7,21 +7,18 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Usual names of dataset splits.
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
-/// Names of folders with samples, next to folders of masks or labels.
+/// Names of sample folders that have mask or label folders next to them.
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
-/// Most names that are listed.
 const NAMED: usize = 8;
 
-/// True if a folder's name shows that it holds parts of samples, not samples.
+/// True if a folder's name suggests that it holds masks or labels instead of samples.
 fn is_truth(name: &str) -> bool {
-    // Pictures of a field `target` are often model inputs and often masks; so the folder is not
-    // refused, but gets a note.
+    // Pictures in `target` may be model inputs or masks, so the folder only gets a note.
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
@@ -36,19 +33,16 @@ fn is_one_of(words: &[&str], name: &str) -> bool {
 
 pub(super) struct Folders<'a> {
     pub(super) kind: SourceKind,
-    /// First-level folders with samples; all of them if each is a class.
+    /// First-level folders with samples; all folders if each is a class.
     pub(super) names: &'a [String],
-    /// Keys of the samples.
     pub(super) keys: &'a [&'a str],
     pub(super) labels: &'a LabelsFrom,
-    /// True if the user has declared whether folders are classes.
+    /// True if the user declared whether folders are classes.
     pub(super) chosen: bool,
-    /// Name of the source in a hint.
     pub(super) src: &'a str,
 }
 
 impl Folders<'_> {
-    /// Notes for the user on the names of the folders.
     pub(super) fn notes(&self) -> Vec<Note> {
         let known = |is_known: &dyn Fn(&str) -> bool| -> Vec<&str> {
             self.names.iter().map(String::as_str).filter(|name| is_known(name)).collect()
@@ -59,8 +53,7 @@ impl Folders<'_> {
         let mut notes = Vec::new();
         notes.extend(self.splits(&splits));
         let others = known(&|name| !is_truth(name) && !is_split(name));
-        // Classes may be named `mask` and `nothing`: with class folders, only names of input
-        // folders are evidence.
+        // Classes may be named `mask` and `nothing`, so with class folders only input folders are evidence.
         let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
         if !truths.is_empty() && !samples.is_empty() {
             notes.push(self.parts("", samples, &truths));
@@ -68,7 +61,7 @@ impl Folders<'_> {
             let names = list(inputs.iter().chain(&truths).copied(), NAMED);
             let look = verb((inputs.len() + truths.len()) as u64, "looks", "look");
             let note =
-                format!("labels are the names of folders, and {names} {look} like parts of a dataset, not classes");
+                format!("labels come from folder names, but {names} {look} like parts of a dataset, not classes");
             let hint = Hint::new("pack the folder with the samples, or ").and([no_classes()]);
             notes.push(Note::new(note).with_hint(hint));
         }
@@ -82,7 +75,7 @@ impl Folders<'_> {
         notes
     }
 
-    /// Splits that become one dataset.
+    /// Returns a note that splits become one dataset.
     fn splits(&self, splits: &[&str]) -> Option<Note> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
@@ -91,10 +84,10 @@ impl Folders<'_> {
         let look = verb(splits.len() as u64, "looks", "look");
         match (self.labels, self.kind) {
             (LabelsFrom::Folders, _) => {
-                let note = format!("labels are the names of folders, and {names} {look} like splits, not classes");
+                let note = format!("labels come from folder names, but {names} {look} like splits, not classes");
                 Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
             }
-            // Pictures get here only if the user has chosen how they are labelled.
+            // Pictures get here only if the user chose how they are labelled.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
                 let note = format!("{names} {look} like splits of a dataset, and are packed into one");
                 Some(Note::new(note).with_hint(hint))
@@ -103,7 +96,7 @@ impl Folders<'_> {
         }
     }
 
-    /// Folders of masks or labels next to folders of samples, all `under` another folder.
+    /// Returns a note on mask or label folders next to sample folders, all in the folder `under`.
     fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
@@ -124,8 +117,7 @@ impl Folders<'_> {
         Note::new(note).with_hint(hint.and([Setting::word("masks", first(truths))]))
     }
 
-    /// The first folder that contains samples next to masks or labels: `train/images`,
-    /// `train/labels`.
+    /// Returns a note on the first folder with samples next to masks or labels: `train/images`, `train/labels`.
     fn parts_within(&self) -> Option<Note> {
         let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for key in self.keys {
@@ -141,7 +133,7 @@ impl Folders<'_> {
         })
     }
 
-    /// One class for all samples, which are in several folders further down.
+    /// Returns a note if all samples have one class but are in several deeper folders.
     fn one_class(&self) -> Option<Note> {
         let folder = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
         let mut common = folder(self.keys.first()?)?;
@@ -156,7 +148,7 @@ impl Folders<'_> {
             let class = common.split('/').next().unwrap_or_default();
             let (folders, named) = (plural(names.len() as u64, "folder"), list(names.iter().copied(), NAMED));
             let note = format!(
-                "one class `{}` for all samples: labels are the names of the first-level folders, and the samples \
+                "all samples get the class `{}`: labels are the names of the first-level folders, but the samples \
                  are in {folders} further down ({named})",
                 class.escape_debug()
             );
@@ -164,7 +156,7 @@ impl Folders<'_> {
         })
     }
 
-    /// Cubes in folders whose names become labels only if the user says so.
+    /// Returns a note if cubes are in folders whose names become labels only on request.
     fn no_labels(&self) -> Option<Note> {
         let in_folders = self.keys.iter().all(|key| key.contains('/'));
         let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
@@ -180,7 +172,6 @@ impl Folders<'_> {
     }
 }
 
-/// Setting: folder names are not labels.
 fn no_classes() -> Setting {
     Setting::word("class_folders", "off")
 }
@@ -212,7 +203,7 @@ mod tests {
         assert!(told[0].contains("`Val`, `train` look like splits, not classes"), "{told:?}");
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(notes(&files, &off), ("none".to_owned(), Vec::new()));
-        // Otherwise classes may have any name.
+        // Without such evidence, classes may have any name.
         assert_eq!(notes(&[("cat/a.jpg", jpeg()), ("dog/b.jpg", jpeg())], &SourceOptions::default()).1, [""; 0]);
     }
 
@@ -230,7 +221,6 @@ mod tests {
         }
     }
 
-    /// Notes on cubes at `paths`.
     fn of_cubes(paths: &[&str], options: &SourceOptions) -> Vec<String> {
         notes(&paths.iter().map(|path| (*path, npy())).collect::<Vec<_>>(), options).1
     }
@@ -254,7 +244,7 @@ mod tests {
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("files in `scans` and in `labels` are all packed as samples"), "{told:?}");
         assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
-        // A class name that resembles a folder of masks gets a note.
+        // A class name that resembles a mask folder gets a note.
         let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
         assert!(classes[0].contains("`mask` looks like parts of a dataset"), "{classes:?}");
     }
@@ -270,7 +260,7 @@ mod tests {
         let told = of_cubes(&["land/scenes/a.npy", "land/label_maps/a.npy"], &SourceOptions::default());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told.iter().all(|note| !note.contains("--class-folders on")), "{told:?}");
-        // Only samples, one level deeper.
+        // The folders hold only samples, one level deeper.
         assert_eq!(of_cubes(&["land/a/a.npy", "land/b/a.npy"], &SourceOptions::default()), [""; 0]);
     }
 
@@ -293,8 +283,8 @@ mod tests {
         };
         assert_eq!(
             told(&["x/y/cat/1.jpg", "x/y/dog/1.jpg", "x/y/dog/deep/2.jpg"]),
-            ["one class `x` for all samples: labels are the names of the first-level folders, \
-              and the samples are in 2 folders further down (`cat`, `dog`)\n\
+            ["all samples get the class `x`: labels are the names of the first-level folders, \
+              but the samples are in 2 folders further down (`cat`, `dog`)\n\
               hint: pack `SRC/x/y`, which has these folders"]
         );
         // One class, and folders without evidence.
@@ -320,7 +310,7 @@ mod tests {
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(list(&off).unwrap().samples.len(), 3);
-        // Pictures next to folders of pictures. The folders are classes only if the user says so.
+        // Pictures next to folders of pictures, which are classes only if the user says so.
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };

@@ -1,4 +1,4 @@
-//! Listing: the samples of a source, in order.
+//! The listing: the samples of a source, in order.
 
 use crate::bad::BadInput;
 use crate::columns::TableColumn;
@@ -16,23 +16,23 @@ use std::path::{Path, PathBuf};
 /// One sample of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSample {
-    /// Path below the source with `/`, extension included. For a clip, the path of its folder.
+    /// Path below the source, separated by `/`, with extension. For a clip, the path of its folder.
     pub key: String,
-    /// Size of the file when it was listed; for a clip, of all frames.
+    /// Size when listed, in bytes; for a clip, the total of its frames.
     pub bytes: u64,
-    /// Modification time when it was listed, in ns since 1970.
+    /// Modification time when listed, in ns since 1970.
     pub mtime_ns: i64,
     /// Label: index into [`Listing::classes`].
     pub class: Option<u32>,
     /// Content of the file; for a clip, of its first frame.
     pub content: SampleContent,
-    /// The data file of an ENVI header.
+    /// Data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
-    /// The mask.
+    /// Mask.
     pub mask: Option<Box<SideFile>>,
-    /// Metadata file next to the sample, in the format of `unpack`.
+    /// Metadata file next to the sample, as `unpack` writes it.
     pub meta: Option<Box<SideFile>>,
-    /// The frames of a clip, in order; empty for other samples.
+    /// Frames of a clip, in order; empty for other samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<SideFile>,
 }
@@ -44,7 +44,7 @@ impl SourceSample {
         Self { key, bytes, mtime_ns, class: None, content, data, mask: None, meta: None, frames: Vec::new() }
     }
 
-    /// Bytes on disk of all files of the sample.
+    /// Returns the bytes on disk of all the sample's files.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
         [&self.data, &self.mask, &self.meta]
@@ -53,13 +53,13 @@ impl SourceSample {
             .fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// One number that combines the modification times of all files of the sample. The plan uses it: a run
-    /// must not continue if one of the files changed. For a sample with one file it is
-    /// [`mtime_ns`](Self::mtime_ns); otherwise it is not a time, and has no order.
+    /// Returns one number for the modification times of all the sample's files, because a run must not
+    /// continue after a file changed. For a single file it is [`mtime_ns`](Self::mtime_ns); otherwise it is
+    /// not a time and has no order.
     #[must_use]
     pub fn fingerprint_mtime_ns(&self) -> i64 {
-        // The factor is odd, so that no information is lost, and large, so that small shifts of two
-        // files do not cancel out.
+        // The factor is odd, so that no information is lost, and large, so that small shifts of two files do
+        // not cancel out.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
         let fold = |folded: i64, next: i64| folded.wrapping_mul(FACTOR).wrapping_add(next);
         let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
@@ -72,7 +72,7 @@ impl SourceSample {
         })
     }
 
-    /// Paths of the files with the values, without mask and metadata.
+    /// Returns the paths of the files with the values, without mask and metadata.
     pub fn paths(&self, root: &Path) -> Vec<PathBuf> {
         match self.frames.is_empty() {
             true => vec![root.join(&self.key)],
@@ -87,9 +87,9 @@ pub enum LabelsFrom {
     /// There are no labels.
     #[default]
     Nothing,
-    /// The names of the first-level folders.
+    /// Names of the first-level folders.
     Folders,
-    /// A column of the table of labels.
+    /// A column of the label table.
     Column {
         /// The table.
         table: PathBuf,
@@ -114,18 +114,17 @@ impl fmt::Display for LabelsFrom {
 /// The samples of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// The folder that keys are relative to: absolute, with links resolved; or its URL.
+    /// Folder that keys are relative to: an absolute path with links resolved, or a URL.
     pub root: PathBuf,
-    /// The stores of `root` and of the samples' paths.
+    /// Stores of `root` and of the samples' paths.
     pub files: Files,
-    /// The kind of all samples.
+    /// Kind of all samples.
     pub kind: SourceKind,
-    /// Sorted by the bytes of the key. Never empty.
+    /// Samples, sorted by the bytes of the key. Never empty.
     pub samples: Vec<SourceSample>,
-    /// Names of the classes; empty if there are none. A sample's `class` is `None` exactly when there
-    /// are no classes.
+    /// Class names; empty if there are none. A sample's `class` is `None` exactly when there are no classes.
     pub classes: Vec<String>,
-    /// Columns of the table of labels, in the order of the samples.
+    /// Columns of the label table, in sample order.
     pub columns: Vec<TableColumn>,
     /// Origin of the labels.
     pub labels_from: LabelsFrom,
@@ -138,20 +137,19 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The path of a sample's file.
+    /// Returns the path of a sample's file.
     #[must_use]
     pub fn path(&self, entry: &SourceSample) -> PathBuf {
         self.root.join(&entry.key)
     }
 
-    /// Bytes on disk of all samples.
+    /// Returns the bytes on disk of all samples.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
-    /// A listing of only the samples at `positions`, in the order of the listing, with their labels
-    /// and columns.
+    /// Returns a listing of only the samples at `positions`, in listing order, with their labels and columns.
     ///
     /// Panics if a position does not exist.
     #[must_use]
@@ -183,7 +181,6 @@ impl Listing {
         self.samples.first().is_some_and(|entry| !entry.frames.is_empty())
     }
 
-    /// All files of a sample.
     fn paths_of(&self, entry: &SourceSample) -> impl Iterator<Item = PathBuf> {
         let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten();
         let beside: Vec<PathBuf> = beside.map(|file| file.path.clone()).collect();
@@ -201,14 +198,14 @@ impl Listing {
         }
     }
 
-    /// Announces that no file of a sample is needed any more.
+    /// Announces that all files of a sample are no longer needed.
     pub fn release(&self, entry: &SourceSample) {
         if self.files.has_stores() {
             self.paths_of(entry).for_each(|path| self.files.release(&path));
         }
     }
 
-    /// Reads a sample's whole file into `out`, which has the listed length of the file.
+    /// Reads a sample's whole file into `out`, which has the file's listed length.
     ///
     /// # Errors
     /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
@@ -216,7 +213,7 @@ impl Listing {
         self.read_file(&self.path(entry), entry.bytes, entry.mtime_ns, out)
     }
 
-    /// Reads a frame of a clip, as [`Listing::read_into`] does.
+    /// Reads a frame of a clip like [`Listing::read_into`].
     ///
     /// # Errors
     /// Same as [`Listing::read_into`].
@@ -240,13 +237,13 @@ impl Listing {
         check(&file)
     }
 
-    /// Checks that size and modification time of the sample's files are equal to the listing. For
-    /// readers that take a path: call it before and after reading.
+    /// Checks that size and modification time of the sample's files match the listing. For readers that take
+    /// a path: call it before and after reading.
     ///
     /// # Errors
     /// `Io`; `Changed`.
     pub fn check_unchanged(&self, entry: &SourceSample) -> Result<()> {
-        // An object is read in its listed version, or not at all.
+        // An object is always read in its listed version.
         self.files.failure()?;
         let check = |path: &Path, bytes, mtime_ns| {
             if self.files.has(path) {

@@ -1,9 +1,8 @@
-//! A listing in a file: the source is listed once, and the machines that pack its parts share the
-//! file.
+//! A listing file: the source is listed once, for all machines that pack its parts.
 //!
-//! JSON lines: a head with the source and the options, a line for each class, column, skipped file
-//! and sample, and a last line with the SHA-256 of all previous lines. A read checks that a sample
-//! is still the listed file.
+//! It consists of JSON lines: a head with source and options, a line for each class, column, skipped file and
+//! sample, and a last line with the SHA-256 of the others. Reading a sample later checks that its file is
+//! unchanged.
 
 use crate::bad::{BadInput, OnBadInput};
 use crate::columns::TableColumn;
@@ -24,9 +23,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Version of the file. Other versions are refused, because a listing is needed only during a run.
+/// Version of the file. Others are refused, because a listing lives only for a run.
 const VERSION: u32 = 2;
-/// Longest line: a column of values of all samples.
+/// Longest line, in bytes: a column with the values of all samples.
 const MAX_LINE_BYTES: u64 = 16 << 30;
 
 #[derive(Serialize, Deserialize)]
@@ -34,9 +33,9 @@ struct Head {
     shardpack_listing: u32,
     packer: String,
     root: PathBuf,
-    /// Options that affect the listing, by the name of the flag.
+    /// Options that affect the listing, by flag name.
     options: Value,
-    /// The table of labels at the time of the listing.
+    /// Label table at the time of listing.
     labels: Option<SideFile>,
     kind: SourceKind,
     labels_from: LabelsFrom,
@@ -46,7 +45,7 @@ struct Head {
     columns: u64,
     bad: u64,
     samples: u64,
-    /// Number of objects of stores; 0 in listings of folders.
+    /// Number of store objects; 0 in listings of folders.
     #[serde(default, skip_serializing_if = "is_zero")]
     objects: u64,
 }
@@ -56,7 +55,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// An object of a store, with the properties that identify its version.
+/// A store object, with the properties that identify its version.
 #[derive(Serialize, Deserialize)]
 struct ListedObject {
     url: String,
@@ -95,8 +94,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Temporary files are readable only by their owner; a listing must be readable by every packer of
-/// a part.
+/// Makes a file readable by everyone. Temporary files are readable only by their owner, but every packer of a
+/// part must read the listing.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -140,8 +139,8 @@ fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl
 /// Reads a listing of `src` that was written under these options.
 ///
 /// # Errors
-/// `Io`; `Listing` if the file is damaged, of another source, of other options (the error names the
-/// first difference) or of another version, or if the table of labels has changed.
+/// `Io`; `Listing` if the file is damaged, has another version, is of another source or other options (the
+/// error names the first difference), or if the label table has changed.
 pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing> {
     let opened = File::open(file).map_err(SourceError::io("open", file))?;
     let mut lines = Lines { file, input: BufReader::new(opened), line: Vec::new(), number: 0, hash: Sha256::new() };
@@ -191,14 +190,13 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     Ok(listing)
 }
 
-/// Checks that the head has this source, these options and this table of labels.
 fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -> Result<()> {
     options.files.check(src)?;
     let real = match options.files.has(src) {
         true => store::root(src),
         false => fs::canonicalize(src).map_err(SourceError::io("open", src))?,
     };
-    // For a single file, the listing names its folder.
+    // The listing of a single file names its folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
         return Err(refusal(file, "source", expected, found, "pack the listed source, under the same path"));
@@ -214,7 +212,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     for (name, value) in wanted.as_object().into_iter().flatten() {
         let noted = head.options.get(name).unwrap_or(&Value::Null);
         if noted != value {
-            let hint = "give the options that `shardpack plan` was given";
+            let hint = "use the same options as for `shardpack plan`";
             return Err(refusal(file, format!("option `{name}`"), noted.to_string(), value.to_string(), hint));
         }
     }
@@ -230,7 +228,6 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     Ok(())
 }
 
-/// The options that determine the listed samples.
 fn of_options(options: &SourceOptions) -> Value {
     let path = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string())
@@ -264,7 +261,6 @@ fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
     Ok(SideFile { path: fs::canonicalize(path)?, bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)? })
 }
 
-/// Hint to write a usable listing.
 fn again() -> Hint {
     Hint::new("write it again: plan with ").and([Setting::any("listing", "FILE")])
 }
@@ -289,7 +285,6 @@ fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Hashes lines while they are written.
 struct Hashed<W> {
     out: W,
     hash: Sha256,
@@ -304,7 +299,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// Reads lines, one at a time in memory.
+/// Reads lines, holding one at a time in memory.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,
@@ -329,7 +324,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {
-        // The vector grows with the existing lines, whatever the head claims.
+        // The vector grows with the lines that exist, whatever the head claims.
         let mut out = Vec::new();
         for _ in 0..count {
             out.push(self.next()?);

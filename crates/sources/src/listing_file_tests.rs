@@ -3,8 +3,7 @@ use super::super::testing::said;
 use super::*;
 use std::fmt::Write as _;
 
-/// Four small arrays with masks, a table of labels with a column of each type, and a file that
-/// cannot be packed.
+/// Creates four small arrays with masks, a label table with a column of each type, and a bad file.
 fn source(folder: &Path) -> SourceOptions {
     let src = folder.join("src");
     fs::create_dir_all(&src).unwrap();
@@ -32,7 +31,7 @@ fn a_listing_is_read_as_it_was_written() {
     assert_eq!((listing.samples.len(), listing.bad.len(), listing.columns.len()), (4, 1, 4));
     write(&listing, &options, &file).unwrap();
     let read = enumerate(&src, &SourceOptions { listing: Some(file.clone()), ..options.clone() }).unwrap();
-    // NaN is not equal to itself, so the debug texts are compared.
+    // NaN does not equal itself, so compare the debug texts.
     assert_eq!(format!("{read:?}"), format!("{listing:?}"));
     // An existing file is replaced only if it is a listing.
     write(&listing, &options, &file).unwrap();

@@ -1,9 +1,9 @@
 //! `--masks DIR`: assigns label masks to samples.
 //!
-//! A mask belongs to the sample with the same path below its folder, whatever the extensions:
-//! `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` too). Otherwise a file name that is unique on both
-//! sides decides; then the name of ground truth, `a/x_gt.mat`. A mask has one band, and the height
-//! and width of the cube, or of the upright picture.
+//! A mask belongs to the sample with the same path below its folder, whatever the extensions: `a/x.npy` to
+//! `a/x.tif` (and `a/x.tif.npy` too). Otherwise a file name that is unique on both sides decides, then a
+//! ground-truth name like `a/x_gt.mat`. A mask has one band, and the height and width of the cube or upright
+//! picture.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::cancel::Cancel;
@@ -22,12 +22,12 @@ use shardpack_format::Hint;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with a
-/// mask of the wrong size, becomes bad input. Returns a note for the user, if any.
+/// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with one of the
+/// wrong size, becomes bad input. Returns a note for the user, if any.
 ///
-/// The masks are checked here, in parallel, because a wrong mask must be found before the first shard is
-/// written. The header of a PNG shows whether it holds labels; other masks are read, because only
-/// the values of floats show it.
+/// Masks are checked here, in parallel, because a wrong mask must be found before the first shard is written.
+/// A PNG's header shows whether it holds labels; other masks are read, because only their values show whether
+/// floats are labels.
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,
@@ -49,7 +49,7 @@ pub(crate) fn add(
     Ok(note)
 }
 
-/// Gives each of `samples` its found mask, as [`add`] does; skips samples that need none.
+/// Gives each of `samples` its found mask, like [`add`]; skips samples that need none.
 pub(crate) fn give(
     masks: Vec<Option<Result<SideFile, Flaw>>>,
     samples: &mut Vec<SourceSample>,
@@ -79,7 +79,7 @@ pub(crate) fn give(
     Ok(())
 }
 
-/// Checks that `mask` can be read, and has one label per pixel of the sample.
+/// Checks that `mask` is readable and has one label per pixel of the sample.
 fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
     let ([height, width], what) = sample.content.mask_size();
     let found = mask_size(&mask.path, options).map_err(|error| flaw(format!("mask {error}")))?;
@@ -93,34 +93,31 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
     )))
 }
 
-/// Most masks, with names that begin with the sample's name, that are searched for a common ending.
+/// Maximum number of masks with the sample's name as a prefix to search for a common ending.
 const NEAR: usize = 64;
 
-/// The key of a sample, and the path of its data file below the source if that is a different file.
+/// A sample's key, and the path of its separate data file below the source, if it has one.
 pub(crate) struct MaskedSample<'a> {
     pub(crate) key: &'a str,
     pub(crate) data: Option<&'a str>,
 }
 
-/// One mask or flaw for each sample, and a note for the user.
 pub(crate) struct MaskPairs {
     pub(crate) masks: Vec<Result<SideFile, Flaw>>,
     pub(crate) note: Option<String>,
 }
 
-/// The masks of a folder, by name.
 pub(crate) struct Masks {
     tree: Tree,
     /// Files of other formats.
     others: Vec<String>,
 }
 
-/// The file name of a path.
 fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Names of files. Several files may have the same name.
+/// Files by name. Several files may share a name.
 #[derive(Default)]
 struct FilesByName<'a>(HashMap<&'a str, Vec<usize>>);
 
@@ -138,7 +135,6 @@ impl<'a> FilesByName<'a> {
 }
 
 impl Masks {
-    /// Lists the masks in `folder`. Leaves out `src` if it is inside.
     pub(crate) fn list(folder: &Path, src: &Path, files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Self> {
         files.check(folder)?;
         let is_file = || std::fs::metadata(folder).map(|metadata| !metadata.is_dir());
@@ -160,7 +156,6 @@ impl Masks {
         Ok(Self { tree, others: others.into_iter().map(|(_, file)| file.key).collect() })
     }
 
-    /// Gives each sample its mask.
     pub(crate) fn pair(&self, samples: &[MaskedSample<'_>]) -> MaskPairs {
         let (mut paths, mut names, mut sample_names) =
             (FilesByName::default(), FilesByName::default(), FilesByName::default());
@@ -171,7 +166,7 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
-        // Links out of the folder, pipes and the like, which were neither followed nor opened.
+        // Links out of the folder, pipes and the like, neither followed nor opened.
         let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);
@@ -202,7 +197,7 @@ impl Masks {
                 if found.len() == 1 && sample_names.files(name).len() > 1 {
                     let others = sample_names.files(name).len();
                     return Err(flaw(format!(
-                        "expected a mask `{}.*`, found only a mask for `{name}`, the name of {others} samples",
+                        "expected a mask `{}.*`, found only a mask for `{name}`, a name that {others} samples share",
                         stem(sample.key)
                     )));
                 }
@@ -250,8 +245,7 @@ impl Masks {
         MaskPairs { masks, note: self.unused(&used) }
     }
 
-    /// The common ending of the masks' names after the samples' names, if all recognisable pairs
-    /// have the same: `_mask`.
+    /// Returns the common ending of mask names after sample names, such as `_mask`, if all recognisable pairs share it.
     fn affix(&self, samples: &[MaskedSample<'_>]) -> Option<String> {
         let mut masks: Vec<&str> = self.tree.files.iter().map(|file| bare(stem(&file.key))).collect();
         masks.sort_unstable();
@@ -259,7 +253,7 @@ impl Masks {
         for sample in samples {
             let name = bare(stem(sample.key));
             let behind = masks.get(masks.partition_point(|mask| *mask < name)..).unwrap_or_default();
-            // `10_mask` does not belong to `1`.
+            // `10_mask` does not belong to sample `1`.
             let ends = |mask: &&str| !mask.starts_with(|c: char| c.is_alphanumeric());
             let more = behind.iter().map_while(|mask| mask.strip_prefix(name)).take(NEAR).find(ends);
             match (affix, more) {
@@ -289,11 +283,10 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// Bytes at the start of a file that identify a mask: the header of a matrix and its name.
+/// Bytes at the start of a file that identify a mask: a matrix header and name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// True if a file looks like NumPy, PNG, TIFF, MATLAB or HDF5. Other files, such as a text file among the
-/// masks, are skipped.
+/// True if a file looks like NumPy, PNG, TIFF, MATLAB or HDF5. Other files are skipped.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(MASK_HEAD) else { return false };

@@ -46,8 +46,8 @@ fn no_mask_or_two_are_flaws() {
         [
             "expected one mask, found 2: `a.npy`, `a.png`",
             "expected one mask, found 2: `x/b.npy`, `y/b.npy`",
-            "expected a mask `p/c.*`, found only a mask for `c`, the name of 2 samples",
-            "expected a mask `q/c.*`, found only a mask for `c`, the name of 2 samples",
+            "expected a mask `p/c.*`, found only a mask for `c`, a name that 2 samples share",
+            "expected a mask `q/c.*`, found only a mask for `c`, a name that 2 samples share",
             "expected a mask `d.*`, found none",
         ]
     );
@@ -70,7 +70,7 @@ fn stems() {
 #[test]
 fn content_decides_what_a_mask_is() {
     let folder = tempfile::tempdir().unwrap();
-    // MATLAB version 4 has no magic; the header is type, rows, columns, no imaginary part, bytes of the name.
+    // MATLAB version 4 has no magic; the header is type, rows, columns, imaginary flag, and name length.
     let words = [50_u32, 1, 2, 0, 2].map(u32::to_le_bytes).concat();
     let mat = [&words[..], b"m\0", &[0, 1]].concat();
     for (name, bytes, expected) in [
@@ -135,7 +135,6 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
     let root = folder.path();
     let cut = npy_of(&[3, 4]);
     let mut broken = png(4, 3);
-    // The checksum of its header.
     broken[29] ^= 1;
     for (key, mask) in [
         ("cut.npy", cut[..cut.len() - 1].to_vec()),

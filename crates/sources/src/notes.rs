@@ -1,4 +1,4 @@
-//! Notes for the user on packed samples, each note once for the whole source.
+//! Notes for the user on packed samples, each once for the whole source.
 
 use crate::content::SampleContent;
 use crate::cubes::CubeKind;
@@ -8,17 +8,15 @@ use crate::tree::HiddenFiles;
 use crate::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
 
-/// Most arrays that a note names.
 const NAMED: usize = 8;
 
-/// All notes on `samples`.
 pub(crate) fn on(samples: &[SourceSample]) -> impl Iterator<Item = Note> {
     let beside = |what| beside_colors(samples, what);
     let notes = [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)];
     notes.into_iter().chain([beside(Beside::Alpha), beside(Beside::Band)]).flatten()
 }
 
-/// Links that were followed out of the source.
+/// Returns a note on links that were followed out of the source.
 pub(crate) fn followed(links: &[String]) -> Option<Note> {
     let first = links.first()?;
     let count = links.len() as u64;
@@ -27,7 +25,7 @@ pub(crate) fn followed(links: &[String]) -> Option<Note> {
     Some(format!("followed {links} that {lead} out of the source (first: {first})").into())
 }
 
-/// Files with a name, or in a folder with a name, that begins with a dot.
+/// Returns a note on files whose name or folder name begins with a dot.
 pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let first = list([found.first.as_deref()?], 1);
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
@@ -36,7 +34,7 @@ pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     Some(Note::new(note).with_hint("rename files and folders that begin with a dot, or pack that folder by itself"))
 }
 
-/// PNGs of 16 bits that are packed as arrays.
+/// Returns a note on 16-bit PNGs that are packed as arrays.
 pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     let is_png =
         |sample: &&SourceSample| matches!(&sample.content, SampleContent::Cube(info) if info.kind == CubeKind::Png);
@@ -53,7 +51,7 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Arrays chosen by default in files with several arrays.
+/// Returns a note on arrays that were chosen by default in files with several.
 fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
         SampleContent::Cube(info) if !info.others.is_empty() => {
@@ -79,7 +77,7 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// JPEGs that hardly any program can display.
+/// Returns a note on JPEGs that few programs can display.
 fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     let mut rare = samples.iter().filter_map(|sample| match &sample.content {
         SampleContent::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
@@ -89,10 +87,10 @@ fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     let count = rare.count() as u64 + 1;
     let (pictures, are) = (plural(count, "picture"), verb(count, "is", "are"));
     let first = list([key.as_str()], 1);
-    Some(format!("{pictures} that few decoders read {are} kept as found (first: {first}, {what})").into())
+    Some(format!("{pictures} that few decoders read {are} stored unchanged (first: {first}, {what})").into())
 }
 
-/// Pictures with more than 8 bits per sample, which decode to 8.
+/// Returns pictures with more than 8 bits per sample, which decode to 8.
 pub fn deep(samples: &[SourceSample]) -> impl Iterator<Item = &SourceSample> {
     samples.iter().filter(|sample| matches!(&sample.content, SampleContent::Picture(picture) if picture.deep))
 }
@@ -103,15 +101,15 @@ fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
     let count = found.count() as u64 + 1;
     let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
     let note = format!(
-        "{pictures} {have} more than 8 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})"
+        "{pictures} {have} more than 8 bits a sample and {are} stored unchanged, but decoded to 8 bits (first: {first})"
     );
-    let hint = Hint::new("to load all of them, pack these pictures by themselves, with ")
+    let hint = Hint::new("to load all bits, pack these pictures by themselves, with ")
         .and([Setting::word("kind", "cubes")])
         .then(": they become arrays");
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Pictures with alpha or another band, which the loader does not decode.
+/// Returns a note on pictures with alpha or another band, which the loader does not decode.
 fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
     let has = |sample: &&SourceSample| matches!(&sample.content, SampleContent::Picture(picture) if picture.beside == Some(what));
     let mut found = samples.iter().filter(has);
@@ -152,12 +150,12 @@ mod tests {
         let more = "; chose one in 1 file more, not always the same: also `z`";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
-        // It is stored with the sample.
+        // The chosen array's name is stored with the sample.
         let SampleContent::Cube(info) = &listing.samples[2].content else { panic!() };
         assert_eq!(info.variable.as_deref(), Some("z"));
         let loaded = cubes::load(&listing.path(&listing.samples[2]), &Default::default()).unwrap();
         assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));
-        // The user has named the array, so no note is needed.
+        // The user named the array, so no note is needed.
         std::fs::remove_file(root.path().join("b.npz")).unwrap();
         let named = cubes::CubeOptions { variable: vec!["x".into()], ..Default::default() };
         assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);
@@ -175,7 +173,7 @@ mod tests {
         assert_eq!((listing().notes.len(), super::deep(&listing().samples).count()), (0, 0));
         put(root.path(), "b.png", deep.clone());
         put(root.path(), "c.png", deep);
-        let told = "2 pictures have more than 8 bits a sample and are kept to the byte, but decoded to 8 bits \
+        let told = "2 pictures have more than 8 bits a sample and are stored unchanged, but decoded to 8 bits \
                     (first: `b.png`)\nhint: ";
         assert!(notes_of(&listing())[0].starts_with(told), "{:?}", listing().notes);
         assert_eq!(super::deep(&listing().samples).count(), 2);
@@ -187,8 +185,8 @@ mod tests {
         put(root.path(), "a.jpg", Jpeg::default().bytes());
         put(root.path(), "b.jpg", Jpeg { sof: 3, ..Jpeg::default() }.bytes());
         let notes = || notes_of(&enumerate(root.path(), &SourceOptions::default()).unwrap());
-        assert_eq!(notes(), ["1 picture that few decoders read is kept as found (first: `b.jpg`, lossless JPEG)"]);
+        assert_eq!(notes(), ["1 picture that few decoders read is stored unchanged (first: `b.jpg`, lossless JPEG)"]);
         put(root.path(), "c.jpg", Jpeg { sof: 9, ..Jpeg::default() }.bytes());
-        assert_eq!(notes(), ["2 pictures that few decoders read are kept as found (first: `b.jpg`, lossless JPEG)"]);
+        assert_eq!(notes(), ["2 pictures that few decoders read are stored unchanged (first: `b.jpg`, lossless JPEG)"]);
     }
 }

@@ -11,19 +11,18 @@ use crate::pictures::{self, Sniffed, tiff};
 use shardpack_format::{Hint, Voice};
 use std::path::{Path, PathBuf};
 
-/// The content of one file.
 #[derive(Debug)]
 pub(crate) enum Recognised {
-    /// A sample, and the path of its data file if that is a different file.
+    /// A sample, and the path of its separate data file, if it has one.
     Sample(SampleContent, Option<PathBuf>),
-    /// Unknown content: bad input, unless a header claims the file as its data.
+    /// Unknown content, which is bad input unless a header claims the file as its data.
     Unknown(Flaw),
-    /// A header whose cube cannot be read. It still claims its data file.
+    /// A header whose cube cannot be read, but which still claims its data file.
     Bad(Flaw, Option<PathBuf>),
 }
 
-/// Examines one file. `wanted` decides about TIFFs and PNGs of 16 bits, which can be either. A PNG
-/// of 8 bits next to cubes is a preview.
+/// Examines one file. `wanted` decides about TIFFs and 16-bit PNGs, which can be either. An 8-bit PNG next to
+/// cubes is a preview.
 pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>, options: &CubeOptions) -> Recognised {
     let bad = |flaw| Recognised::Bad(flaw, None);
     let (sniffed, start) = match sniff(path, file, options.run.files()) {
@@ -56,7 +55,7 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>
     }
 }
 
-/// Names of files that `convert` reads, and the name of the format for `convert`.
+/// Name endings of files that `convert` reads, and its name for each format.
 const CONVERTIBLE: &[(&str, &str)] = &[
     (".nii", "nifti"),
     (".nii.gz", "nifti"),
@@ -67,7 +66,7 @@ const CONVERTIBLE: &[(&str, &str)] = &[
     (".mds", "mds"),
 ];
 
-/// Next step for files whose samples cannot be packed directly.
+/// Returns the next step for files whose samples cannot be packed directly.
 fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<Hint> {
     let name = file.key.to_ascii_lowercase();
     let by_name = CONVERTIBLE.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
@@ -83,7 +82,7 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     let hint = hint.only(Voice::Python, format!("`shardpack.convert(\"{format}\", …)`"));
     Some(
         hint.only(Voice::Rust, format!("`convert(\"{format}\", …)` of the Python package"))
-            .then(" makes a dataset of such files"),
+            .then(" makes a dataset from such files"),
     )
 }
 
@@ -95,19 +94,19 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     }
 }
 
-/// An error of a cube's reader, without the path: every list of flaws names it anyway.
+/// Converts a cube reader's error, without the path, which lists of flaws name anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
-        // The code that raised the flag checks it again, and drops this error.
+        // The code that raised the flag checks it again and drops this error.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        // A file beyond the options or limits may still be valid.
+        // A file that exceeds options or limits may still be valid.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, error.reason()).with_hint(error.hint())
 }
 
-/// The kind of the content, and its first bytes for the message.
+/// Returns the kind of the content, and its first bytes for the message.
 fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffed>, String), Flaw> {
     let file = FileAt::open(files, path, file.bytes)?;
     let sniffed = pictures::probe(&file)?;
@@ -115,8 +114,8 @@ fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffe
     Ok((sniffed, start))
 }
 
-/// True if all samples are PNGs of 16 bits, which count as pictures at first, or such PNGs and
-/// TIFFs, which are cubes anyway. Next to other cubes the PNGs may be masks.
+/// True if all samples are 16-bit PNGs, which count as pictures at first, or such PNGs and TIFFs, which are
+/// cubes anyway. Next to other cubes, the PNGs may be masks.
 pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     let mut pngs = false;
     found.iter().all(|found| match found {
@@ -129,7 +128,7 @@ pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     }) && pngs
 }
 
-/// Keys and kinds, counted.
+/// Counts and keys of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct KindCounts<'a> {
     pictures: (u64, Option<&'a str>),
@@ -146,7 +145,7 @@ impl<'a> KindCounts<'a> {
         first.get_or_insert(key);
     }
 
-    /// The kind of the source; `None` if it has no samples.
+    /// Decides the kind of the source. Returns `None` if it has no samples.
     pub(crate) fn decide(&self, wanted: Option<SourceKind>, src: &Path) -> Result<Option<SourceKind>> {
         match (wanted, self.pictures, self.cubes) {
             (Some(kind), ..) => Ok(Some(kind)),
@@ -200,7 +199,8 @@ mod tests {
             put(root.path(), name, bytes);
             let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
             let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
-            let command = format!("`shardpack convert {format}`, of the Python package, makes a dataset of such files");
+            let command =
+                format!("`shardpack convert {format}`, of the Python package, makes a dataset from such files");
             assert_eq!(hints, [command], "{name}: nothing is left to pack with another option");
         }
         let root = tempfile::tempdir().unwrap();

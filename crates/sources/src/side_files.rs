@@ -1,4 +1,4 @@
-//! Files next to a sample: files of other programs, and files that belong to the sample.
+//! Files next to a sample, from other programs or belonging to the sample.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::files::listed::{SideFile, mtime_ns};
@@ -9,11 +9,11 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Files that GDAL, QGIS and ArcGIS write next to a raster, as a suffix to its name: statistics, and
-/// overviews, which are TIFFs themselves.
+/// Suffixes of files that GDAL, QGIS and ArcGIS write next to a raster: statistics, and overviews, which are
+/// TIFFs themselves.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
 
-/// Takes the side files of other files out of `tree`, and counts them as ignored.
+/// Takes side files out of `tree` and counts them as ignored.
 pub(crate) fn drop(tree: &mut Tree) {
     let owner = |key: &str| {
         let owner = ADDED.iter().find_map(|added| key.strip_suffix(added))?;
@@ -26,20 +26,19 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Files next to pictures and cubes for people, or for other tools: annotations of COCO (`.json`),
-/// YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
+/// Extensions of files next to samples, for people or other tools: annotations of COCO
+/// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
     "yaml", "yml",
 ];
 /// Whole names of such files.
 const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA256SUMS", "Thumbs.db", "desktop.ini"];
-/// Tables that may hold labels.
+/// Extensions of tables that may hold labels.
 const TABLES: &[&str] = &["csv", "jsonl"];
 
-/// Removes files from `bad` that no user expects to be packed: neither their names nor their
-/// content are those of samples. Returns their number, and a note with the first file of each kind;
-/// without labels the note says that a table may have them.
+/// Removes files from `bad` that no user expects to be packed, by name and content. Returns their number, and
+/// a note with the first file of each kind; without labels, the note says that a table may have them.
 pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<Note>) {
     let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
     bad.retain(|file| {
@@ -77,7 +76,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
     (count, note)
 }
 
-/// Size and modification time of a sample's data file. Usually it is already listed.
+/// Returns the size and modification time of a sample's data file, usually from the listing.
 pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     let key = path.strip_prefix(&tree.root).ok().and_then(|key| key.to_str());
     let place = key.and_then(|key| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).ok());
@@ -85,7 +84,7 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
         return Ok(SideFile { path: path.to_owned(), bytes: file.bytes, mtime_ns: file.mtime_ns });
     }
     if !tree.single {
-        // The file was refused, for example because it is a link out of the source.
+        // The file was refused, for example as a link out of the source.
         return Err(Flaw::new(BadKind::Link, format!("its data file `{}` is not in the source", visible_path(path))));
     }
     let metadata = std::fs::metadata(path)?;

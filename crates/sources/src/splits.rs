@@ -1,9 +1,8 @@
-//! Splits: the first-level folders of a source, such as `train` and `val`, listed together and each
-//! packed into its own dataset.
+//! Splits: the first-level folders of a source, such as `train` and `val`, listed together and each packed
+//! into its own dataset.
 //!
-//! They share the properties that must be equal: the classes and their numbers, the columns of the
-//! table of labels, and the kind of the samples. The keys of a split are paths below its own
-//! folder.
+//! They share the classes and their numbers, the columns of the label table, and the kind of samples. The
+//! keys of a split are paths below its own folder.
 
 use crate::bad::BadInput;
 use crate::classes::{self, Classes};
@@ -17,20 +16,19 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Most folders that a note names.
 const NAMED: usize = 8;
 
 /// The splits of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Splits {
-    /// Samples of all splits, with keys that begin with the name of the split. Only `splits` has
-    /// labels from folders, since a split may have none.
+    /// Samples of all splits, with keys that begin with the split's name. Labels from folders are only in
+    /// `splits`, since a split may have none.
     pub whole: Listing,
-    /// Sorted by name. Never empty.
+    /// Splits, sorted by name. Never empty.
     pub splits: Vec<Split>,
-    /// Files that cannot be packed, outside of all splits. Empty unless the policy is to skip.
+    /// Files outside all splits that cannot be packed. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
-    /// Notes for the user on the splits together.
+    /// Notes for the user on all splits together.
     pub notes: Vec<Note>,
 }
 
@@ -39,8 +37,7 @@ pub struct Splits {
 pub struct Split {
     /// Name of its folder.
     pub name: String,
-    /// The listing that [`enumerate`](crate::enumerate()) makes of the folder, but with the classes
-    /// of all splits.
+    /// The folder's listing, as from [`enumerate`](crate::enumerate()), but with the classes of all splits.
     pub listing: Listing,
 }
 
@@ -63,7 +60,7 @@ pub struct Split {
 /// ```
 ///
 /// # Errors
-/// As [`enumerate`](crate::enumerate()). A sample outside of these folders is bad input.
+/// Same as [`enumerate`](crate::enumerate()). A sample outside of these folders is bad input.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let is_folder = || std::fs::canonicalize(src).map(|real| real.is_dir());
     if !options.files.has(src) && !is_folder().map_err(SourceError::io("open", src))? {
@@ -96,7 +93,6 @@ fn split_of(key: &str) -> Option<(&str, &str)> {
     key.split_once('/')
 }
 
-/// Notes on the names of splits, and of folders without samples.
 fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note> {
     let mut notes = Vec::new();
     let of_bad: BTreeSet<&str> = bad.iter().filter_map(|bad| Some(split_of(&bad.key)?.0)).collect();
@@ -104,9 +100,9 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
     let (refused, others): (Vec<&str>, Vec<&str>) = others.partition(|name| of_bad.contains(name));
     if !refused.is_empty() {
         let count = refused.len() as u64;
-        let (becomes, its) = (verb(count, "becomes", "become"), verb(count, "its", "their"));
+        let (is, its) = (verb(count, "is", "are"), verb(count, "its", "their"));
         let named = list(refused.iter().copied(), NAMED);
-        notes.push(Note::new(format!("{named} {becomes} no dataset: all {its} samples are bad input")));
+        notes.push(Note::new(format!("{named} {is} not packed: all {its} samples are bad input")));
     }
     if !others.is_empty() {
         let is = verb(others.len() as u64, "is", "are");
@@ -115,14 +111,13 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
     }
     if !names.iter().any(|name| is_split(name)) {
         let names = list(names.iter().map(String::as_str), NAMED);
-        let note = format!("each folder becomes a dataset of its own, though none is named like a split: {names}");
+        let note = format!("each folder becomes a separate dataset, but none has the name of a split: {names}");
         let hint = Hint::new("without ").and([Setting::named("splits")]);
         notes.push(Note::new(note).with_hint(hint.then(" they are classes, or parts of one dataset")));
     }
     notes
 }
 
-/// The part of `whole` that is in the folder `name`.
 fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     let own = |key: &str| split_of(key).filter(|(split, _)| *split == name).map(|(_, key)| key.to_owned());
     let positions: Vec<usize> =
@@ -137,8 +132,8 @@ fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     Split { name, listing }
 }
 
-/// Gives labels to the splits whose samples are all in folders. The classes are the folders of all
-/// these splits. `folders` are all folders of the second level.
+/// Labels the splits whose samples are all in folders. The classes are the folders of all these splits.
+/// `folders` holds all second-level folders.
 fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));
     let labelled: BTreeSet<String> = splits.iter().filter(|split| in_folders(split)).map(|s| s.name.clone()).collect();
@@ -150,7 +145,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let mut unused: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     for split in splits.iter_mut() {
         let keys = keys(split);
-        // The note on empty folders is about this split alone.
+        // The note on empty folders concerns only this split.
         let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str));
         let Some(Classes { names: classes, labels }) = found else {
             let none = || (!labelled.is_empty()).then(|| "no labels: its samples are not in folders".to_owned());
@@ -170,7 +165,6 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     notes
 }
 
-/// Notes on the names of the folders in a split.
 fn of_folders(split: &Split, chosen: bool) -> Vec<Note> {
     let listing = &split.listing;
     let keys: Vec<&str> = listing.samples.iter().map(|sample| sample.key.as_str()).collect();

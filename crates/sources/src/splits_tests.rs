@@ -94,7 +94,7 @@ fn a_split_with_only_bad_input_differs_from_a_folder_without_samples() {
     let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
     let found = enumerate(root.path(), &skip).unwrap();
     assert_eq!(found.bad.iter().map(|bad| bad.key.as_str()).collect::<Vec<_>>(), ["test/1.jpg"]);
-    let expected = ["`test` becomes no dataset: all its samples are bad input", "`empty` is not packed: no samples"];
+    let expected = ["`test` is not packed: all its samples are bad input", "`empty` is not packed: no samples"];
     let notes: Vec<String> = found.notes.iter().map(|note| note.text.clone()).collect();
     assert_eq!(notes, expected);
 }

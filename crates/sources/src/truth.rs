@@ -1,7 +1,7 @@
-//! Ground truth, found by its name: `X_gt.mat` belongs to `X.mat`, and to `X_corrected.mat`.
+//! Ground truth, found by name: `X_gt.mat` belongs to `X.mat` and to `X_corrected.mat`.
 //!
-//! Next to cubes such a file is a mask if it has one band of integers and the height and width of
-//! its cube. A folder with only ground truth is a folder of samples.
+//! Next to cubes, such a file is a mask if it has one band of integers and the height and width of its cube.
+//! In a folder of only ground truth, the files are samples.
 
 use crate::content::SampleContent;
 use crate::cubes::{CubeOptions, mask_size};
@@ -13,16 +13,13 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::path::Path;
 
-/// Extra words in the name of a cube that do not change its ground truth.
+/// Extra words in a cube's name that do not change its ground truth.
 const VERSIONS: &[&str] = &["corrected"];
 
-/// Most cubes that a note names.
 const NAMED: usize = 4;
 
-/// Separators of the words of a file name.
 const SEPARATORS: [char; 4] = ['_', '-', '.', ' '];
 
-/// The path of a file without its extension.
 pub(super) fn stem(key: &str) -> &str {
     let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
     match name.rfind('.') {
@@ -31,8 +28,7 @@ pub(super) fn stem(key: &str) -> &str {
     }
 }
 
-/// `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`: the scene of a file whose last words mark
-/// ground truth.
+/// Returns the scene of a ground-truth file: `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`.
 fn scene(stem: &str) -> Option<&str> {
     let from = stem.rfind('/').map_or(0, |slash| slash + 1);
     let mut ends = stem.match_indices(SEPARATORS).map(|(place, _)| place).filter(|&place| place > from);
@@ -42,15 +38,12 @@ fn scene(stem: &str) -> Option<&str> {
     })
 }
 
-/// Possible owners of a ground truth.
 enum Owners {
     Certain(Vec<usize>),
-    /// Several files with names that begin with the scene's name; it is unclear which of them show
-    /// the scene.
+    /// Several files whose names begin with the scene's name, of which any may show it.
     Unclear(Vec<usize>),
 }
 
-/// Finds the owners of `scene` among `stems`, which are sorted.
 fn owners(scene: &str, stems: &[(&str, usize)], fits: impl Fn(usize) -> bool) -> Owners {
     let behind = stems.get(stems.partition_point(|(stem, _)| *stem < scene)..).unwrap_or_default();
     let (mut certain, mut others) = (Vec::new(), Vec::new());
@@ -74,7 +67,7 @@ fn owners(scene: &str, stems: &[(&str, usize)], fits: impl Fn(usize) -> bool) ->
     }
 }
 
-/// For each sample the indices of the masks whose names mark them as its ground truth.
+/// Returns, for each sample, the indices of the masks named as its ground truth.
 pub(super) fn of_masks(masks: &[&str], samples: &[&str]) -> Vec<Vec<usize>> {
     let stems = sorted(samples.iter().copied());
     let mut out = vec![Vec::new(); samples.len()];
@@ -94,15 +87,14 @@ fn sorted<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
     stems
 }
 
-/// Ground truth among the samples of a source.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// Keys of samples, and the mask file of each.
+    /// Sample keys, each with its mask file.
     pub(super) masks: Vec<(String, SideFile)>,
     pub(super) notes: Vec<Note>,
 }
 
-/// Moves files of ground truth out of `samples`, which are cubes in the folder `root`.
+/// Moves ground-truth files out of `samples`, which are cubes in the folder `root`.
 pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeOptions) -> Beside {
     let stems = sorted(samples.iter().map(|sample| sample.key.as_str()));
     let size = |sample: &SourceSample| sample.content.mask_size().0;
@@ -163,7 +155,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
             list([truth.as_str()], 1),
             list([cube.as_str()], 1),
         );
-        let hint = Hint::new("give a sample of its own another name, or take masks from a folder with ");
+        let hint = Hint::new("rename a file that is a sample of its own, or take masks from a folder with ");
         beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
     }
     if let Some((place, owners, integers)) = unclear.first() {
@@ -197,7 +189,6 @@ mod tests {
         enumerate(root.path(), &SourceOptions::default()).unwrap()
     }
 
-    /// Keys, and the file name of each sample's mask.
     fn masks(listing: &Listing) -> Vec<(&str, Option<String>)> {
         let name = |mask: &SideFile| mask.path.file_name().unwrap().to_str().unwrap().to_owned();
         listing.samples.iter().map(|sample| (sample.key.as_str(), sample.mask.as_deref().map(name))).collect()
@@ -231,8 +222,7 @@ mod tests {
         let said = told(&listing);
         assert!(said[0].starts_with("by name and shape, 1 file holds the ground truth of other cubes"), "{said:?}");
         assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
-        // A version of the cube under any name, if it is the only version; and one cube without
-        // truth.
+        // A version of the cube under any name, if it is the only one, and a cube without ground truth.
         let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);
         assert_eq!(masks(&listing), [("X_vnir.npy", Some("X_gt.npy".to_owned())), ("Y.npy", None)]);
         assert!(told(&listing)[1].contains("has no mask"), "{:?}", told(&listing));
@@ -241,7 +231,7 @@ mod tests {
     #[test]
     fn other_cubes_stay_samples() {
         let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
-        // Alone; next to a cube of another size or name; with several bands.
+        // Alone; next to a cube of another size or name; and with several bands.
         for other in [("Z_gt.npy", truth.clone()), ("X.npy", npy_of(&[5, 3, 5])), ("Y.npy", cube.clone())] {
             let listing = of(&[("X_gt.npy", truth.clone()), other]);
             assert!(listing.samples.len() == 2 && listing.notes.is_empty(), "{:?}", listing.notes);
@@ -253,7 +243,7 @@ mod tests {
         let said = told(&listing);
         assert!(said[0].contains("`X_gt.npy` is packed as a sample: ground truth that may belong to any"), "{said:?}");
         assert!(said[0].ends_with("and give `--masks DIR`"), "{said:?}");
-        // Fractions are not classes.
+        // Fractions cannot be classes.
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);

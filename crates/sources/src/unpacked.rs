@@ -1,6 +1,6 @@
-//! Files that `shardpack unpack` writes next to a cube `a.npy`: its mask `a.mask.npy` and its
-//! metadata `a.meta.json`; next to a picture `a.jpg`: its mask `a.jpg.mask.npy`. When packed again,
-//! they belong to that sample.
+//! Files that `shardpack unpack` writes next to a cube `a.npy`: its mask `a.mask.npy` and metadata
+//! `a.meta.json`; and next to a picture `a.jpg`: its mask `a.jpg.mask.npy`. Packing assigns them to that
+//! sample again.
 
 use crate::bad::{BadInput, Flaw};
 use crate::files::Files;
@@ -18,10 +18,8 @@ use std::path::Path;
 const CUBE: &str = ".npy";
 const MASK: &str = ".mask.npy";
 const META: &str = ".meta.json";
-/// Largest metadata file.
 const MAX_META_BYTES: u64 = 16 << 20;
 
-/// Side files, by the key of their sample.
 #[derive(Default)]
 pub(crate) struct Unpacked {
     masks: HashMap<String, SideFile>,
@@ -29,7 +27,7 @@ pub(crate) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Moves the side files out of `tree`. Masks stay if the source of masks is another folder.
+    /// Moves the side files out of `tree`. Masks stay if they come from another folder.
     pub(crate) fn take(tree: &mut Tree, with_masks: bool) -> Self {
         let mut found = Self::default();
         let has = |key: &str| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).is_ok();
@@ -58,12 +56,12 @@ impl Unpacked {
         found
     }
 
-    /// Adds masks by the keys of their samples; unpacked masks have priority.
+    /// Adds masks by sample key; unpacked masks have priority.
     pub(crate) fn add_masks(&mut self, masks: Vec<(String, SideFile)>) {
         masks.into_iter().for_each(|(key, file)| _ = self.masks.entry(key).or_insert(file));
     }
 
-    /// The mask of each sample, as in the unpacked dataset; `None` if no sample has one.
+    /// Returns each sample's mask from the unpacked dataset; `None` if no sample has one.
     pub(crate) fn masks(&mut self, samples: &[SourceSample]) -> Option<Vec<Option<SideFile>>> {
         (!self.masks.is_empty()).then(|| samples.iter().map(|sample| self.masks.remove(&sample.key)).collect())
     }
@@ -83,7 +81,7 @@ impl Unpacked {
         ))
     }
 
-    /// Gives each sample its metadata. A sample with unreadable metadata is returned as a flaw.
+    /// Gives each sample its metadata. Samples with unreadable metadata are returned as bad input.
     pub(crate) fn add_metas(&mut self, samples: &mut Vec<SourceSample>, files: &Files) -> Vec<BadInput> {
         let mut bad = Vec::new();
         samples.retain_mut(|sample| {
@@ -98,7 +96,7 @@ impl Unpacked {
     }
 }
 
-/// Reads the metadata of a cube from a side file.
+/// Reads a cube's metadata from a side file.
 pub fn read_meta(path: &Path, files: &Files) -> Result<Map<String, Value>, Flaw> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let flaw = |what: String| Flaw::damaged(format!("metadata `{}`: {what}", name.escape_debug()));

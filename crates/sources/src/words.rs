@@ -1,16 +1,16 @@
 //! Numbers and names in sentences.
 
-/// `1 file`, `2 files`.
+/// Returns `1 file`, `2 files`.
 pub fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The singular or the plural form of a verb.
+/// Returns the singular or plural form of a verb.
 pub const fn verb<'a>(count: u64, one: &'a str, several: &'a str) -> &'a str {
     if count == 1 { one } else { several }
 }
 
-/// `` `a`, `b`, … ``: the first `most` of `names`.
+/// Returns the first `most` of `names` as `` `a`, `b`, … ``.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
     let mut names = names.into_iter();
     let mut shown: Vec<_> = names.by_ref().take(most).map(|name| format!("`{}`", short(name))).collect();
@@ -20,10 +20,10 @@ pub fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String
     shown.join(", ")
 }
 
-/// Most characters of one name in a message.
+/// Maximum number of characters of a name in a message.
 const SHORT: usize = 100;
 
-/// A name from a file for a message: escaped, and cut if it is long.
+/// Returns a name from a file for a message: escaped, and cut if long.
 pub fn short(name: &str) -> String {
     let mut chars = name.chars();
     let shown: String = chars.by_ref().take(SHORT).collect();
@@ -31,7 +31,7 @@ pub fn short(name: &str) -> String {
     format!("{}{more}", shown.escape_debug())
 }
 
-/// The first 20 items, and the number of the others.
+/// Returns the first 20 items and the number of others.
 pub fn first<I: ExactSizeIterator<Item = String>>(all: I) -> String {
     const MOST: usize = 20;
     let more = all.len().saturating_sub(MOST);

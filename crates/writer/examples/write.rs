@@ -1,6 +1,6 @@
-//! Writes the lines of a text file as samples, in shards, with all threads. This low-level
-//! interface takes the plan and the bytes of each record; for pictures and arrays, one sample after
-//! another, use `shardpack_pack::collect`.
+//! Writes the lines of a text file as samples, in shards, with all threads. This low-level interface takes
+//! the plan and the bytes of each record; `shardpack_pack::collect` adds pictures and arrays sample by
+//! sample.
 //!
 //! `cargo run --release -p shardpack-writer --example write -- LINES.txt OUT`
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let samples = keys.iter().map(|(key, bytes)| PlanSample {
         key,
         source_bytes: *bytes,
-        // A record is a little larger than its text; the plan uses this size to cut shards.
+        // A record is a little larger than its text. The plan cuts shards by this size.
         stored_bytes: bytes + 192,
         ..PlanSample::default()
     });

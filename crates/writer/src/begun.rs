@@ -1,4 +1,4 @@
-//! An interrupted addition or removal: its remains in the folder of the next generation.
+//! Remains of an interrupted addition or removal, in the folder of the next generation.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, remove_next};
@@ -8,10 +8,10 @@ use crate::names::NEXT;
 use shardpack_format::{Hint, Setting};
 
 impl Growth<'_> {
-    /// Makes room for the next generation before its samples are known: drops an unfinished
-    /// generation of a program that was killed ([`Plan::of_program`](crate::Plan::of_program)),
-    /// because its samples are lost. With `force`, also drops an unfinished generation from files.
-    /// A generation that is ready is put in place, not dropped.
+    /// Makes room for the next generation before its samples are known. Drops a killed program's unfinished
+    /// generation ([`Plan::of_program`](crate::Plan::of_program)), because its samples are lost. With
+    /// `force`, also drops an unfinished generation from files. A generation that is ready is put in place,
+    /// not dropped.
     ///
     /// ```
     /// use shardpack_writer::Growth;
@@ -26,17 +26,16 @@ impl Growth<'_> {
     /// ```
     ///
     /// # Errors
-    /// `Refused` if an addition of files, or a removal, was begun and not finished, without `force`;
-    /// `Io`.
+    /// `Refused` if an addition of files, or a removal, is unfinished and `force` is not set; `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
-        // A call of `write` that failed at its very end may have left a ready generation.
+        // A `write` call that failed at its very end may have left a ready generation.
         settle(&self.target)?;
         let folder = self.target.below(NEXT);
         if folder.names_if_there()?.is_empty() {
             return Ok(());
         }
         let survey = Survey::take(&folder)?;
-        // A missing or unreadable journal does not tell whether a program made the shards.
+        // A missing or unreadable journal does not show whether a program made the shards.
         let is_of_program = |journal: &Option<Journal>| journal.as_ref().is_some_and(|it| it.head.is_of_program());
         let all_of_program = !survey.journals.is_empty() && survey.journals.values().all(is_of_program);
         // A run that finished no shard leaves nothing to lose.

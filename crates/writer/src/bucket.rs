@@ -1,5 +1,4 @@
-//! A folder in an object store as the destination of a dataset, with a spool: a folder on this
-//! machine for unfinished files.
+//! A folder in an object store as the destination of a dataset, with a spool: a local folder for unfinished files.
 
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
@@ -12,21 +11,19 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A run that ends removes its spool, perhaps just before the next run locks it.
+/// Attempts to lock a spool, which an ending run may remove just before the next run locks it.
 const LOCK_TRIES: u32 = 3;
 
-/// A folder in an object store that [`write_dataset`](crate::write_dataset) writes to as to a folder
-/// on a disk.
+/// A folder in an object store that [`write_dataset`](crate::write_dataset) writes to like a folder on a disk.
 ///
-/// The spool holds at most three shards: one that is being written, one that waits, and one that is
-/// on its way. Then packing waits for the store.
+/// The spool holds at most three shards: one being written, one waiting, and one being sent. Then packing
+/// waits for the store.
 ///
-/// - A shard is sent once it is complete, and appears whole or not at all. A shard that is already
-///   in the store is not sent again; size, header and footer (which has the CRCs of all other
-///   bytes) are compared.
-/// - An interrupted run continues from the journal in the spool and from the shards in the store.
-///   Without that spool, shards are packed again.
-/// - Two runs do not mix: see [`Bucket::take_over`].
+/// - A shard is sent once it is complete, and appears whole or not at all. It is not sent again if the store
+///   has it: size, header and footer (which has the CRCs of all other bytes) are compared.
+/// - An interrupted run continues from the journal in the spool and the shards in the store. Without that
+///   spool, shards are packed again.
+/// - Two runs do not mix; see [`Bucket::take_over`].
 #[derive(Debug, Clone)]
 pub struct Bucket {
     name: PathBuf,
@@ -34,8 +31,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The folder `objects`, with a spool of its own in the local folder `spools`. Nothing is
-    /// created yet.
+    /// Creates a handle for the folder `objects`, with its own spool in the local folder `spools`. Touches no file.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, spools: &Path) -> Self {
         let name = objects.path().to_string_lossy().trim_end_matches('/').to_owned();
@@ -44,8 +40,8 @@ impl Bucket {
         Self { name: name.into(), claims: Arc::new(Claims::new(objects, spool, false)) }
     }
 
-    /// Takes over the claim of a run that was killed and whose spool is lost. If that run is still
-    /// alive, it stops before its next object. Default: false.
+    /// Takes over the claim of a run that was killed and lost its spool. If that run is still alive, it stops
+    /// before its next object. Default: false.
     #[must_use]
     pub fn take_over(self, take_over: bool) -> Self {
         let Claims { objects, spool, .. } = &*self.claims;
@@ -53,13 +49,13 @@ impl Bucket {
         Self { claims: Arc::new(claims), ..self }
     }
 
-    /// The local folder for files that are being written. It exists only during a run.
+    /// Returns the local folder for files that are being written. It exists only during a run.
     #[must_use]
     pub fn spool(&self) -> &Path {
         &self.claims.spool
     }
 
-    /// Name of the folder in messages.
+    /// Returns the folder's name for messages.
     #[must_use]
     pub fn name(&self) -> &Path {
         &self.name
@@ -92,8 +88,8 @@ impl Bucket {
         }
     }
 
-    /// Takes the lock `name` in the spool, and the claim of the same name in the store; `None` if
-    /// another run holds the lock or the claim.
+    /// Takes the lock `name` in the spool, and the claim of that name in the store. Returns `None` if another
+    /// run holds either.
     pub(crate) fn lock(&self, name: &str, mode: LockMode, holder: &Holder) -> Result<Option<StoreLock>> {
         let path = self.spool().join(name);
         let mut tries = 1;
@@ -120,7 +116,7 @@ impl Bucket {
         Ok(self.objects().remove(name)?)
     }
 
-    /// Uploads a complete file of the spool as an object, and removes the file.
+    /// Uploads a complete spool file as an object, then removes the file.
     pub(crate) fn commit(&self, file: &Path, name: &str) -> Result<()> {
         self.check(name)?;
         if name == MANIFEST_NAME {
@@ -132,7 +128,7 @@ impl Bucket {
         Disk.remove(file).map_err(|e| Error::io("remove", file, e))
     }
 
-    /// Uploads the journal of a part, replacing an earlier one.
+    /// Uploads the journal of a part, replacing any earlier one.
     pub(crate) fn publish(&self, file: &Path, name: &str) -> Result<()> {
         self.check(name)?;
         self.send(file, name).map_err(to_go_on)?;
@@ -164,8 +160,7 @@ impl Bucket {
             _ => {}
         }
         let sent = match self.send(file, name) {
-            // The upload no longer exists. Perhaps the answer to its last request was lost, and the
-            // object exists.
+            // The upload is gone. If the answer to its last request was lost, the object may exist.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
@@ -184,19 +179,17 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Refuses a spool folder that another user created: any user can write to a folder for temporary
-/// files.
+/// Refuses another user's spool folder, because any user can write to a folder for temporary files.
 fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    let cause = Cause::new(ErrorKind::PermissionDenied, "it exists, and is not a folder of this user");
+    let cause = Cause::new(ErrorKind::PermissionDenied, "it exists, but is not a folder of this user");
     Err(cause.with_hint(Hint::new("choose another folder with ").and([Setting::named("spool")])))
 }
 
-/// Adds the possible state of the object to the error of a run that was taken over during an
-/// upload.
+/// Adds the object's possible state to the error of a run that was taken over during an upload.
 fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
@@ -211,7 +204,7 @@ fn meanwhile(error: Error, name: &str) -> Error {
     }
 }
 
-/// Adds the next step to the error of an object that could not be sent.
+/// Adds the next step to the error for an object that could not be sent.
 fn to_go_on(error: Error) -> Error {
     if error.hint().is_some() {
         return error;

@@ -1,12 +1,11 @@
 //! The locks of a run that writes to a store: a lock file in the spool, and a claim in the store.
 //!
-//! The lock of the spool keeps out other runs on this machine; a *claim* keeps out runs on other
-//! machines. A claim is an object that is created only if its name is free. It holds the name of
-//! the run and the number of the spool, and is removed at the end of the run, unless the run is
-//! killed. A run that holds the lock of a spool knows that every claim with the number of that
-//! spool is from a dead run. Any other claim is taken over only if the caller requests it, because
-//! no clock tells a dead run from a slow one. A run checks its claims before each object that it
-//! writes.
+//! The spool lock keeps out other runs on this machine; a *claim* keeps out runs on other machines. A claim
+//! is an object that is created only if its name is free. It holds the run's name and the spool's number, and
+//! is removed when the run ends, unless the run is killed. A run that holds a spool lock knows that every
+//! claim with that spool's number is from a dead run. Other claims are taken over only at the caller's
+//! request, because no clock tells a dead run from a slow one. A run checks its claims before it writes each
+//! object.
 
 use crate::names::{LOCK_NAME, TOKEN_NAME};
 use shardpack_io::{Cause, Disk, Error, FileLock, FileSystem as _, Holder, LockMode, Objects, Result, read_whole};
@@ -26,7 +25,6 @@ pub(crate) struct Claims {
     held: Mutex<Vec<HeldClaim>>,
 }
 
-/// A claim: an object with the name of the run that writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HeldClaim {
     name: String,
@@ -42,7 +40,7 @@ impl Claims {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns an error if another run has taken over; called before the object `name` is written.
+    /// Fails if another run has taken over. Called before the object `name` is written.
     pub(crate) fn check(&self, name: &str) -> Result<()> {
         let held = self.held().clone();
         for claim in held {
@@ -70,8 +68,8 @@ impl Claims {
         }
     }
 
-    /// Claims `name` for a run that holds the lock `file` of the spool; `None` if another run holds
-    /// the claim. All parts share one lock of the spool, and each part has its own claim.
+    /// Claims `name` for a run that holds the spool lock `file`. Returns `None` if another run holds the
+    /// claim. Parts share the spool lock, but each has its own claim.
     pub(crate) fn take(
         self: &Arc<Self>,
         name: &str,
@@ -106,9 +104,9 @@ impl Claims {
         Ok(Some(lock))
     }
 
-    /// Completes the claim `name`: takes it over from a dead run, and removes claims of dead runs
-    /// that it excludes. `is_new` is true if the name was free. Returns false if another run holds
-    /// this claim or a claim that it excludes.
+    /// Completes the claim `name`: takes it over from a dead run, and removes excluded claims of dead runs.
+    /// `is_new` is true if the name was free. Returns false if another run holds this claim or an excluded
+    /// one.
     fn complete(&self, name: &str, is_new: bool, token: &str, text: &str) -> Result<bool> {
         let is_dead = |text: &str| self.take_over || text.ends_with(&format!("(spool {token})"));
         if !is_new {
@@ -117,8 +115,7 @@ impl Claims {
                 return Ok(false);
             }
         }
-        // Only now, after the claim is written: of two runs that exclude each other, at least one
-        // sees the other.
+        // Check only after writing the claim, so that at least one of two conflicting runs sees the other.
         let alone = self.exclude(name, is_dead);
         if !matches!(alone, Ok(true)) {
             self.objects.remove(name)?;
@@ -126,8 +123,7 @@ impl Claims {
         alone
     }
 
-    /// Removes claims of dead runs that the claim `name` excludes. Returns false if one of those
-    /// runs may be alive.
+    /// Removes the claims of dead runs that the claim `name` excludes. Returns false if such a run may be alive.
     fn exclude(&self, name: &str, is_dead: impl Fn(&str) -> bool) -> Result<bool> {
         for other in self.objects.names()?.iter().filter(|other| excludes(name, other)) {
             match self.read(other)? {
@@ -139,7 +135,7 @@ impl Claims {
         Ok(true)
     }
 
-    /// Number of the spool, made with the first lock.
+    /// Returns the spool's number, which the first lock creates.
     fn token(&self) -> Result<String, Cause> {
         let path = self.spool.join(TOKEN_NAME);
         let known = || -> Result<String, Cause> {
@@ -150,10 +146,9 @@ impl Claims {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
-        // The only source of randomness in the standard library is the keys of its hasher.
+        // In the standard library, only hasher keys are random.
         let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-        // Parts share the spool: the first part to create the file sets the number, and the file
-        // appears with its whole content.
+        // Parts share the spool: the first to create the file, which appears whole, sets the number.
         let mine = self.spool.join(format!("{TOKEN_NAME}-{token}"));
         let linked = fs::write(&mine, &token).and_then(|()| {
             File::open(&mine)?.sync_all()?;
@@ -163,7 +158,7 @@ impl Claims {
                 other => other,
             }
         });
-        // After a rename the file no longer exists.
+        // After a rename, the file no longer exists.
         let _ = fs::remove_file(&mine);
         match linked {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => known(),
@@ -175,12 +170,11 @@ impl Claims {
     }
 }
 
-/// Returns true if the claim `other` excludes the claim `name`: a whole run excludes every part.
+/// Returns true if the two claims exclude each other: a whole run excludes every part.
 fn excludes(name: &str, other: &str) -> bool {
     other != name && other.starts_with(LOCK_NAME) && (name == LOCK_NAME || other == LOCK_NAME)
 }
 
-/// A lock in the spool, and its claim in the store.
 #[derive(Debug)]
 pub(crate) struct StoreLock {
     claims: Arc<Claims>,
@@ -195,7 +189,7 @@ enum ClaimState {
     Held(String),
     /// Another run holds the claim.
     Refused,
-    /// The claim may exist, because the store gave no answer; or this lock needs no claim.
+    /// The claim may exist, because the store did not answer, or this lock needs no claim.
     Unknown,
 }
 
@@ -218,8 +212,8 @@ impl Drop for StoreLock {
                 other => other.is_ok(),
             },
         };
-        // The number is removed while the lock is held, and the folder once it is empty. If a claim
-        // could not be removed, the next run with this spool number takes it over.
+        // The number is removed under the lock, and the folder once it is empty. The next run with this
+        // number takes over a claim that could not be removed.
         let ours = [TOKEN_NAME, LOCK_NAME, name];
         let is_ours = |names: Vec<String>| names.iter().all(|name| ours.contains(&name.as_str()));
         if is_free && Disk.names(spool).is_ok_and(is_ours) {

@@ -1,4 +1,4 @@
-//! The commit thread: makes finished shards durable while the next one is being written.
+//! The commit thread, which makes finished shards durable while the next one is being written.
 
 use crate::error::Error;
 use crate::gate::{Gate, StopReason};
@@ -11,18 +11,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) enum CommitMessage {
-    /// Sync the bytes of a shard that are written so far, so that little is left to sync at its
-    /// end.
+    /// Sync the bytes of a shard written so far, so that little is left to sync at its end.
     Ahead { number: u32, temporary: PathBuf, file: Arc<dyn GrowingFile> },
     /// A shard is complete.
     Shard(Box<Finished>),
 }
 
-/// A shard that is complete under its temporary name.
+/// A complete shard under its temporary name.
 pub(crate) struct Finished {
     pub(crate) temporary: String,
     pub(crate) file: Arc<dyn GrowingFile>,
-    /// The digest, once the hash thread has finished.
+    /// Digest, once the hash thread has finished.
     pub(crate) sha256: Receiver<[u8; 32]>,
     /// Everything except the digest.
     pub(crate) entry: JournalEntry,
@@ -38,8 +37,7 @@ pub(crate) struct Committer<'a, T> {
 }
 
 impl<T> Committer<'_, T> {
-    /// Runs until the writer ends. After a failure, or when the run has stopped, it only removes
-    /// temporary files.
+    /// Runs until the writer ends. After a failure or a stop, it only removes temporary files.
     pub(crate) fn run(&self, messages: &Receiver<CommitMessage>) {
         for message in messages {
             let result = match message {
@@ -58,9 +56,8 @@ impl<T> Committer<'_, T> {
         }
     }
 
-    /// Sync, rename, sync the folder, write the journal: in this order. After a crash at any moment
-    /// the final name then holds the whole shard or nothing, and the journal names only shards that
-    /// exist.
+    /// Syncs, renames, syncs the folder and writes the journal, in this order. After a crash at any moment,
+    /// the final name holds the whole shard or nothing, and the journal names only shards that exist.
     fn commit(&self, finished: Finished) -> Result<(), StopReason> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;
@@ -94,8 +91,7 @@ impl<T> Committer<'_, T> {
 
 fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), StopReason> {
     file.sync().map_err(|e| match e.kind() {
-        // With delayed allocation a full disk may only show here; writing the shard again would not
-        // help.
+        // With delayed allocation, a full disk may show only here. Writing the shard again would not help.
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             StopReason::Fatal(Error::io("sync", path, e))
         }

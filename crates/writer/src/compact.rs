@@ -1,7 +1,7 @@
 //! Deletes older generations, and with them the bytes of removed samples (spec §3.5).
 //!
-//! The headers of the shards decide what is deleted, not the older manifests alone. Those manifests
-//! are deleted first, and after a kill at that moment the shards must still be found.
+//! Shard headers, and not only the older manifests, show which shards to delete, because manifests are
+//! deleted first and the shards must still be found after a kill at that moment.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -12,26 +12,25 @@ use shardpack_format::{
 };
 use std::collections::{BTreeMap, HashSet};
 
-/// The files that [`Growth::compact`] removed.
+/// Files that [`Growth::compact`] removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
     /// Deleted generations, which can no longer be opened.
     pub generations: Vec<u32>,
-    /// Deleted shards: the newest generation does not use them.
+    /// Deleted shards, which the newest generation does not use.
     pub shards: Vec<String>,
-    /// Bytes of the deleted shards.
+    /// Total size of the deleted shards, in bytes.
     pub bytes: u64,
 }
 
 impl Growth<'_> {
-    /// Removes all older generations, and the shards of the dataset that the newest generation does
-    /// not use. First checks that the newest generation is in place and whole.
+    /// Removes all older generations, and the dataset's shards that the newest generation does not use. First
+    /// checks that the newest generation is in place and whole.
     ///
     /// # Errors
-    /// `Refused` if an addition or a removal is unfinished, because it may use the same samples, or
-    /// if a file is of a later generation or its generation cannot be determined; `Damaged` if a
-    /// shard of the newest generation is missing; `Io`.
+    /// `Refused` if an addition or a removal is unfinished, because it may use the same samples, or if a file
+    /// is of a later or unknown generation; `Damaged` if a shard of the newest generation is missing; `Io`.
     pub fn compact(&self) -> Result<Compacted> {
         let (target, next) = (&self.target, self.target.below(NEXT));
         if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
@@ -47,7 +46,7 @@ impl Growth<'_> {
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
-        // The manifests first: as long as a manifest exists, its shards must exist.
+        // Remove manifests first, because the shards of an existing manifest must exist.
         older.keys().try_for_each(|(_, name)| target.remove(name))?;
         target.sync()?;
         leaving.keys().try_for_each(|name| target.remove(name))?;
@@ -60,7 +59,7 @@ impl Growth<'_> {
         })
     }
 
-    /// Manifests of the older generations, by number and file name.
+    /// Returns the manifests of older generations, by number and file name.
     fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
         let own = self.manifest.generation();
         let mut older = BTreeMap::new();
@@ -88,7 +87,7 @@ impl Growth<'_> {
         Ok(older)
     }
 
-    /// Shards of the dataset that the newest generation does not use, with their sizes.
+    /// Returns the dataset's shards that the newest generation does not use, with sizes.
     fn leaving<'a>(
         &self,
         names: &[String],
@@ -104,7 +103,7 @@ impl Growth<'_> {
                 continue;
             }
             let ends = match self.target.read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
-                // A folder or a link that has the name of a shard.
+                // A folder or a link with the name of a shard.
                 Err(_) if !is_listed => continue,
                 other => other?,
             };
@@ -124,8 +123,7 @@ impl Growth<'_> {
         Ok(leaving)
     }
 
-    /// Refuses an unlisted shard that may be of a later generation. If it is, the manifest at hand
-    /// is not the newest.
+    /// Refuses an unlisted shard that may be of a later generation, which would make this manifest outdated.
     fn refuse_later(&self, name: &str, is_listed: bool, written_for: Option<u32>, identity: &Identity) -> Result<()> {
         let own = self.manifest.generation();
         let count = self.manifest.shards.len() as u64;

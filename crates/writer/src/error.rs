@@ -11,52 +11,51 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the packer's engine.
 ///
-/// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
-/// `Usage` (the caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy),
-/// `Source` (an error of the caller's [`SampleSource`](crate::SampleSource)), `Internal` (a defect
-/// of this crate), and two reasons for not running at all: `Locked` and `Cancelled`.
+/// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset), `Usage` (the
+/// caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy), `Source` (an error of the
+/// caller's [`SampleSource`](crate::SampleSource)), `Internal` (a defect of this crate). `Locked` and
+/// `Cancelled` are reasons not to run at all.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operation of the operating system failed.
+    /// A system call failed.
     #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
         /// Failed operation, as a verb.
         action: &'static str,
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
         /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// The disk, or the user's quota, is full.
+    /// The disk or the user's quota is full.
     #[error(
         "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}: {source}",
         visible_path(path), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
     )]
     NoSpace {
-        /// The file that could not be written.
+        /// File that could not be written.
         path: PathBuf,
-        /// Estimated size of the shards that are not finished.
+        /// Estimated size of the unfinished shards.
         needed_bytes: u64,
-        /// Free bytes of the file system after the temporary file is removed, if the system reports
-        /// them.
+        /// Free bytes of the file system once the temporary file is removed, if the system reports them.
         free_bytes: Option<u64>,
         /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// Bytes of an existing dataset, or of a record, break the specification.
+    /// Bytes of an existing dataset or of a record violate the specification.
     #[error(transparent)]
     Format(shardpack_format::Error),
     /// A complete dataset has a damaged manifest or shard.
     #[error("{source}")]
     Damaged {
-        /// The damage, with the name of the file.
+        /// Damage, with the file's name.
         source: shardpack_format::Error,
     },
     /// The caller requested something impossible.
     #[error("{text}")]
     Usage {
-        /// The argument or the folder, and the problem.
+        /// Argument or folder, and the problem.
         text: String,
         /// Next step; may be empty.
         hint: Hint,
@@ -64,7 +63,7 @@ pub enum Error {
     /// The folder has content that this run must not change or cannot continue.
     #[error("{what}")]
     Refused {
-        /// The folder and its content.
+        /// Folder and its content.
         what: String,
         /// Next step; may be empty.
         hint: Hint,
@@ -86,13 +85,13 @@ pub enum Error {
     Source {
         /// Key of the sample.
         key: String,
-        /// The source's error; for a panic, its message.
+        /// The source's error, or the message of its panic.
         source: Arc<dyn Explain + Send + Sync>,
     },
     /// Parts of a dataset cannot be merged yet.
     #[error("{0}")]
     Unfinished(Box<Unfinished>),
-    /// Something happened that the code rules out: always [`shardpack_format::Error::Internal`].
+    /// A case that the code rules out: always [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(shardpack_format::Error),
     /// The caller set `cancel`. Finished shards are kept.
@@ -103,7 +102,7 @@ pub enum Error {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Process, host and start time of the holder, as in the lock file.
+        /// Process, host and start time of the holder, from the lock file.
         holder: String,
         /// Next step.
         hint: Hint,
@@ -128,18 +127,17 @@ impl From<shardpack_io::Error> for Error {
     }
 }
 
-/// `1 sample`, `2 samples`.
 pub(crate) fn samples(count: u64) -> String {
     format!("{count} sample{}", if count == 1 { "" } else { "s" })
 }
 
-/// Hint to replace the existing dataset, after another hint.
+/// Returns the hint to replace the existing dataset, after another hint.
 pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
     Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
 }
 
 impl Error {
-    /// Next step. It is not part of the error text, because the command and the Python package
+    /// Returns the next step. It is not part of the error text, because the command and the Python package
     /// spell options differently ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
@@ -182,7 +180,7 @@ impl Error {
         Self::Internal(shardpack_format::Error::internal(what, expected, found))
     }
 
-    /// Turns "disk full" into [`Error::NoSpace`], which tells the needed and the free bytes.
+    /// Turns "disk full" into [`Error::NoSpace`], which states the needed and the free bytes.
     pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

@@ -1,5 +1,4 @@
-//! Content of the output folder, and who wrote it. Only files that this crate wrote may be replaced
-//! or removed.
+//! Content of the output folder and its origin. Only files that this crate wrote may be replaced or removed.
 
 use crate::error::{Error, Result, start_over};
 use crate::journal::{Journal, JournalEntry};
@@ -15,7 +14,6 @@ use shardpack_format::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Number of shards of a store that are checked in parallel.
 const CHECKED_AT_A_TIME: usize = 32;
 
 /// Identifies a manifest of this format that can no longer be parsed.
@@ -27,11 +25,9 @@ struct Unreadable {
     is_marked: bool,
 }
 
-/// Origin of a file with the name of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// A shard of the dataset to be written, or of a dataset that a manifest or journal in the
-    /// folder describes.
+    /// A shard of the dataset to be written, or of a dataset with a manifest or journal in the folder.
     Known,
     /// A shard that this crate wrote, for a dataset without manifest or journal in the folder.
     Ours,
@@ -44,21 +40,20 @@ pub(crate) struct Survey {
     /// A file with the manifest's name that cannot be read as a manifest.
     unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
-    /// True if an earlier `force` was interrupted while it removed the old dataset.
+    /// True if an earlier `force` was interrupted while removing the old dataset.
     pub(crate) is_being_removed: bool,
     is_set_aside: bool,
-    /// Journals by file name; `None` for a journal without a whole first line.
+    /// Journals by file name; `None` if the first line is not whole.
     pub(crate) journals: BTreeMap<String, Option<Journal>>,
-    /// Manifests of generations, by file name.
+    /// Manifests with the name of a generation, by file name.
     generations: BTreeMap<String, Manifest>,
-    /// Files with the name of a shard.
+    /// Numbers of the files with a shard's name.
     shards: Vec<u32>,
-    /// Files with the name of a shard that a later generation has rewritten.
+    /// Shards whose names say that a later generation rewrote them.
     written_anew: Vec<String>,
     /// Files with names that only this crate uses.
     temporaries: Vec<String>,
-    /// Files of other programs. Names that begin with a dot do not count: file systems and desktops
-    /// create such files in any folder.
+    /// Files of other programs, except names with a leading dot, which systems and desktops create in any folder.
     foreign: Vec<String>,
 }
 
@@ -95,22 +90,20 @@ impl Survey {
                 survey.foreign.push(name);
             }
         }
-        // The user has restored or rebuilt the manifest since.
+        // The user has since restored or rebuilt the manifest.
         survey.is_being_removed &= survey.manifest.is_none();
         Ok(survey)
     }
 
-    /// Refuses a folder with files that are not ours. Unless `force` will remove our files, also
-    /// refuses remains of a dataset that might have another `id`: a damaged manifest, or shards
-    /// without a manifest.
+    /// Refuses a folder with files that are not ours. Unless `force` will remove our files, also refuses
+    /// remains of a dataset that may have another `id`: a damaged manifest, or shards without one.
     pub(crate) fn refuse(&self, target: &Target<'_>, id: DatasetId, force: bool) -> Result<()> {
         let owners: Vec<_> = self.owners(target, Some(id)).collect();
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
         foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(target, name)).cloned());
-        // Many programs use this file name. If nothing else shows that it is ours, its content
-        // must.
+        // Many programs use this file name. Without other evidence that it is ours, its content decides.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
         if self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.is_marked && !is_dataset) {
             foreign.push(MANIFEST_NAME.into());
@@ -148,12 +141,11 @@ impl Survey {
         !self.shards.is_empty()
     }
 
-    /// Returns true if the folder has files of a run: a journal, shards or temporary files.
+    /// Returns true if a run left a journal, shards or temporary files in the folder.
     pub(crate) fn is_begun(&self) -> bool {
         !self.journals.is_empty() || !self.shards.is_empty() || !self.temporaries.is_empty()
     }
 
-    /// Refuses a manifest that cannot be read.
     pub(crate) fn refuse_damage(&self) -> Result<()> {
         match &self.unreadable {
             Some(unreadable) => Err(Error::Damaged { source: unreadable.error.clone() }),
@@ -161,9 +153,9 @@ impl Survey {
         }
     }
 
-    /// Removes all our files, so that a run can start over. The manifest is removed first, so that
-    /// the rest is not taken for a dataset. The files that identify our files are removed last, so
-    /// that an interrupted removal can be finished.
+    /// Removes all our files, so that a run can start over. Removes the manifest first, so that the rest does
+    /// not pass for a dataset, and last the files that identify ours, so that an interrupted removal can be
+    /// finished.
     pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
         let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -190,8 +182,8 @@ impl Survey {
         target.sync()
     }
 
-    /// Removes the shards of a part that starts over, but no shard that another part has replaced
-    /// since. The part's journal stays until it is replaced, because it identifies the other files.
+    /// Removes the shards of a part that starts over, except those that another part has replaced. The part's
+    /// journal stays until it is replaced, because it identifies the other files.
     pub(crate) fn remove_part(&self, target: &Target<'_>, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.shards()?);
@@ -216,7 +208,7 @@ impl Survey {
         self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }
 
-    /// Origins of the files with the name of a shard, if `id` is ours.
+    /// Returns the origins of the files with a shard's name, if `id` is ours.
     fn owners(&self, target: &Target<'_>, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
@@ -237,7 +229,7 @@ impl Survey {
         })
     }
 
-    /// Returns true if a rewritten shard belongs to a dataset that the folder describes.
+    /// Returns true if a rewritten shard belongs to a dataset with a manifest or journal in the folder.
     fn is_own(&self, target: &Target<'_>, name: &str) -> bool {
         let Ok(ends) = target.read_ends(name, HEADER_BYTES, 0) else { return false };
         Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
@@ -258,8 +250,7 @@ impl Survey {
     }
 }
 
-/// Removes the files of an unfinished addition or removal, and their folder unless it has other
-/// files.
+/// Removes the files of an unfinished addition or removal, and their folder if it is then empty.
 pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
     // A dataset in a store has no later generations.
     let next = target.below(NEXT);
@@ -270,7 +261,6 @@ pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
     next.remove_folder_if_empty()
 }
 
-/// The manifest in the file `name`, or the reason why it cannot be read.
 fn read_manifest(target: &Target<'_>, name: &str, bytes: Vec<u8>) -> std::result::Result<Manifest, Unreadable> {
     Manifest::parse(&bytes, &Limits::default()).map_err(|e| Unreadable {
         error: e.in_file(target.file(name).display().to_string()),
@@ -278,21 +268,20 @@ fn read_manifest(target: &Target<'_>, name: &str, bytes: Vec<u8>) -> std::result
     })
 }
 
-/// The first names, for a message.
 fn list(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(3).map(|n| format!("`{}`", n.escape_debug())).collect();
     let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
     format!("{}{more}", shown.join(", "))
 }
 
-/// Content of a shard's header, if the header is whole.
+/// Returns the content of a shard's header, if the header is whole.
 fn identity(target: &Target<'_>, number: u32) -> Option<Identity> {
     let ends = target.read_ends(&shard_name(number), HEADER_BYTES, 0).ok()?;
     Identity::parse_header(&ends.head).ok()
 }
 
-/// Compares a finished shard with its journal entry by two small reads: size, header, and every
-/// byte of the footer. `Ok(Err)` describes the difference.
+/// Compares a finished shard with its journal entry in two small reads: size, header, and every byte of the
+/// footer. `Ok(Err)` describes the difference.
 pub(crate) fn check_shard(
     target: &Target<'_>,
     id: DatasetId,
@@ -329,7 +318,6 @@ pub(crate) fn check_shard(
     Ok(check().map_err(format))
 }
 
-/// Entries of a journal whose shards exist.
 pub(crate) fn keep_present(
     target: &Target<'_>,
     id: DatasetId,
@@ -343,8 +331,8 @@ pub(crate) fn keep_present(
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
 }
 
-/// Checks several shards with [`check_shard`]; the results are in the same order. Shards of a store
-/// are checked in parallel, because each check waits for the network.
+/// Checks several shards with [`check_shard`], in order. Store shards are checked in parallel, because each
+/// check waits for the network.
 pub(crate) fn check_shards(
     target: &Target<'_>,
     id: DatasetId,

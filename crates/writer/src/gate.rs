@@ -1,8 +1,8 @@
-//! The gate between the encoding threads and the writer. It hands out the samples in plan order,
-//! admits only as many as the memory budget allows, and returns the results in plan order.
+//! The gate between the encoding threads and the writer. It hands out samples in plan order, admits only as
+//! many as the memory budget allows, and returns results in plan order.
 //!
-//! There is no deadlock: samples are admitted strictly in order, so the sample that the writer
-//! waits for is always admitted. If no sample is admitted, the next one is, whatever its size.
+//! It cannot deadlock: samples are admitted strictly in order, so the writer's next sample is always
+//! admitted. With no sample in flight, the next is admitted whatever its size.
 
 use crate::error::Error;
 use crate::source::Encoded;
@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Samples may run ahead of the writer in any number as long as they hold at most this many bytes.
-/// It is enough to hide a slow sample among small ones, and small compared to the budget.
+/// Bytes up to which more than two samples per thread may run ahead of the writer. Enough to hide a slow
+/// sample among small ones, and small compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
-/// Limit for tiny samples, whose bookkeeping takes more memory than their bytes.
+/// Maximum number of samples ahead, because the bookkeeping of tiny samples takes more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
-/// The result of one sample, and the bytes charged for it until [`Gate::release`].
+/// Result of one sample, and the bytes charged for it until [`Gate::release`].
 pub(crate) struct SampleResult<T> {
     pub(crate) sample: u64,
     pub(crate) key: String,
@@ -51,15 +51,15 @@ pub(crate) struct Admitted {
 
 pub(crate) struct Gate<T> {
     state: Mutex<InFlight<T>>,
-    /// Workers wait here for memory.
+    /// Where workers wait for memory.
     room: Condvar,
-    /// The writer waits here for the next sample.
+    /// Where the writer waits for the next sample.
     ready: Condvar,
     budget_bytes: u64,
     threads: u64,
 }
 
-/// The samples between their admission and their writing.
+/// Samples that are admitted but not yet written.
 struct InFlight<T> {
     /// Results of the slots from `first` on; `None` while being encoded.
     window: VecDeque<Option<SampleResult<T>>>,
@@ -89,8 +89,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Admits the next sample once there is room for it; `None` if the run has stopped. Only one
-    /// thread at a time may call it.
+    /// Admits the next sample once there is room for it. Returns `None` if the run has stopped. Only one
+    /// thread at a time may call this.
     pub(crate) fn admit(&self, memory_bytes: u64) -> Option<Admitted> {
         let mut state = self.lock();
         while !state.stopped && !self.has_room(&state, memory_bytes) {
@@ -112,7 +112,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// Delivers a result. From now on the sample is charged only for the bytes of its record.
+    /// Delivers a result. From then on, the sample is charged only for the bytes of its record.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
@@ -139,8 +139,8 @@ impl<T> Gate<T> {
         self.room.notify_one();
     }
 
-    /// Moves all results that are next in order into `run`. If there is none, waits for at most
-    /// `patience`. Returns false if the run has stopped.
+    /// Moves all results that are next in order into `run`, waiting at most `patience` for one. Returns false
+    /// if the run has stopped.
     pub(crate) fn take_ready(&self, run: &mut VecDeque<SampleResult<T>>, patience: Duration) -> bool {
         let mut state = self.lock();
         if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
@@ -153,7 +153,6 @@ impl<T> Gate<T> {
         !state.stopped
     }
 
-    /// Returns the memory of a written sample.
     pub(crate) fn release(&self, charge: u64) {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
@@ -162,7 +161,6 @@ impl<T> Gate<T> {
         self.room.notify_one();
     }
 
-    /// Stops the run and wakes every waiting thread.
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;
         self.room.notify_all();
@@ -175,7 +173,6 @@ impl<T> Gate<T> {
         self.stop();
     }
 
-    /// Returns a value, or stops the run.
     pub(crate) fn check<V, E: Into<StopReason>>(&self, result: Result<V, E>) -> Result<V, Stopped> {
         result.map_err(|e| {
             self.fail(e.into());
@@ -191,8 +188,7 @@ impl<T> Gate<T> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).reason
     }
 
-    /// A panic elsewhere must not cause a second one here: the state is valid after every
-    /// statement.
+    /// Locks the state. It is valid after every statement, so a panic elsewhere must not cause another here.
     fn lock(&self) -> MutexGuard<'_, InFlight<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,10 +1,9 @@
 //! Generations: adds samples to a dataset, or removes some, without changing existing bytes.
 //!
-//! New shards are written with a journal, like any dataset, into a separate folder inside the
-//! dataset's folder. Then the manifest of the next generation is written there: from that moment
-//! the generation is sure to come. The shards are moved next to the existing ones, the old manifest
-//! is renamed after its generation, and the new manifest takes its place (spec §3.5). Each step can
-//! be repeated, and the next run does the missing steps.
+//! New shards are written with a journal, like any dataset, into a folder inside the dataset's folder.
+//! Writing the next manifest there commits the generation. Then the shards are moved next to the existing
+//! ones, the old manifest is renamed after its generation, and the new one takes its place (spec §3.5). Every
+//! step can be repeated, and the next run does the missing ones.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -30,7 +29,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A dataset that is about to get its next generation. Holds the lock of the folder.
+/// A dataset that is about to get its next generation. Holds the folder's lock.
 ///
 /// ```
 /// use shardpack_writer::Growth;
@@ -43,8 +42,8 @@ pub struct Growth<'a> {
     pub(crate) target: Target<'a>,
     lock: RunLock,
     pub(crate) manifest: Manifest,
-    /// The generation that [`write`](Self::write) has prepared and may have to put in place again:
-    /// if that step fails, the same call repeats it.
+    /// Generation that [`write`](Self::write) has prepared. If putting it in place fails, the same call
+    /// repeats that step.
     ready: Mutex<Option<(JournalHead, Report)>>,
 }
 
@@ -54,11 +53,11 @@ impl std::fmt::Debug for Growth<'_> {
     }
 }
 
-/// The remaining samples, and the figures of all samples.
+/// The remaining samples, and the figures over all samples.
 pub struct Next<'a, T> {
     /// Figures of the unchanged shards, by number.
     pub kept: BTreeMap<u32, T>,
-    /// The figures of all samples, as the manifest holds them.
+    /// Figures of all samples, in the manifest's form.
     pub fidelity: &'a dyn Fn(&T) -> Map<String, Value>,
 }
 
@@ -69,13 +68,11 @@ impl<T> std::fmt::Debug for Next<'_, T> {
 }
 
 impl Growth<'static> {
-    /// Opens the dataset in the folder `out`. First puts a generation in place that an interrupted
-    /// run had ready.
+    /// Opens the dataset in the folder `out`. First puts in place any generation that an interrupted run had ready.
     ///
     /// # Errors
-    /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if
-    /// its manifest is damaged; `Refused` if the remains of an interrupted run belong to another
-    /// dataset; `Io`.
+    /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if its
+    /// manifest is damaged; `Refused` if the remains of an interrupted run belong to another dataset; `Io`.
     pub fn take(out: &Path) -> Result<Self> {
         Self::take_on(Target::folder(&Disk, out))
     }
@@ -83,7 +80,7 @@ impl Growth<'static> {
 
 impl<'a> Growth<'a> {
     pub(crate) fn take_on(target: Target<'a>) -> Result<Self> {
-        // Checked before the lock, so that a mistyped folder does not get a lock file.
+        // Check before locking, so that a mistyped folder does not get a lock file.
         let names = target.names_if_there()?;
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
@@ -100,7 +97,7 @@ impl<'a> Growth<'a> {
         Ok(Self { target, lock, manifest, ready: Mutex::default() })
     }
 
-    /// The manifest of the newest generation.
+    /// Returns the manifest of the newest generation.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -114,7 +111,7 @@ impl<'a> Growth<'a> {
         already_complete(&self.target, &self.manifest, Instant::now())
     }
 
-    /// Number of the next generation, which no earlier generation had.
+    /// Returns the number of the next generation, which no earlier generation had.
     ///
     /// # Errors
     /// `Io`.
@@ -130,13 +127,13 @@ impl<'a> Growth<'a> {
         })
     }
 
-    /// Writes the shards of `plan` (of [`Plan::behind`] or [`Plan::anew`]), and with them the next
-    /// generation. An interrupted run leaves the dataset unchanged, and the same call continues it.
-    /// If all shards were written but not put in place, the same call puts them in place.
+    /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]), and with them the next
+    /// generation. An interrupted run leaves the dataset unchanged; the same call continues it, or puts the
+    /// generation in place if all shards were written.
     ///
     /// # Errors
-    /// As [`write_dataset`](crate::write_dataset); `Refused` if an earlier call with another plan
-    /// has put a generation in place, because this plan is for the dataset before it.
+    /// Same as [`write_dataset`](crate::write_dataset); also `Refused` if an earlier call with another plan
+    /// put a generation in place, because this plan is for the dataset before it.
     pub fn write<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -161,7 +158,7 @@ impl<'a> Growth<'a> {
         folder.create()?;
         let prepared = prepare_or(&folder, plan, options, |_| {
             let what = format!(
-                "{}, and this command is different, or its files have changed",
+                "{}, but this command is different, or its files have changed",
                 interrupted(self.target.path())
             );
             let hint = Hint::new("run that command again to continue, or this one with ").and([Setting::on("force")]);
@@ -182,15 +179,14 @@ impl<'a> Growth<'a> {
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        // After an error the manifest may or may not exist.
+        // After an error, the manifest may or may not exist.
         *self.ready() = Some((head, report.clone()));
         folder.replace(MANIFEST_NAME, &encoded)?;
         settle(&self.target)?;
         Ok(self.noted(report))
     }
 
-    /// Puts the generation in place that an earlier call has prepared. Returns `None` if there is
-    /// none.
+    /// Puts in place the generation that an earlier call prepared. Returns `None` if there is none.
     fn end(&self, head: &JournalHead) -> Result<Option<Report>> {
         let ready = self.ready();
         let Some((written, report)) = &*ready else { return Ok(None) };
@@ -235,9 +231,8 @@ impl<'a> Growth<'a> {
             match (entries.get(&number), self.manifest.shards.get(place), next.kept.remove(&number)) {
                 (Some(entry), ..) => {
                     let mut file = entry.file.clone();
-                    // A rewritten shard gets a name with the generation, even if compacting has
-                    // freed its former name: a reader with the old shard must not take the new
-                    // shard for it.
+                    // A rewritten shard's name includes the generation, even if compacting freed the former
+                    // name, so that a reader with the old shard cannot take the new one for it.
                     if place < self.manifest.shards.len() || taken.contains(&file.name) {
                         file.name = shard_name_of(number, generation);
                     }
@@ -279,7 +274,7 @@ pub(crate) fn read_manifest(target: &Target<'_>, name: &str) -> Result<(Manifest
     Ok((manifest, bytes))
 }
 
-/// Puts the generation in place whose manifest an interrupted run has written.
+/// Puts in place a generation whose manifest an interrupted run has written.
 pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let folder = target.below(NEXT);
     let there = folder.names_if_there()?;
@@ -319,13 +314,12 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     // A journal without its manifest would look like an unfinished run.
     folder.sync()?;
     folder.remove(MANIFEST_NAME)?;
-    // Files of a desktop or a file system may stay in the folder; the generation is in place
-    // anyway.
+    // Files of a desktop or a file system may stay in the folder.
     folder.remove_folder_if_empty()?;
     target.sync()
 }
 
-/// Refuses to overwrite a file that is not ours and has the name that the manifest `now` gets.
+/// Refuses to overwrite a foreign file with the name that the manifest `now` gets.
 fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
     let (name, generation) = (generation_name(now.generation()), now.generation());
     if !target.names()?.contains(&name) {

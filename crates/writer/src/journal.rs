@@ -1,10 +1,8 @@
-//! The journal of a run: its finished shards. It lives in the output folder until the manifest is
-//! written.
+//! The journal of a run, which lists its finished shards. It stays in the output folder until the manifest is written.
 //!
-//! JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The
-//! first line describes the run. Each other line names a finished shard, with everything that the
-//! manifest will need. The journal ends at a torn or damaged line: the shards in that line and in
-//! later ones are packed again.
+//! It consists of JSON lines, each beginning with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line.
+//! The first line describes the run. Each other line names a finished shard, with everything that the
+//! manifest needs. The journal ends at the first torn or damaged line; shards from there on are packed again.
 
 use crate::error::{Error, Result};
 use crate::names::{journal_name, journal_temporary};
@@ -22,17 +20,17 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// More than the journal of a million shards.
+/// Largest journal, in bytes. A million shards need less.
 const MAX_BYTES: u64 = 4 << 30;
-/// Longest line. The first line holds the metadata, the others the skipped samples of a shard.
+/// Longest line, in bytes. The first line holds the metadata, the others the skipped samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
-/// The first line: everything that must be equal for a run to continue. All parts must have equal
-/// heads, except for the modification times.
+/// The first line: everything that must be equal for a run to continue. All parts must have equal heads,
+/// except for modification times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalHead {
-    /// Version of the packer. Another version may encode the same sample differently.
+    /// Packer version, because another version may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
     pub(crate) part: Option<Part>,
@@ -50,14 +48,13 @@ pub(crate) struct JournalEntry {
     pub(crate) number: u32,
     pub(crate) file: ShardEntry,
     pub(crate) source_bytes: u64,
-    /// The tally of the shard's samples, as JSON. Totals are always computed from these, never from
-    /// the tally in memory, so that an interrupted run adds up exactly the same numbers.
+    /// Tally of the shard's samples, as JSON. Totals are computed only from this JSON, so that an interrupted
+    /// run adds up exactly the same numbers.
     pub(crate) tally: Value,
     pub(crate) skipped: Vec<SkippedSample>,
 }
 
 impl JournalEntry {
-    /// The shard's number and its entry in the manifest.
     pub(crate) const fn shard(&self) -> (u32, &ShardEntry) {
         (self.number, &self.file)
     }
@@ -84,13 +81,13 @@ impl JournalHead {
         }
     }
 
-    /// Returns true if the samples come from a running program and are lost when it ends.
+    /// Returns true if the samples come from a program and are lost when it ends.
     pub(crate) fn is_of_program(&self) -> bool {
         self.mtimes == hex(&OF_PROGRAM)
     }
 
-    /// The first difference between two heads, other than the part. Modification times are ignored:
-    /// they belong to one machine's copy of the sources.
+    /// Returns the first difference between two heads, apart from the part and modification times, which
+    /// belong to one machine's copy of the sources.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
@@ -109,8 +106,8 @@ impl JournalHead {
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    /// The first difference to the interrupted run `begun`, including the modification times: the
-    /// sources must be unchanged since.
+    /// Returns the first difference to the interrupted run `begun`. Modification times count, because the
+    /// sources must be unchanged.
     pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
         let times = || Difference { what: "modification times of the sources".into(), values: None };
         self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
@@ -121,8 +118,8 @@ impl JournalHead {
     }
 }
 
-/// The first option that differs between two recipes. Values that the packer measured on the
-/// samples are not options.
+/// Returns the first option that differs between two recipes. Values that the packer measured on samples are
+/// not options.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
     // Related options form a group.
@@ -135,13 +132,12 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// Options of a group. A group with the requested value (`asked`) also has the resulting value.
+/// Returns the options of a group. A group with the requested value (`asked`) also has the resulting value.
 fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
     let all = value?.as_object()?;
     all.get("asked").and_then(Value::as_object).or(Some(all))
 }
 
-/// The first name whose options differ.
 fn differing<'a>(a: &'a Map<String, Value>, b: &'a Map<String, Value>) -> Option<&'a String> {
     let differs = |name: &&String| match (group(a.get(*name)), group(b.get(*name))) {
         (Some(inner_a), Some(inner_b)) => differing(inner_a, inner_b).is_some(),
@@ -152,7 +148,6 @@ fn differing<'a>(a: &'a Map<String, Value>, b: &'a Map<String, Value>) -> Option
 
 const SHOWN: usize = 100;
 
-/// A value for a message, cut where it is long.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(SHOWN) {
@@ -164,8 +159,7 @@ fn shown(value: &Value) -> String {
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) what: String,
-    /// The values of both runs; `None` for values that are compared by a digest, which tells a
-    /// reader nothing.
+    /// Values of both runs; `None` if they were compared by digest, which tells a reader nothing.
     pub(crate) values: Option<(String, String)>,
 }
 
@@ -176,8 +170,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads the whole lines. Returns `None` if even the first line is damaged: then no shard can
-    /// have been finished under it.
+    /// Reads the whole lines. Returns `None` if even the first is damaged, because then no shard was finished under it.
     pub(crate) fn read(target: &Target<'_>, name: &str) -> Result<Option<Self>> {
         let path = &target.file(name);
         let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
@@ -207,7 +200,7 @@ impl Journal {
     }
 }
 
-/// The lines of a journal, one at a time in memory.
+/// The lines of a journal, with one at a time in memory.
 struct Lines<'a, R> {
     path: &'a Path,
     file: R,
@@ -216,7 +209,7 @@ struct Lines<'a, R> {
 }
 
 impl<R: BufRead> Lines<'_, R> {
-    /// The value of the next line; `None` at the end, and at a line that is torn or damaged.
+    /// Returns the value of the next line; `None` at the end, or at a torn or damaged line.
     fn next<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>> {
         self.line.clear();
         let mut limited = self.file.by_ref().take(MAX_LINE_BYTES.saturating_add(1));
@@ -230,7 +223,7 @@ impl<R: BufRead> Lines<'_, R> {
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
-        // The memory for JSON depends on its nodes; it is computed before any is allocated.
+        // The memory for JSON depends on its nodes, and is computed before any is allocated.
         let limits = Limits::default();
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
@@ -255,7 +248,6 @@ pub(crate) struct OpenJournal {
 }
 
 impl OpenJournal {
-    /// Adds a finished shard, durably.
     pub(crate) fn add(&self, entry: &JournalEntry) -> Result<()> {
         let add = || {
             self.file.append(&line(entry)?).map_err(|e| Error::io("write", &self.path, e))?;
@@ -266,7 +258,7 @@ impl OpenJournal {
         })
     }
 
-    /// Finished shards whose line could not be written to the journal.
+    /// Returns the finished shards whose journal line could not be written.
     pub(crate) fn not_noted(self) -> Vec<JournalEntry> {
         self.not_noted.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -279,7 +271,7 @@ fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 
-/// Text after the checksum of a line, if the line is whole.
+/// Returns the text after a line's checksum, if the line is whole.
 fn whole_line(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;
@@ -307,7 +299,7 @@ mod tests {
         let found = recipe_difference(&recipe("auto", 1), &recipe("zstd", 2)).unwrap();
         assert_eq!(found.what, "option `codec`");
         assert_eq!(found.values, Some(("\"auto\"".to_owned(), "\"zstd\"".to_owned())));
-        // Another kind of samples: the group is missing on one side.
+        // With another kind of samples, the group is missing on one side.
         let mut other = recipe("auto", 1);
         other.remove("cube");
         let (shown, _) = recipe_difference(&recipe("auto", 1), &other).unwrap().values.unwrap();

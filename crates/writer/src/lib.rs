@@ -1,26 +1,24 @@
 //! The packer's engine: decides which sample goes into which shard, and writes the shards.
 //!
-//! It knows files and shards, but no codecs and no sources: samples come through [`SampleSource`],
-//! already laid out as records.
+//! It knows files and shards, but no codecs and no sources: samples come through [`SampleSource`], already
+//! laid out as records.
 //!
-//! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples
-//!   and cuts the order into shards.
-//! - [`write_dataset`]: runs the plan, or the [`Part`] of it for this machine. It continues where
-//!   an earlier run of the same plan stopped, and writes the same bytes whatever the number of
-//!   threads and interruptions.
+//! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples and cuts
+//!   the order into shards.
+//! - [`write_dataset`]: runs the plan, or this machine's [`Part`] of it. It continues where an earlier run of
+//!   the same plan stopped, and writes the same bytes whatever the number of threads and interruptions.
 //! - [`Reservation`]: reserves a folder for a program that does not know its samples yet.
-//! - [`Growth`]: adds a generation to a dataset: more shards, or some of its shards anew.
+//! - [`Growth`]: adds a generation to a dataset, with more shards or some rewritten shards.
 //! - [`Bucket`]: a place in an object store, for any of these.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
-//! **Guarantees.** A final name holds a complete shard that has reached the disk, or nothing; the
-//! manifest comes last. This crate never removes files that it did not write, and never follows a
-//! symlink in the folder. An interrupted run loses at most the shards that were being written. A
-//! refused run leaves nothing behind.
+//! **Guarantees.** A final name holds a complete shard on disk, or nothing; the manifest comes last. This
+//! crate never removes files that it did not write, and never follows a symlink in the folder. An interrupted
+//! run loses at most the shards that were being written. A refused run leaves nothing behind.
 //!
-//! **Method.** Each shard is written under a temporary name in the output folder, synced and
-//! renamed. Then the folder is synced, and the shard is entered into a journal that is also synced.
-//! The manifest is made from the journal, which is then removed.
+//! **Method.** Each shard is written under a temporary name in the output folder, synced and renamed. Then
+//! the folder is synced, and the shard is entered into a journal, which is also synced. The manifest is made
+//! from the journal, which is then removed.
 #![forbid(unsafe_code)]
 
 mod begun;

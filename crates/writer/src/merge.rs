@@ -17,23 +17,23 @@ use shardpack_io::Holder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Finishes a dataset that was written in [`Part`]s: checks that every shard is there, and writes
-/// the same manifest as a single run.
+/// Finishes a dataset that was written in [`Part`]s: checks that every shard exists, and writes the same
+/// manifest as a single run.
 ///
 /// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) of the runs that wrote the parts.
 ///
 /// # Errors
-/// `Unfinished` if parts or shards are missing, or a finished shard is damaged or gone: it lists
-/// the parts to pack again. `Usage` if there are no parts, or if they come from different plans
-/// (the text groups the parts by the differing option); `Locked` if a packer is still running in
-/// the folder; `Damaged` if there is a complete dataset that is damaged; `Io`.
+/// `Unfinished`, with the parts to pack again, if parts or shards are missing or a finished shard is damaged
+/// or gone. `Usage` if there are no parts, or if they come from different plans (the text groups the parts by
+/// the differing option); `Locked` if a packer is still running in the folder; `Damaged` if a complete
+/// dataset is damaged; `Io`.
 pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
     let out = out.into();
     merge_on::<T>(&out.target())
 }
 
 pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
-    // Checked before the lock, so that a mistyped folder does not get a lock file.
+    // Check before locking, so that a mistyped folder does not get a lock file.
     let names = target.names()?;
     let what = || format!("folder `{}`", target.path().display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
@@ -77,8 +77,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     let Some(first) = journals.first() else { return Ok(()) };
     let differences = journals.iter().map(|journal| first.head.difference(&journal.head));
     let Some(Difference { what: thing, .. }) = differences.clone().flatten().next() else { return Ok(()) };
-    // The parts, grouped by the value of the first difference. Further differences appear at the
-    // next merge.
+    // Parts by the value of the first difference. Further differences appear at the next merge.
     let mut groups: BTreeMap<Option<String>, Vec<u32>> = BTreeMap::new();
     let mut own = None;
     for (journal, difference) in journals.iter().zip(differences) {
@@ -120,7 +119,7 @@ fn refuse_unfinished(
     let noted: Vec<_> = entries.range(..shards).map(|(_, entry)| entry.shard()).collect();
     let checked = check_shards(target, id, &noted)?;
     let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
-    // Iterates over shards, not over parts: a part may have no shard at all.
+    // Iterate over shards rather than parts, because a part may have no shard.
     for number in 0..shards {
         let damage = match checked.remove(&number) {
             None => None,

@@ -1,26 +1,25 @@
-//! Names of the files in an output folder. Only files that this crate wrote may be replaced or
-//! removed, and their names identify them.
+//! Names of the files in an output folder, which identify this crate's files. Only those may be replaced or removed.
 
 use crate::part::Part;
 use shardpack_format::{bug, shard_name, shard_name_of};
 
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
-/// Folder for the shards of the next generation while they are written.
+/// Folder for the next generation's shards while they are written.
 pub(crate) const NEXT: &str = ".shardpack-next";
-/// The manifest of a dataset that `force` is removing. The dataset is no longer valid, but its
-/// files are still recognised as ours.
+/// Manifest of a dataset that `force` is removing. The dataset is no longer valid, but its files are
+/// recognised as ours.
 pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
-/// A damaged manifest that `shardpack salvage` has set aside.
+/// Damaged manifest that `shardpack salvage` set aside.
 pub(crate) const SET_ASIDE_NAME: &str = "manifest.json.damaged";
 /// Lock of the folder; the locks of parts have a suffix.
 pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
-/// Number of a spool, shared by consecutive runs that use the spool.
+/// File with a spool's number, which consecutive runs with that spool share.
 pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
 
 const JOURNAL_PREFIX: &str = ".shardpack-journal";
 const JOURNAL_SUFFIX: &str = ".jsonl";
 
-/// Converts a number of shards to 32 bits, because shard numbers have 32 bits.
+/// Converts a number of shards to 32 bits, the size of shard numbers.
 pub(crate) fn shard_count(shards: usize) -> u32 {
     u32::try_from(shards).unwrap_or_else(|_| bug("more shards than numbers of shards"))
 }
@@ -34,36 +33,33 @@ pub(crate) fn is_shard_temporary(name: &str) -> bool {
     number.is_some_and(|n| shard_temporary(n) == name)
 }
 
-/// The shard number in a name made by [`shard_name`].
+/// Returns the shard number in a name from [`shard_name`].
 pub(crate) fn shard_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
     (shard_name(number) == name).then_some(number)
 }
 
-/// The generation in a name made by [`shard_name_of`].
+/// Returns the generation in a name from [`shard_name_of`].
 fn generation_of_shard(name: &str) -> Option<u32> {
     let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
     let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
     (shard_name_of(number, generation) == name).then_some(generation)
 }
 
-/// Returns true for names made by [`shard_name_of`].
+/// Returns true for names from [`shard_name_of`].
 pub(crate) fn is_written_anew(name: &str) -> bool {
     generation_of_shard(name).is_some()
 }
 
-/// Lower bound of the generation that a shard of this name was written for; `None` if the name is
-/// not ours.
+/// Returns the earliest generation that a shard of this name can belong to; `None` if the name is not ours.
 pub(crate) fn oldest_generation(name: &str) -> Option<u32> {
     generation_of_shard(name).or_else(|| shard_number(name).map(|_| 1))
 }
 
-/// File name of the journal of a run or of a part.
 pub(crate) fn journal_name(part: Option<Part>) -> String {
     format!("{JOURNAL_PREFIX}{}{JOURNAL_SUFFIX}", part.map(Part::suffix).unwrap_or_default())
 }
 
-/// Temporary name of a journal while it is rewritten.
 pub(crate) fn journal_temporary(part: Option<Part>) -> String {
     format!("{}.tmp", journal_name(part))
 }
@@ -76,7 +72,7 @@ pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }
 
-/// Returns true if files of this name stay on this machine, even if the dataset is in a store.
+/// Returns true if files of this name stay on this machine even for a dataset in a store.
 pub(crate) fn is_scratch(name: &str) -> bool {
     [MANIFEST_TEMPORARY, RETIRED_NAME, NEXT].contains(&name)
         || name == journal_name(None)

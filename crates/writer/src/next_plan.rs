@@ -6,20 +6,20 @@ use crate::plan::{Fingerprint, Ids, Plan, PlanOptions, PlannedShard, refuse_too_
 use sha2::{Digest, Sha256};
 use shardpack_format::{Manifest, Metadata};
 
-/// A record that stays when its shard is rewritten.
+/// Record that stays when its shard is rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptSample {
-    /// Id of the sample; stays the same.
+    /// Sample id, which stays the same.
     pub sample_id: u64,
-    /// Size of the record.
+    /// Size of the record, in bytes.
     pub record_bytes: u64,
     /// CRC32 of the body.
     pub crc32: u32,
 }
 
 impl Plan {
-    /// Turns this plan into an addition to a dataset: shard numbers continue after the shards of
-    /// `manifest`, and sample ids from `first_id`.
+    /// Turns this plan into an addition to a dataset. Shard numbers continue after the shards of `manifest`,
+    /// and sample ids from `first_id`.
     ///
     /// # Errors
     /// `Limit` if a manifest cannot list that many shards; `Usage` if ids run out.
@@ -41,8 +41,8 @@ impl Plan {
         Ok(self)
     }
 
-    /// Plans to rewrite these shards of a dataset with only the given samples. The source numbers
-    /// the samples across all shards, in the given order.
+    /// Plans to rewrite these shards of a dataset with only the given samples. The source numbers the samples
+    /// across all shards, in the given order.
     ///
     /// # Errors
     /// `Usage` unless the shards are in ascending order.
@@ -90,8 +90,8 @@ impl Plan {
     }
 }
 
-/// Digest of the added samples and of the previous generation: an unfinished generation is
-/// continued only on top of the generation that it was begun for.
+/// Returns a digest of the added samples and the previous generation, because an unfinished generation
+/// continues only on top of the same previous one.
 fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     digest.update(inputs);

@@ -5,7 +5,7 @@ use crate::target::Target;
 use shardpack_io::Disk;
 use std::path::{Path, PathBuf};
 
-/// Destination of a dataset. Made from a path, or from a [`Bucket`].
+/// Destination of a dataset, made from a path or a [`Bucket`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Output {
@@ -16,7 +16,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// The folder, or the name of the folder in the store.
+    /// Returns the folder, or its name in the store.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -25,7 +25,7 @@ impl Output {
         }
     }
 
-    /// Local folder for files that are being written: the folder itself, or the spool.
+    /// Returns the local folder for files that are being written: the folder itself, or the spool.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {

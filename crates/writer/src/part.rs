@@ -5,10 +5,9 @@ use shardpack_format::{Error, Result, saturating_u32};
 use std::fmt;
 use std::ops::Range;
 
-/// One of several contiguous slices of a plan's shards, so that several machines can write one
-/// dataset into one folder.
+/// One of several contiguous slices of a plan's shards, so that several machines can write one dataset into one folder.
 ///
-/// Counted from 0 here. Messages and file names count from 1, like the command line.
+/// Parts count from 0 here, but from 1 in messages, in file names and on the command line.
 ///
 /// ```
 /// use shardpack_writer::Part;
@@ -42,7 +41,7 @@ impl TryFrom<StoredPart> for Part {
 }
 
 impl Part {
-    /// Creates part `index`, from 0, of `count`.
+    /// Creates part `index`, counted from 0, of `count`.
     ///
     /// # Errors
     /// `Usage` unless `index < count`.
@@ -55,35 +54,34 @@ impl Part {
             .with_hint("the last of 4 parts is 4/4"))
     }
 
-    /// Number of this part, from 0.
+    /// Returns the index of this part, from 0.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// Number of parts.
+    /// Returns the number of parts.
     #[must_use]
     pub const fn count(self) -> u32 {
         self.count
     }
 
-    /// Suffix of the names of this part's own files.
     pub(crate) fn suffix(self) -> String {
         format!("-{:05}-of-{:05}", u64::from(self.index) + 1, self.count)
     }
 
-    /// The shards of this part, of `shards` in all: from `⌊shards · index / count⌋` up to, but not
-    /// including, `⌊shards · (index + 1) / count⌋`.
+    /// Returns this part's range of `shards`: from `⌊shards · index / count⌋` up to, but not including,
+    /// `⌊shards · (index + 1) / count⌋`.
     #[must_use]
     pub fn shards(self, shards: u32) -> Range<u32> {
-        // At most `shards`, because no `i` is above the count.
+        // At most `shards`, because `i` never exceeds the count.
         let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
         edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
     }
 
-    /// Returns the part, of `count`, that has shard `number` of `shards`.
+    /// Returns the part, of `count`, that contains shard `number` of `shards`.
     pub(crate) fn of_shard(number: u32, shards: u32, count: u32) -> Self {
-        // The largest index with ⌊shards · index / count⌋ ≤ number.
+        // Find the largest index with ⌊shards · index / count⌋ ≤ number.
         let above = (u64::from(number) + 1) * u64::from(count);
         let index = above.div_ceil(u64::from(shards).max(1)).saturating_sub(1);
         Self { index: saturating_u32(index).min(count.saturating_sub(1)), count }

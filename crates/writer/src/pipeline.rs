@@ -1,5 +1,4 @@
-//! The pipeline: threads that encode → the writer (the calling thread) → a hash thread and a commit
-//! thread.
+//! The pipeline: encoding threads → the writer (the calling thread) → a hash thread and a commit thread.
 
 use crate::commit::{CommitMessage, Committer, Done};
 use crate::error::{Error, Result};
@@ -24,24 +23,21 @@ use std::time::{Duration, Instant};
 
 /// Interval at which the waiting writer checks `cancel` and reports progress.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// A shard is synced each time this many more bytes are written. The disk then works from the first
-/// seconds on, and little is left to sync at the end. Packing 600 MB to a virtual disk took 0.83 of
-/// the time that it takes without this; 256 MiB took as long as 64.
+/// Bytes between two syncs of a shard while it is written, so that the disk works from the start and little
+/// is left to sync at the end. Packing 600 MB to a virtual disk took 0.83 of the time without these syncs;
+/// 256 MiB took as long as 64.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
-/// Writes the shards of a plan from a source to a target.
 pub(crate) struct Pipeline<'a, S> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) plan: &'a Plan,
-    /// Encoded metadata, repeated in every shard.
     pub(crate) metadata: &'a [u8],
     pub(crate) source: &'a S,
     pub(crate) options: &'a WriteOptions<'a>,
 }
 
 impl<S: SampleSource> Pipeline<'_, S> {
-    /// Writes the shards `todo`. Finished shards are in `done` and in the journal, even after a
-    /// failure.
+    /// Writes the shards `todo`. Finished shards are in `done` and in the journal, even after a failure.
     pub(crate) fn shards(
         &self,
         todo: &[u32],
@@ -54,7 +50,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
         let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
         let line = Mutex::new(Line { source: self.source, samples, ahead: VecDeque::new(), announced: 0 });
         thread::scope(|scope| {
-            // Also wakes the others if the caller's progress function panics.
+            // Also wakes the other threads if the caller's progress function panics.
             let _stop = StopOnDrop(&gate);
             let spawned =
                 |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.target.path(), e));
@@ -89,14 +85,13 @@ impl<S: SampleSource> Pipeline<'_, S> {
                 progress,
                 reported: Instant::now(),
             };
-            // After a failure the gate has the reason.
+            // After a failure, the gate has the reason.
             let _ = todo.iter().try_for_each(|&number| writer.shard(number));
             // Both threads end once all senders are dropped.
             let progress = writer.progress;
             drop(writer);
             drop(hash_line);
-            // The last shards are not yet on the disk; the channel closes when the commit thread
-            // ends.
+            // The last shards are not on disk yet; the channel closes when the commit thread ends.
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PATIENCE) {
                 if self.is_cancelled() {
                     gate.fail(Error::Cancelled.into());
@@ -107,7 +102,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
             Ok::<(), Error>(())
         })?;
         match gate.into_reason() {
-            // The run was cancelled, so uploads in progress were aborted.
+            // Cancelling the run aborted its uploads.
             Some(StopReason::Fatal(Error::Io { .. })) if self.target.is_store() && self.is_cancelled() => {
                 Err(Error::Cancelled.into())
             }
@@ -127,11 +122,11 @@ impl<S: SampleSource> Pipeline<'_, S> {
     }
 }
 
-/// Samples with their shard numbers, in order. Announces the next samples to the source.
+/// Samples with their shard numbers, in order. Announces upcoming samples to the source.
 struct Line<'a, S, I> {
     source: &'a S,
     samples: I,
-    /// Announced samples, with the bytes of each.
+    /// Announced samples, each with its bytes.
     ahead: VecDeque<((u32, u64), u64)>,
     announced: u64,
 }
@@ -143,7 +138,7 @@ impl<S: SampleSource, I: Iterator<Item = (u32, u64)>> Iterator for Line<'_, S, I
         let most = self.source.read_ahead_bytes();
         while self.announced < most {
             let Some(next) = self.samples.next() else { break };
-            // Ignores errors here: encoding the sample reports them.
+            // Ignore errors here, because encoding the sample reports them.
             let bytes = guard(|| self.source.announce(next.1)).unwrap_or(0).max(1);
             self.announced = self.announced.saturating_add(bytes);
             self.ahead.push_back((next, bytes));
@@ -162,7 +157,7 @@ fn encode<S: SampleSource>(
     buffers: &RecordBuffers,
 ) {
     loop {
-        // Held while waiting for memory, so that samples are admitted in order.
+        // Hold the lock while waiting for memory, so that samples are admitted in order.
         let mut turn = line.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((shard, sample)) = turn.next() else { return };
         let memory = guard(|| source.memory_bytes(sample));
@@ -182,7 +177,7 @@ fn encode<S: SampleSource>(
     }
 }
 
-/// Gives a record the sample id of the plan. Sources count from 0.
+/// Gives a record the plan's sample id, because sources count from 0.
 fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Encoded<T>> {
     if let Encoded::Record(record) = &mut encoded
         && record.frame.sample_id == sample
@@ -192,8 +187,8 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     Ok(encoded)
 }
 
-/// Refuses an unreadable record before a byte of it is written. Uses the checks of the reader, so
-/// that no check is missing here. The source decides the largest record size.
+/// Refuses an unreadable record before any byte of it is written, with the reader's own checks. The source
+/// decides the largest record size.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
@@ -207,8 +202,7 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     Ok(encoded)
 }
 
-/// Turns a panic of the caller's code into an error. After a panic this run no longer uses the
-/// source.
+/// Turns a panic in the caller's code into an error. After a panic, this run no longer uses the source.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
         .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding of the sample", &*panic)) as _)
@@ -218,7 +212,6 @@ fn finished(done: &Done) -> u32 {
     shard_count(done.lock().unwrap_or_else(PoisonError::into_inner).len())
 }
 
-/// The writer: takes the results in order and appends them.
 struct Writer<'a, S: SampleSource> {
     pipeline: &'a Pipeline<'a, S>,
     gate: &'a Gate<S::Tally>,
@@ -232,7 +225,7 @@ struct Writer<'a, S: SampleSource> {
 }
 
 impl<S: SampleSource> Writer<'_, S> {
-    /// Writes one shard under its temporary name, and hands it to the commit thread.
+    /// Writes one shard under its temporary name and passes it to the commit thread.
     fn shard(&mut self, number: u32) -> Result<(), Stopped> {
         let temporary = shard_temporary(number);
         let result = self.fill(number);
@@ -272,7 +265,7 @@ impl<S: SampleSource> Writer<'_, S> {
             if shard.written() >= sync_at {
                 sync_at = shard.written() + SYNC_AHEAD_BYTES;
                 let temporary = self.pipeline.target.scratch_file(&shard.temporary);
-                // If the commit thread is busy, the disk is busy too, and the sync is skipped.
+                // If the commit thread is busy, so is the disk, and the sync is skipped.
                 let _ = self.commits.try_send(CommitMessage::Ahead { number, temporary, file: shard.handle() });
             }
         }

@@ -1,4 +1,4 @@
-//! The plan: assigns samples to shards. A pure function of the samples and the options.
+//! The plan assigns samples to shards. It is a pure function of samples and options.
 
 use crate::error::{Error, Result};
 use crate::names::shard_count;
@@ -11,21 +11,21 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// A sample as input of the plan.
+/// A sample as plan input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanSample<'a> {
-    /// Sample key: its path below the source folder.
+    /// Sample key: the path below the source folder.
     pub key: &'a str,
-    /// Size of the source.
+    /// Size of the source, in bytes.
     pub source_bytes: u64,
-    /// Estimated size of the record, which determines the ends of shards. Must be a pure function
-    /// of source and options, not of a run.
+    /// Estimated size of the record, in bytes, which determines where shards end. Must be a pure function of
+    /// source and options, not of a run.
     pub stored_bytes: u64,
-    /// Modification time of the source in nanoseconds since 1970, or 0. It shows whether inputs
-    /// changed between two runs, and is not part of the dataset's id.
+    /// Modification time of the source in nanoseconds since 1970, or 0. It shows whether inputs changed
+    /// between runs, and is not part of the dataset's id.
     pub mtime_ns: i64,
-    /// Digest of all other properties of the sample that are known before it is read, such as its
-    /// label and other columns; zeros if there are none. Part of the dataset's id.
+    /// Digest of all other properties known before the sample is read, such as its label and other columns;
+    /// zeros if there are none. Part of the dataset's id.
     pub extra_digest: [u8; 16],
 }
 
@@ -36,10 +36,10 @@ pub struct PlanSample<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Size limit of a shard in bytes: a shard ends before the sample that would exceed it. A
-    /// larger sample gets its own shard. Default 1 GiB.
+    /// Size limit of a shard, in bytes. A shard ends before the sample that would exceed it; a larger sample
+    /// gets its own shard. Default 1 GiB.
     pub shard_bytes: u64,
-    /// Permute the samples with this seed; `None` keeps their order. Default: seed 0.
+    /// Seed that permutes the samples; `None` keeps their order. Default: seed 0.
     pub shuffle: Option<u64>,
 }
 
@@ -49,10 +49,10 @@ impl Default for PlanOptions {
     }
 }
 
-/// Replaces the digest of modification times: samples of a program have no files with such times.
+/// Replaces the digest of modification times for a program's samples, which have no such times.
 pub(crate) const OF_PROGRAM: [u8; 32] = [0xFF; 32];
 
-/// The assignment of samples to shards, and the id of the dataset. Takes 4 bytes per sample.
+/// Assignment of samples to shards, and the dataset's id. Takes 4 bytes per sample.
 ///
 /// ```
 /// use shardpack_writer::{Plan, PlanOptions, PlanSample};
@@ -73,14 +73,13 @@ pub struct Plan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ids {
-    /// Numbers in the given order, starting with this one.
+    /// Ascending numbers from this one, in the given order.
     From(u64),
     /// One id per sample, in the given order.
     Listed(Vec<u64>),
 }
 
-/// Properties by which two plans are compared, one by one, so that an error can name the
-/// difference.
+/// Properties that are compared separately, so that an error can name the difference between two plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) dataset_id: DatasetId,
@@ -101,18 +100,17 @@ pub(crate) struct PlannedShard {
 }
 
 impl Plan {
-    /// Plans a dataset of these samples, numbered from 0 in the given order. `metadata.shards` is
-    /// set by the plan.
+    /// Plans a dataset of these samples, numbered from 0 in the given order. The plan sets `metadata.shards`.
     ///
-    /// The dataset id is the first 16 bytes of a SHA-256 over the format version, the metadata, the
-    /// options, and for every sample its key, both sizes and extra digest. Paths of the machine,
-    /// times and the number of threads are not part of it.
+    /// The dataset id is the first 16 bytes of a SHA-256 over the format version, the metadata, the options,
+    /// and for every sample its key, both sizes and extra digest. It does not depend on local paths, times or
+    /// the number of threads.
     ///
     /// # Errors
-    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format`
-    /// with a key that is not allowed; `Limit` at 2³² samples, and for anything that a reader with
-    /// the default [`Limits`] would refuse: fields, metadata, the index of a shard, more shards
-    /// than a manifest can list (about 200,000).
+    /// `Usage` if there are no samples, if a key occurs twice, or if `shard_bytes` is 0; `Format` if a key is
+    /// not allowed; `Limit` at 2³² samples, and for anything that a reader with the default [`Limits`] would
+    /// refuse: fields, metadata, the index of a shard, or more shards than a manifest can list (about
+    /// 200,000).
     pub fn new<'a, I>(samples: I, metadata: Metadata, options: PlanOptions) -> Result<Self>
     where
         I: IntoIterator<Item = PlanSample<'a>>,
@@ -124,7 +122,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // Check this first: a dataset without room for its shards is unreadable in any case.
+        // Check first, because a dataset without room for its shards is unreadable in any case.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -165,40 +163,39 @@ impl Plan {
         Ok(Self { identity, metadata, order, shards, ids: Ids::From(0) })
     }
 
-    /// Marks the plan as one of a program's samples, which are lost when the program ends:
-    /// [`Growth::clear`](crate::Growth::clear) drops its unfinished shards.
+    /// Marks the samples as a program's, which are lost when the program ends:
+    /// [`Growth::clear`](crate::Growth::clear) drops the plan's unfinished shards.
     #[must_use]
     pub const fn of_program(mut self) -> Self {
         self.identity.mtimes = OF_PROGRAM;
         self
     }
 
-    /// The dataset's id.
+    /// Returns the dataset's id.
     #[must_use]
     pub const fn dataset_id(&self) -> DatasetId {
         self.identity.dataset_id
     }
 
-    /// Metadata of the dataset, repeated in every shard.
+    /// Returns the dataset's metadata, which every shard repeats.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub const fn sample_count(&self) -> u64 {
         self.identity.samples
     }
 
-    /// Number of shards to write, at least 1.
+    /// Returns the number of shards to write, at least 1.
     #[must_use]
     pub fn shard_count(&self) -> u32 {
         shard_count(self.shards.len())
     }
 
-    /// The samples of a shard, as numbers in the given order, sorted as they are stored; empty
-    /// after the last shard.
+    /// Returns a shard's samples in stored order, as numbers in the given order; empty past the last shard.
     #[must_use]
     pub fn samples(&self, shard_number: u32) -> &[u32] {
         let shard = self.shard(shard_number);
@@ -207,13 +204,13 @@ impl Plan {
         samples.unwrap_or_default()
     }
 
-    /// Bytes of the sources of a shard.
+    /// Returns the source bytes of a shard.
     #[must_use]
     pub fn source_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.source_bytes)
     }
 
-    /// Estimated bytes of the records of a shard.
+    /// Returns the estimated bytes of a shard's records.
     #[must_use]
     pub fn stored_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.stored_bytes)
@@ -248,7 +245,7 @@ fn size_of(sizes: &[Size], sample: u32) -> Size {
     sizes.get(to_usize(sample)).copied().unwrap_or_else(|| bug("a size for every sample of the order"))
 }
 
-/// Cuts the order into runs of at most `shard_bytes` stored bytes, and at least one sample.
+/// Cuts the order into runs of at most `shard_bytes` stored bytes, but at least one sample.
 fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedShard>> {
     let mut shards = Vec::new();
     let mut open = PlannedShard { number: 0, samples: 0..0, source_bytes: 0, stored_bytes: 0 };
@@ -268,10 +265,10 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     Ok(shards)
 }
 
-/// Checks the metadata, and returns the largest number of shards. A dataset that readers refuse by
-/// their default limits must not be begun.
+/// Checks the metadata and returns the maximum number of shards, because a dataset that default readers
+/// refuse must not be begun.
 pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
-    // The number of shards is not known yet; this number is the longest.
+    // The number of shards is unknown yet, so use the longest number.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
@@ -282,7 +279,6 @@ pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     })
 }
 
-/// Checks the number of shards against the limit of readers.
 pub(crate) fn refuse_too_many(found: u64, limit: u64) -> Result<()> {
     if found <= limit {
         return Ok(());
@@ -290,7 +286,6 @@ pub(crate) fn refuse_too_many(found: u64, limit: u64) -> Result<()> {
     Err(Error::Limit { what: "shards".into(), limit, found, hint: "choose larger shards".into() })
 }
 
-/// Checks the size of the index of each shard against the limit of readers.
 fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], metadata: &Metadata) -> Result<()> {
     let limits = Limits::default();
     let fixed = metadata.encode()?.len() as u64 + 64;
@@ -339,8 +334,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Sorted hashes take 8 bytes per sample; a set of keys would take 50. Only keys with equal hashes
-/// are compared.
+/// Refuses keys that occur twice. Sorted hashes take 8 bytes per sample; a set of keys would take 50. Only
+/// keys with equal hashes are compared.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

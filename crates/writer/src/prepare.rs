@@ -1,4 +1,4 @@
-//! Examines the output folder before a run: it is complete, empty, to be continued, or refused.
+//! Examines the output folder before a run: the folder is complete, empty, to be continued, or refused.
 
 use crate::error::{Error, Result, samples};
 use crate::folder::{Survey, keep_present};
@@ -11,7 +11,6 @@ use shardpack_format::{Hint, Manifest, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// State of a folder before a run.
 pub(crate) enum Prepared {
     /// The dataset is complete; there is nothing to do.
     Complete(Manifest),
@@ -19,13 +18,13 @@ pub(crate) enum Prepared {
     Begin(Journal),
 }
 
-/// Examines the folder, and then refuses it, clears it, or continues with it. Changes nothing until
-/// all reasons to refuse are ruled out.
+/// Examines the folder, then refuses, clears or continues it. Changes nothing until all reasons to refuse are
+/// ruled out.
 pub(crate) fn prepare(target: &Target<'_>, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
     prepare_or(target, plan, options, |difference| other_run(difference, target.path()))
 }
 
-/// As [`prepare`], with a caller-defined error for a run of another plan.
+/// Same as [`prepare`], with the caller's own error for a run of another plan.
 pub(crate) fn prepare_or(
     target: &Target<'_>,
     plan: &Plan,
@@ -82,7 +81,7 @@ pub(crate) fn prepare_or(
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
     for begun in survey.journals.values().flatten() {
-        // With `force` the other parts may also be about to start over; `merge` checks it later.
+        // With `force`, the other parts may also be about to start over; `merge` checks this later.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
         refuse_difference(difference)?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
@@ -90,7 +89,7 @@ pub(crate) fn prepare_or(
     if let Some(begun) = own.take_if(|_| options.force) {
         survey.remove_part(target, &begun)?;
     }
-    // A run without a finished shard loses nothing: it may start over with other options.
+    // A run without a finished shard loses nothing, so it may start over with other options.
     let is_bare = |begun: &mut Journal| begun.entries.is_empty() && survey.journals.is_empty() && !survey.has_shards();
     drop(own.take_if(is_bare));
     refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)))?;
@@ -106,7 +105,6 @@ pub(crate) fn replace() -> Hint {
     Hint::new("use ").and([Setting::on("force")]).then(" to replace it, or choose another folder")
 }
 
-/// Hint for a program with samples instead of files.
 pub(crate) fn replace_or_append() -> Hint {
     Hint::new("use ")
         .and([Setting::on("force")])
@@ -115,7 +113,6 @@ pub(crate) fn replace_or_append() -> Hint {
         .then(" to add to it, or choose another folder")
 }
 
-/// The difference between a complete dataset and the plan.
 fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     match recipe_difference(&plan.metadata().recipe, &manifest.shard_recipe()) {
         Some(Difference { what, values: Some((now, then)) }) => {
@@ -140,7 +137,6 @@ fn other_run(difference: Difference, out: &Path) -> Error {
     Error::refused(what, hint)
 }
 
-/// Refuses to continue a run with a different number of parts.
 fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Result<()> {
     let count = |head: &JournalHead| head.part.map(|p| p.count());
     if count(wanted) == count(begun) {
@@ -151,5 +147,5 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
         .and([Setting::on("force")])
         .then(" without a part to start over");
     let (begun, wanted) = (words(begun), words(wanted));
-    Err(Error::usage(format!("{what} holds a dataset begun {begun}; this run writes it {wanted}"), hint))
+    Err(Error::usage(format!("{what} holds a dataset begun {begun}, but this run writes it {wanted}"), hint))
 }

@@ -1,8 +1,8 @@
-//! Record buffers for reuse.
+//! Reusable record buffers.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Record buffers for reuse: one per thread and one in between, so that their memory is bounded.
+/// Reusable record buffers: one per thread and one in between, which bounds their memory.
 pub(crate) struct RecordBuffers {
     free: Mutex<Vec<Vec<u8>>>,
     max: usize,

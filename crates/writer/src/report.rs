@@ -1,22 +1,21 @@
-//! Reports of a run: progress, and the figures at the end.
+//! Reports on a run: progress, and the final figures.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::DatasetId;
 use std::time::Duration;
 
-/// Progress of a run. Totals cover the part being written, including shards of an earlier run.
+/// Progress of a run. Totals cover the whole dataset or part, including shards of an earlier run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
     /// Samples written, reused or skipped so far.
     pub samples: u64,
-    /// Samples planned.
+    /// Planned samples.
     pub samples_total: u64,
-    /// Number of `samples` in shards that an earlier run finished. For the rate of this run, use
-    /// `samples - samples_reused`.
+    /// Part of `samples` in shards that an earlier run finished. For this run's rate, use `samples - samples_reused`.
     pub samples_reused: u64,
-    /// Samples left out so far.
+    /// Samples skipped so far.
     pub skipped: u64,
     /// Bytes read from the sources so far.
     pub bytes_in: u64,
@@ -26,9 +25,9 @@ pub struct Progress {
     pub bytes_in_total: u64,
     /// Bytes written to shards so far.
     pub bytes_out: u64,
-    /// Shards that are finished: on disk, renamed and in the journal.
+    /// Finished shards: on disk, renamed and in the journal.
     pub shards: u32,
-    /// Shards planned.
+    /// Planned shards.
     pub shards_total: u32,
 }
 
@@ -38,14 +37,13 @@ pub struct Progress {
 pub enum Outcome {
     /// The dataset is complete.
     Complete,
-    /// The dataset was complete before; nothing was written.
+    /// The dataset was already complete, and nothing was written.
     AlreadyComplete,
     /// This part is complete; [`merge`](crate::merge) finishes the dataset once all parts are.
     PartComplete,
 }
 
-/// Result of a run. Figures cover the whole dataset or the part, including shards of an earlier
-/// run.
+/// Result of a run. Figures cover the whole dataset or part, including shards of an earlier run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -55,23 +53,22 @@ pub struct Report {
     pub dataset_id: DatasetId,
     /// Samples in the dataset or part.
     pub samples: u64,
-    /// Samples in shards that an earlier run finished. In `elapsed` this run wrote `samples -
-    /// samples_reused`.
+    /// Samples in shards that an earlier run finished. In `elapsed`, this run wrote `samples - samples_reused`.
     pub samples_reused: u64,
     /// Bytes read from the sources; `None` if unknown, because the dataset was already complete.
     pub bytes_in: Option<u64>,
-    /// Part of `bytes_in` that an earlier run read; `None` together with `bytes_in`.
+    /// Part of `bytes_in` that an earlier run read; `None` if `bytes_in` is.
     pub bytes_in_reused: Option<u64>,
-    /// Bytes of the shards.
+    /// Total size of the shards, in bytes.
     pub bytes_out: u64,
     /// Number of shards.
     pub shards: u32,
     /// Shards that an earlier run had finished.
     pub shards_reused: u32,
-    /// Skipped samples, in the order of the plan, including those of earlier runs and other parts;
-    /// empty if unknown, like `bytes_in`.
+    /// Skipped samples in plan order, including skips of earlier runs and other parts; empty if unknown, like
+    /// `bytes_in`.
     pub skipped: Vec<SkippedSample>,
-    /// Guarantees that the file system could not give, and the consequences, for the user.
+    /// Guarantees that the file system could not give, and the consequences, in text for the user.
     pub notes: Vec<String>,
     /// Figures, as in the manifest.
     pub fidelity: Map<String, Value>,

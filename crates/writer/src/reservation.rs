@@ -16,11 +16,11 @@ use std::fs;
 
 /// A folder reserved for a program that writes a dataset once it has all samples.
 ///
-/// [`write_dataset`](crate::write_dataset) refuses an unusable folder, but only once the plan is
-/// made. For a program that makes its samples this can be hours later. A reservation refuses the folder
-/// at the beginning, and holds its lock against other reservations and packers. The lock ends with the
-/// process: a killed program leaves only a lock file, which blocks no later run. A dropped reservation
-/// also removes the folder, if the reservation created it and it is empty.
+/// [`write_dataset`](crate::write_dataset) refuses an unusable folder only once the plan is made, which can
+/// be hours later for a program that makes its samples. A reservation refuses it at the start, and holds the
+/// folder's lock against other reservations and packers. The lock ends with the process: a killed program
+/// leaves only a lock file, which blocks no later run. Dropping a reservation also removes the folder, if the
+/// reservation created it and it is empty.
 ///
 /// ```
 /// use shardpack_writer::Reservation;
@@ -45,12 +45,11 @@ impl std::fmt::Debug for Reservation {
 }
 
 impl Reservation {
-    /// Reserves `out`, which is created if needed.
+    /// Reserves `out` and creates it if needed.
     ///
     /// # Errors
-    /// `Usage` if the folder holds other files, or a dataset, finished or not, that `force` does
-    /// not allow to replace later; `Damaged`; `Locked` if another reservation is held, or a packer is
-    /// running; `Io`.
+    /// `Usage` if the folder holds other files, or a dataset, finished or not, that `force` does not allow to
+    /// replace later; `Damaged`; `Locked` if another reservation is held or a packer is running; `Io`.
     pub fn take(out: impl Into<Output>, force: bool) -> Result<Self> {
         let out = out.into();
         let target = &out.target();
@@ -75,10 +74,10 @@ impl Reservation {
         Err(Error::usage(format!("output folder `{}` {content}", target.path().display()), hint))
     }
 
-    /// Like [`write_dataset`](crate::write_dataset), into the reserved folder.
+    /// Same as [`write_dataset`](crate::write_dataset), into the reserved folder.
     ///
     /// # Errors
-    /// As [`write_dataset`](crate::write_dataset); `Usage` for a part of a dataset, because parts
+    /// Same as [`write_dataset`](crate::write_dataset); also `Usage` for a part of a dataset, because parts
     /// share their folder.
     pub fn write_dataset<S: SampleSource>(
         &self,
@@ -100,8 +99,8 @@ impl Reservation {
         write_locked(&self.out.target(), plan, source, options, lock)
     }
 
-    /// Returns true if [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the
-    /// folder and not finished it.
+    /// Returns true if [`write_dataset`](Self::write_dataset) began the dataset `id` in the folder but did
+    /// not finish it.
     ///
     /// # Errors
     /// `Io`.
@@ -128,7 +127,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.lock = None;
         if self.made {
-            // Fails on purpose if the folder is not empty.
+            // Fails, as intended, if the folder is not empty.
             let _ = fs::remove_dir(self.out.folder());
         }
     }

@@ -1,5 +1,5 @@
-//! A shard that is being written: gathers records into large writes and rows into the index, and
-//! passes all bytes to the hash thread.
+//! A shard that is being written. Gathers records into large writes and rows into the index, and passes all
+//! bytes to the hash thread.
 
 use crate::commit::Finished;
 use crate::error::{Error, Result};
@@ -16,24 +16,21 @@ use shardpack_io::GrowingFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Size of a write. Records of this size or more are written on their own, without a copy.
+/// Size of a write, in bytes. Records of at least this size are written directly, without a copy.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
-/// Chunks that may wait for the hash thread.
 pub(crate) const CHUNKS_WAITING: usize = 2;
 
-/// Messages to the hash thread, in the order of the file's bytes.
 pub(crate) enum HashMessage {
     /// Bytes of a file; the buffer is returned afterwards.
     Chunk(Vec<u8>),
-    /// A large record that is hashed and written at the same time. The last user returns its memory
-    /// to the budget.
+    /// A large record, hashed and written at the same time. The last user returns its memory to the budget.
     Record { bytes: Arc<Vec<u8>>, charge: u64 },
-    /// End of a file: answer with its SHA-256.
+    /// End of a file, to be answered with its SHA-256.
     Finish(Sender<[u8; 32]>),
 }
 
-/// The hash thread: computes the SHA-256 of one file after another, in parallel with the writes,
-/// because one core hashes hardly faster than a disk writes.
+/// Runs the hash thread, which computes the SHA-256 of each file in parallel with the writes, because one
+/// core hashes hardly faster than a disk writes.
 pub(crate) fn hash<T>(
     messages: &Receiver<HashMessage>,
     free: &Sender<Vec<u8>>,
@@ -46,7 +43,7 @@ pub(crate) fn hash<T>(
             HashMessage::Chunk(mut bytes) => {
                 sha256.update(&bytes);
                 bytes.clear();
-                // If the writer has ended, the buffer is not needed.
+                // If the writer has ended, it does not need the buffer.
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
@@ -63,7 +60,6 @@ pub(crate) fn hash<T>(
     }
 }
 
-/// The writer's end of the hash thread.
 pub(crate) struct HashLine {
     pub(crate) messages: Sender<HashMessage>,
     pub(crate) free: Receiver<Vec<u8>>,
@@ -75,8 +71,7 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // Fails only if the hash thread is gone. Then `Finish` gets no answer, and the commit
-        // reports it.
+        // Fails only if the hash thread is gone. Then `Finish` gets no answer, which the commit reports.
         let _ = self.messages.send(message);
     }
 }
@@ -84,7 +79,6 @@ impl HashLine {
 pub(crate) struct ShardFile<'a, T> {
     pub(crate) number: u32,
     pub(crate) temporary: String,
-    /// The temporary file, for messages.
     path: PathBuf,
     identity: Identity,
     file: Arc<dyn GrowingFile>,
@@ -125,8 +119,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns the buffer if the caller must return it and its charge to the
-    /// budget; otherwise the hash thread does.
+    /// Appends a record. Returns the buffer if the caller must return it and its charge to the budget;
+    /// otherwise the hash thread does so.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -149,8 +143,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.tally.merge(tally);
         if record.len() >= CHUNK_BYTES {
             self.write_chunk()?;
-            // Hashed and written at the same time: a failed write ends the run, and the hash is not
-            // used.
+            // Hash and write at the same time. A failed write ends the run, and the hash is not used.
             let record = Arc::new(record);
             self.hash.send(HashMessage::Record { bytes: Arc::clone(&record), charge });
             self.write(&record)?;
@@ -168,12 +161,12 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.written
     }
 
-    /// Another handle to the file, for the thread that syncs it.
+    /// Returns another handle to the file, for the thread that syncs it.
     pub(crate) fn handle(&self) -> Arc<dyn GrowingFile> {
         Arc::clone(&self.file)
     }
 
-    /// Writes index and footer. After that the file is complete, but not yet synced.
+    /// Writes index and footer, after which the file is complete but not yet synced.
     pub(crate) fn finish(&mut self, metadata: &[u8]) -> Result<Finished> {
         let index = self.index.encode(metadata)?;
         let footer = Footer {

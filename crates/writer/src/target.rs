@@ -1,9 +1,9 @@
 //! The folder that a dataset is written to, on a disk or in a store.
 //!
-//! *Scratch* files are files that are being written: shards, manifests, journals. They are in a
-//! local folder. For a dataset on a disk this is the dataset's own folder, and a file is committed
-//! by a rename. For a dataset in a store this is the spool, and a file is committed by an upload.
-//! So the order of steps that makes a folder safe also makes a store safe.
+//! *Scratch* files are shards, manifests and journals that are being written, in a local folder. For a
+//! dataset on a disk, this is the dataset's own folder, and a rename commits a file. For a dataset in a
+//! store, it is the spool, and an upload commits a file. So the order of steps that makes a folder safe also
+//! makes a store safe.
 
 use crate::bucket::Bucket;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use std::io::{Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of a dataset. Functions take file names; errors have the path.
+/// A dataset's folder. Functions take file names; errors have the path.
 #[derive(Clone)]
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
@@ -36,12 +36,10 @@ impl<'a> Target<'a> {
         Self::folder(self.files, &self.path.join(name))
     }
 
-    /// Path of the folder for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Path of a file of the dataset for messages.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -62,7 +60,6 @@ impl<'a> Target<'a> {
         .map_err(|e| Error::io("create folder", &self.scratch, e))
     }
 
-    /// Names of all files, sorted, both of the dataset and scratch files.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let mut names = match self.files.names(&self.scratch) {
             Err(e) if e.kind() == ErrorKind::NotFound && self.is_store() => Vec::new(),
@@ -77,7 +74,7 @@ impl<'a> Target<'a> {
         Ok(names)
     }
 
-    /// As [`Self::names`], but empty if the folder does not exist.
+    /// Same as [`Self::names`], but empty if the folder does not exist.
     pub(crate) fn names_if_there(&self) -> Result<Vec<String>> {
         match self.names() {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -92,7 +89,6 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Reads the first and the last bytes of a file of the dataset.
     pub(crate) fn read_ends(&self, name: &str, head: u64, tail: u64) -> Result<Ends> {
         if let Some(bucket) = self.store {
             return Ok(bucket.objects().read_ends(name, head, tail)?);
@@ -108,8 +104,7 @@ impl<'a> Target<'a> {
         Ok(read_whole(&*file, &path, max_bytes)?)
     }
 
-    /// Reads a journal or a lock: a local file during a run, which may be in the store for other
-    /// machines.
+    /// Opens a journal or a lock: a local file during a run, which may also be in the store for other machines.
     pub(crate) fn open_shared(&self, name: &str) -> Result<Box<dyn Read>> {
         let path = self.scratch_file(name);
         match (self.files.open(&path), self.store) {
@@ -121,7 +116,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Creates a scratch file. Replaces a file of the same name that a killed run has left.
+    /// Creates a scratch file. Replaces a file of the same name that a killed run left.
     pub(crate) fn create_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         self.remove_scratch(name)?;
         let path = self.scratch_file(name);
@@ -145,7 +140,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Removes a local journal, and its copy in the store if it is the journal of a part.
+    /// Removes a local journal and, if it is a part's journal, its copy in the store.
     pub(crate) fn remove_journal(&self, name: &str) -> Result<()> {
         if let Some(bucket) = self.store
             && !is_scratch(name)
@@ -155,7 +150,7 @@ impl<'a> Target<'a> {
         self.remove_scratch(name)
     }
 
-    /// Turns a complete scratch file into a file of the dataset.
+    /// Turns a complete scratch file into a dataset file.
     pub(crate) fn commit(&self, scratch: &str, name: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.commit(&self.scratch_file(scratch), name),
@@ -174,12 +169,10 @@ impl<'a> Target<'a> {
         self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Turns the manifest into a scratch file, which identifies the other files during their
-    /// removal.
+    /// Turns the manifest into a scratch file, which identifies the other files while they are removed.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Checks the claim before the scratch file exists: the files may already belong to another
-        // run.
+        // Check the claim before the scratch file exists, because the files may already belong to another run.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
@@ -188,7 +181,7 @@ impl<'a> Target<'a> {
         bucket.remove(MANIFEST_NAME)
     }
 
-    /// Uploads the journal of a part for a later merge, if the dataset is in a store.
+    /// Uploads a part's journal for a later merge, if the dataset is in a store.
     pub(crate) fn publish(&self, journal: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.publish(&self.scratch_file(journal), journal),
@@ -196,8 +189,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Makes the names in the folder durable, if the file system can; otherwise
-    /// [`Self::syncs_folders`] returns false.
+    /// Makes the names in the folder durable, if the file system can. Otherwise [`Self::syncs_folders`] returns false.
     pub(crate) fn sync(&self) -> Result<()> {
         match self.files.sync_dir(&self.scratch) {
             Err(e) if !is_unsupported(&e) => Err(Error::io("sync folder", &self.scratch, e)),
@@ -210,8 +202,8 @@ impl<'a> Target<'a> {
         !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Writes a small file of the dataset atomically: afterwards it holds `bytes` or its old
-    /// content, whatever happens. Steps: temporary file, sync, commit, folder sync.
+    /// Writes a small dataset file atomically: afterwards it holds `bytes` or its old content, whatever
+    /// happens. Steps: temporary file, sync, commit, folder sync.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }
@@ -235,7 +227,6 @@ impl<'a> Target<'a> {
         self.sync()
     }
 
-    /// Removes the folder if it exists and is empty.
     pub(crate) fn remove_folder_if_empty(&self) -> Result<()> {
         match not_there(self.files.remove_dir(&self.path)) {
             Err(e) if e.kind() != ErrorKind::DirectoryNotEmpty => Err(Error::io("remove folder", &self.path, e)),

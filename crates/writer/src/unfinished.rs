@@ -1,25 +1,23 @@
-//! The parts that [`merge`](crate::merge()) cannot join yet, as one expression for the system that
-//! runs them.
+//! The parts that [`merge`](crate::merge()) cannot join yet, as one expression for the job system that runs them.
 
 use crate::part::Part;
 use shardpack_format::Hint;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Number of parts that a message describes one by one.
 const SHOWN: usize = 10;
 
-/// Parts of a dataset that must be packed again before they can be merged.
+/// Parts of a dataset to pack again before a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
     /// The folder.
     pub folder: PathBuf,
-    /// Number of all parts; `None` for a dataset that is written as a whole.
+    /// Number of all parts; `None` for a dataset written as a whole.
     pub parts: Option<u32>,
     /// Number of all shards.
     pub shards: u32,
-    /// The parts, in order. Never empty.
+    /// Parts, in order. Never empty.
     pub unfinished: Vec<UnfinishedPart>,
 }
 
@@ -29,7 +27,7 @@ pub struct Unfinished {
 pub struct UnfinishedPart {
     /// The part.
     pub part: Part,
-    /// True if a run has left its journal.
+    /// True if a run left the part's journal.
     pub begun: bool,
     /// Number of shards of the part.
     pub shards: u32,
@@ -40,7 +38,7 @@ pub struct UnfinishedPart {
 }
 
 impl Unfinished {
-    /// Numbers of the parts, from 1, in the syntax of Slurm's `--array`.
+    /// Returns the numbers of the parts, from 1, in the syntax of Slurm's `--array`.
     #[must_use]
     pub fn array(&self) -> String {
         array_expression(self.unfinished.iter().map(|part| part.part.index().saturating_add(1)))
@@ -48,7 +46,7 @@ impl Unfinished {
 }
 
 impl UnfinishedPart {
-    /// `missing`, `half done` or `damaged`.
+    /// Returns `missing`, `half done` or `damaged`.
     #[must_use]
     pub const fn state(&self) -> &'static str {
         match (self.begun, &self.damage) {
@@ -83,7 +81,7 @@ impl fmt::Display for Unfinished {
 }
 
 impl Unfinished {
-    /// Next step.
+    /// Returns the next step.
     #[must_use]
     pub fn hint(&self) -> Hint {
         match self.parts {

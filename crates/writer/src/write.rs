@@ -98,7 +98,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     write_locked(target, plan, source, options, &lock)
 }
 
-/// As [`write_dataset`], for a caller that holds the lock of the folder.
+/// Same as [`write_dataset`], for a caller that holds the folder's lock.
 pub(crate) fn write_locked<S: SampleSource>(
     target: &Target<'_>,
     plan: &Plan,
@@ -110,7 +110,7 @@ pub(crate) fn write_locked<S: SampleSource>(
     Ok(Report { notes: weaknesses(target, lock), ..report })
 }
 
-/// Missing guarantees of the file system, and their consequences.
+/// Describes guarantees that the file system lacks, and the consequences.
 pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
@@ -158,8 +158,8 @@ fn write_prepared<S: SampleSource>(
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
 }
 
-/// Writes the missing shards. A shard that could not be synced is written once more: its state on
-/// the disk is unknown, but the sources still exist.
+/// Writes the missing shards. A shard that could not be synced is written again, because its state on disk is
+/// unknown but the sources still exist.
 pub(crate) fn run_all<S: SampleSource>(
     pipeline: &Pipeline<'_, S>,
     shards: Vec<u32>,
@@ -171,7 +171,7 @@ pub(crate) fn run_all<S: SampleSource>(
         let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
         let no_space = |error: Error, entries: &BTreeMap<u32, JournalEntry>| {
             let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| pipeline.plan.stored_bytes(n));
-            // For a dataset in a store, the disk holds at most three shards at a time.
+            // With a dataset in a store, the disk holds at most three shards at a time.
             let missing: u64 = if pipeline.target.is_store() { missing.take(3).sum() } else { missing.sum() };
             error.with_space(missing, || pipeline.target.free_bytes())
         };
@@ -180,8 +180,7 @@ pub(crate) fn run_all<S: SampleSource>(
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = pipeline.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A shard was finished while the disk became full. Removing the temporary file makes room
-        // for its journal line.
+        // A shard was finished when the disk became full. Removing the temporary file makes room for its journal line.
         let not_noted = open.not_noted();
         let is_noted = not_noted.is_empty();
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
@@ -191,7 +190,7 @@ pub(crate) fn run_all<S: SampleSource>(
             Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
-            // The first error is reported. If this write fails too, the shard is packed again.
+            // Report the first error. If this write fails too, the shard is packed again.
             let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));
@@ -214,7 +213,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// Totals of finished shards. Totals from before a run measure the work that the run saves.
+/// Totals of finished shards. Totals from before a run measure the work that it saves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,
@@ -234,8 +233,7 @@ impl Figures {
     }
 }
 
-/// Handles a dataset that was already complete: checks each shard, and removes remains of an
-/// interrupted end.
+/// Handles a dataset that was already complete: checks each shard and removes remains of an interrupted end.
 pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
     let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
     for checked in check_shards(target, manifest.dataset_id, &shards)? {
@@ -247,8 +245,7 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;
-    // A run that was stopped after writing the manifest has left its journals, which have more
-    // figures than the manifest.
+    // A run that stopped after writing the manifest left its journals, which have more figures than the manifest.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
     let entries: BTreeMap<u32, JournalEntry> = journals.flat_map(|journal| journal.entries).collect();
@@ -273,7 +270,6 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     })
 }
 
-/// Sums the figures of the shards, in order.
 pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, JournalEntry>) -> Result<T> {
     let mut total = T::default();
     for entry in entries.values() {

@@ -1,4 +1,4 @@
-//! The results of a format: a header, a cube, a mask.
+//! The results of a format reader: header, cube, mask.
 
 use super::error::Result;
 use super::layout::CubeLayout;
@@ -7,20 +7,18 @@ use serde_json::{Map, Value};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 
-/// Header of a cube, from its file.
 #[derive(Debug)]
 pub(super) struct CubeHeader {
     pub(super) shape: [u64; 3],
     pub(super) dtype: Dtype,
-    /// Bytes of the cube in memory.
+    /// Size in memory, in bytes.
     pub(super) array_bytes: u64,
-    /// True if the values can be left in the file.
+    /// True if the values can stay in the file.
     pub(super) in_file: bool,
-    /// Bytes of all files of the cube.
+    /// Total size of all its files, in bytes.
     pub(super) source_bytes: u64,
     /// Name of the array, for formats with named arrays.
     pub(super) variable: Option<String>,
-    /// Names of the other arrays.
     pub(super) others: Vec<String>,
 }
 
@@ -31,13 +29,11 @@ impl CubeHeader {
         Ok(Self { shape, dtype, array_bytes, in_file: false, source_bytes, variable: None, others: Vec::new() })
     }
 
-    /// For formats whose elements are plain bytes in a file: the elements are read as needed, if
-    /// they are in our order.
+    /// Leaves plain elements in the file if they are in our order.
     pub(super) fn read_as_needed(self, layout: &CubeLayout) -> Self {
         Self { in_file: layout.is_stored_order(), ..self }
     }
 
-    /// Adds the array's name and the names of the others.
     pub(super) fn of_array(self, name: &str, others: Vec<String>) -> Self {
         Self { variable: Some(name.to_owned()), others, ..self }
     }
@@ -46,13 +42,13 @@ impl CubeHeader {
 /// A cube in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedCube {
-    /// The values, `[height, width, channels]`.
+    /// Values, `[height, width, channels]`.
     pub array: Array,
-    /// The value that marks missing data, rounded to the element type like the values.
+    /// Value that marks missing data, rounded to the element type.
     pub no_data: Option<f64>,
-    /// All other content of the file: `variable` (the name of the array, if arrays have names),
-    /// `wavelengths` and `fwhm` (numbers, one per channel), `wavelength_units`, `bbl`,
-    /// `description`, map information, …. Keys are snake_case, in the order of the file.
+    /// All other content: `variable` (the array's name, if arrays have names), `wavelengths` and `fwhm`
+    /// (numbers, one per channel), `wavelength_units`, `bbl`, `description`, map information, …. Keys are
+    /// snake_case, in file order.
     pub meta: Map<String, Value>,
 }
 
@@ -66,13 +62,12 @@ impl LoadedCube {
         Ok(Self { array, no_data: None, meta: Map::new() })
     }
 
-    /// Sets the no-data value, rounded as the writer rounded the elements.
     pub(super) fn set_no_data(&mut self, value: Option<f64>) {
         self.no_data = value.map(|value| rounded(value, self.array.dtype()));
     }
 }
 
-/// A no-data value, rounded as the writer rounded elements of this type.
+/// Rounds a no-data value as the writer rounds elements.
 pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
     match dtype {
         #[allow(clippy::cast_possible_truncation, reason = "the rounding is the point")]
@@ -86,14 +81,13 @@ pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
 /// A label mask in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedMask {
-    /// The labels, `[height, width]`, of an integer type or `bool`.
+    /// Labels, `[height, width]`, of an integer type or `bool`.
     pub array: Array,
     /// Value of unlabelled pixels, if the file has one.
     pub no_data: Option<f64>,
 }
 
 impl LoadedMask {
-    /// The labels of `[height, width]` pixels.
     pub(super) fn array(source: &CubeFile, dtype: Dtype, size: [u64; 2], bytes: Vec<u8>) -> Result<Array> {
         Array::new(dtype, size.to_vec(), bytes)
             .map_err(|error| source.format("label mask", "one label per pixel", error))

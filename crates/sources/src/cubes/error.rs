@@ -1,4 +1,4 @@
-//! Errors of a cube file: one type, which always names the file.
+//! The error type of cube files, which always names the file.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError};
 use shardpack_io::Cause;
@@ -18,11 +18,11 @@ pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CubeError {
-    /// An operation of the operating system failed.
+    /// A system call failed.
     Io {
         /// The file.
         path: Box<Path>,
-        /// The action.
+        /// Attempted action.
         what: &'static str,
         /// Error of the operating system.
         error: Cause,
@@ -31,17 +31,16 @@ pub enum CubeError {
     Format {
         /// The file.
         path: Box<Path>,
-        /// The part of the file, in the words of its format.
+        /// Part of the file, in the terms of its format.
         what: Box<str>,
-        /// The accepted content.
+        /// Expected content.
         expected: Box<str>,
-        /// The content found.
+        /// Found content.
         found: Box<str>,
         /// The next step.
         hint: Option<Box<Hint>>,
     },
-    /// The file may be undamaged, but its content cannot become a cube here: complex numbers, four
-    /// axes, another compression, ….
+    /// A valid file that cannot become a cube here: complex numbers, four axes, an unsupported compression, ….
     Unsupported {
         /// The file.
         path: Box<Path>,
@@ -54,24 +53,23 @@ pub enum CubeError {
     Usage {
         /// The file.
         path: Box<Path>,
-        /// The mismatch of option and file.
+        /// Mismatch between option and file.
         text: Box<str>,
         /// The next step.
         hint: Option<Box<Hint>>,
     },
-    /// The file may be valid, but it needs more memory than
-    /// [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
+    /// The cube exceeds [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
     Limit {
         /// The file.
         path: Box<Path>,
-        /// The quantity.
+        /// Quantity that exceeds the limit.
         what: Box<str>,
         /// The limit, in bytes.
         limit: u64,
-        /// Memory that the file needs, in bytes.
+        /// Required memory, in bytes.
         found: u64,
     },
-    /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
+    /// The run's cancellation flag was raised; see [`CubeRun`](super::CubeRun).
     Cancelled {
         /// The file.
         path: Box<Path>,
@@ -79,7 +77,7 @@ pub enum CubeError {
 }
 
 impl CubeError {
-    /// The file that the error is about.
+    /// Returns the path of the file that failed.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -92,7 +90,7 @@ impl CubeError {
         }
     }
 
-    /// The problem, without the path of the file.
+    /// Returns the problem without the file's path.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -104,7 +102,7 @@ impl CubeError {
         }
     }
 
-    /// The next step. It is not part of the error text.
+    /// Returns the next step, which is not part of the error text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -147,7 +145,7 @@ impl CubeError {
         Self::Limit { path: path.into(), what: text(what), limit, found }
     }
 
-    /// Adds the next step. Variants without a hint do not change.
+    /// Sets the hint, for variants that have one.
     #[must_use]
     pub(super) fn with_hint(mut self, next: impl Into<Hint>) -> Self {
         if let Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {
@@ -163,7 +161,7 @@ fn text(value: impl fmt::Display) -> Box<str> {
 
 impl fmt::Display for CubeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Control characters are escaped: file names are untrusted, too.
+        // File names are untrusted, so escape their control characters.
         write!(f, "`{}`: {}", self.path().to_string_lossy().escape_debug(), self.reason())
     }
 }

@@ -1,4 +1,4 @@
-//! The trait that a file format of cubes implements.
+//! The trait that every cube file format implements.
 
 use super::cube::{CubeHeader, LoadedCube};
 use super::error::Result;
@@ -16,34 +16,32 @@ pub(super) trait CubeFormat: Sync {
     /// `Io` if more than `head` is needed and cannot be read.
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool>;
 
-    /// True if a file of `bytes` in a folder of masks, with the first bytes `head`, counts as a
-    /// mask.
+    /// True if a file of `bytes` bytes in a mask folder, beginning with `head`, counts as a mask.
     fn may_be_mask(&self, _head: &[u8], _bytes: u64) -> bool {
         false
     }
 
-    /// The file with the values, if it is a different file from `source`.
+    /// Returns the file that holds the values, if it is not `source`.
     fn data_file(&self, _source: &CubeFile) -> Option<PathBuf> {
         None
     }
 
-    /// Reads the headers, and no values.
+    /// Reads the headers but no values.
     fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader>;
 
-    /// Reads the cube.
     fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube>;
 
-    /// Opens the cube and leaves its values in the file; `None` if they must be loaded.
+    /// Opens the cube and leaves its values in the file. Returns `None` if they must be loaded.
     fn open_in_file(&self, _source: &CubeFile, _want: &Purpose) -> Result<Option<OpenCube>> {
         Ok(None)
     }
 
-    /// Labels of a mask, `[height, width]`; `None` if they are read as a cube of one band.
+    /// Reads the labels of a mask, `[height, width]`. Returns `None` if they are read as a cube of one band.
     fn labels(&self, _source: &CubeFile, _max_bytes: u64) -> Result<Option<Array>> {
         Ok(None)
     }
 
-    /// Height and width of a mask; `None` if the headers do not tell.
+    /// Returns the height and width of a mask, or `None` if the headers do not contain them.
     fn label_size(&self, _source: &CubeFile) -> Result<Option<[u64; 2]>> {
         Ok(None)
     }

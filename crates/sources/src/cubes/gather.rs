@@ -1,14 +1,12 @@
 //! Axis permutation and byte swapping in cache-sized tiles.
 //!
-//! The caller of [`GatherPlan::new`] has checked the lengths of all loops here against the
-//! available memory.
+//! The caller of [`GatherPlan::new`] has checked all loop lengths against the available memory.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
-/// Edge of a tile, in elements: 32 rows of 32 elements of 8 bytes are 8 KiB on either side, which
-/// stays in a 32 KiB L1.
+/// Tile edge in elements. A tile of 8-byte elements takes 8 KiB on either side, which stays in a 32 KiB L1.
 const TILE: usize = 32;
 
-/// Rows that are filled together when pixels are copied whole.
+/// Rows filled together when whole pixels are copied.
 const ROWS: usize = 16;
 
 /// A walk over stored elements: output element `[i, j, k]` is at `start ± i·s₀ + j·s₁ + k·s₂`.
@@ -22,11 +20,11 @@ pub(super) struct GatherPlan {
 }
 
 impl GatherPlan {
-    /// `None` if the walk is the identity. `dims` and `strides` belong to the three output axes,
+    /// Returns `None` if the walk is the identity. `dims` and `strides` belong to the three output axes,
     /// outermost first.
     pub(super) fn new(dims: [usize; 3], start: usize, strides: [usize; 3], flip: bool) -> Option<Self> {
         let [h, w, c] = dims;
-        // Axes of length one have no order.
+        // The stride of an axis of length one does not matter.
         let in_order = (w * c, c, 1);
         let same = (h == 1 || strides[0] == in_order.0)
             && (w == 1 || strides[1] == in_order.1)
@@ -34,8 +32,7 @@ impl GatherPlan {
         if same && (!flip || h == 1) {
             return None;
         }
-        // One band: the two remaining axes are transposed in tiles, so the inner one must not have
-        // length one.
+        // With one band, the two remaining axes are transposed in tiles, whose inner axis must be longer than one.
         if c == 1 && !flip {
             return Some(Self { dims: [1, h, w], start, strides: [0, strides[0], strides[1]], flip });
         }
@@ -63,7 +60,6 @@ pub(super) fn gather(stored: &[u8], plan: &GatherPlan, size: u64, swap: bool) ->
     out
 }
 
-/// Reverses the bytes of each element of `size` bytes.
 pub(super) fn swap_in_place(bytes: &mut [u8], size: u64) {
     fn swap<const N: usize>(bytes: &mut [u8]) {
         bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|element| element.reverse());
@@ -98,8 +94,8 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     }
 }
 
-/// The inner axis is contiguous on both sides: copies runs of it, a few rows at a time, so that
-/// both sides are walked in pieces of a few KiB.
+/// Copies runs along the inner axis, which is contiguous on both sides, a few rows at a time, so that both
+/// sides are walked in pieces of a few KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {
@@ -155,7 +151,7 @@ fn transpose<const N: usize, const SWAP: bool>(
 mod tests {
     use super::*;
 
-    /// The definition of the walk, one element at a time.
+    /// Reference walk, one element at a time.
     fn naive(stored: &[u8], plan: &GatherPlan, size: usize, swap: bool) -> Vec<u8> {
         let [h, w, c] = plan.dims;
         let mut out = Vec::new();

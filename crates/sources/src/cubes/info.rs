@@ -1,11 +1,11 @@
-//! Facts about a cube in a file, of whatever format.
+//! Facts about a cube in a file of any format.
 
 use super::cube::CubeHeader;
 use super::formats::CubeKind;
 use serde::{Deserialize, Serialize};
 use shardpack_format::Dtype;
 
-/// The result of [`peek`](super::peek).
+/// Result of [`peek`](super::peek).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CubeInfo {
     /// File format.
@@ -14,17 +14,16 @@ pub struct CubeInfo {
     pub shape: [u64; 3],
     /// Element type of the cube that [`load`](super::load) returns.
     pub dtype: Dtype,
-    /// Bytes of the cube in memory.
+    /// Size of the cube in memory, in bytes.
     pub array_bytes: u64,
-    /// True if [`open`](super::open) leaves the values in the file, to be read as needed.
+    /// True if [`open`](super::open) leaves the values in the file.
     pub in_file: bool,
-    /// Bytes of the source on disk (the file, or header and data file together).
+    /// Bytes on disk, including a separate data file.
     pub source_bytes: u64,
     /// Name of the array, for formats with named arrays (`.npz`, `.mat`, HDF5).
     /// [`load`](super::load) puts it into `meta` as `variable`.
     pub variable: Option<String>,
-    /// Names of the other arrays in the file, except scalars and vectors, if the options do not
-    /// name an array.
+    /// Names of the other arrays, except scalars and vectors; empty if the options name an array.
     pub others: Vec<String>,
 }
 

@@ -1,18 +1,14 @@
-//! The layout of a cube's elements in its file, and the conversion to `[height, width, channels]`
-//! in C order.
+//! Layout of a cube's elements in its file, and conversion to `[height, width, channels]` in C order.
 
 use super::error::Result;
 use super::gather;
 use super::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
-/// Element type, byte order, shape and axis order of a run of bytes that contains only a cube's
-/// elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CubeLayout {
     pub(super) dtype: Dtype,
     pub(super) big_endian: bool,
-    /// `[height, width, channels]`.
     pub(super) shape: [u64; 3],
     pub(super) order: AxisOrder,
 }
@@ -21,7 +17,7 @@ pub(super) struct CubeLayout {
 /// channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AxisOrder {
-    /// Rows, columns, bands: ENVI BIP, chunky TIFF, C order. Our own order.
+    /// Rows, columns, bands: our own order, as in ENVI BIP, chunky TIFF and C order.
     Bip,
     /// Rows, bands, columns: ENVI BIL.
     Bil,
@@ -36,10 +32,10 @@ pub(super) enum AxisOrder {
 }
 
 impl CubeLayout {
-    /// Bytes of the elements.
+    /// Returns the size of the elements, in bytes.
     ///
     /// # Errors
-    /// `Format` if an axis is empty or the product overflows, `Limit` if it is above `max_bytes`.
+    /// `Format` if an axis is empty or the product overflows, `Limit` if the size exceeds `max_bytes`.
     pub(super) fn bytes(&self, source: &CubeFile, max_bytes: u64) -> Result<u64> {
         if self.shape.contains(&0) {
             return Err(source.format("array shape", "at least one element", format_args!("{:?}", self.shape)));
@@ -53,8 +49,8 @@ impl CubeLayout {
         Ok(bytes)
     }
 
-    /// Turns the stored elements into C-order little-endian `[height, width, channels]`. Works in
-    /// place if the order is already right; otherwise allocates one more array.
+    /// Converts the stored elements to little-endian `[height, width, channels]` in C order. Works in place
+    /// if the order is already right; otherwise allocates one more array.
     ///
     /// # Errors
     /// `Format` if the length of `stored` does not fit this layout.
@@ -74,18 +70,18 @@ impl CubeLayout {
             Some(plan) => gather::gather(&stored, &plan, self.dtype.bytes(), self.big_endian),
         };
         if self.dtype == Dtype::Bool {
-            // In NumPy and MATLAB any non-zero byte is true. Stored booleans are 0 or 1.
+            // NumPy and MATLAB take any non-zero byte as true; stored booleans are 0 or 1.
             cube.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
         Ok(cube)
     }
 
-    /// True if the stored elements, apart from byte order, are in the cube's order without gaps.
+    /// True if the stored elements, apart from byte order, are already in the cube's order.
     pub(super) fn is_stored_order(&self) -> bool {
         self.dtype != Dtype::Bool && self.plan().is_none()
     }
 
-    /// The walk through the stored elements, or `None` if they are already in the right order.
+    /// Returns the walk through the stored elements, or `None` if they are already in order.
     fn plan(&self) -> Option<gather::GatherPlan> {
         // The shape was checked, so the product of its axes fits the memory that holds the elements.
         let [h, w, c] = self.shape.map(to_usize);

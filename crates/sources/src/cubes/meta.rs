@@ -1,4 +1,4 @@
-//! Metadata as JSON: numbers become JSON numbers, and keys get one spelling.
+//! Metadata as JSON, with numbers as JSON numbers and one spelling per key.
 
 use serde_json::{Map, Number, Value};
 
@@ -14,13 +14,13 @@ pub(super) fn scalar(text: &str) -> Value {
     }
 }
 
-/// A list of numbers if every item is a number, else a list of strings.
+/// Returns a list of numbers if every item is a number, else a list of strings.
 pub(super) fn list<'a>(items: impl Iterator<Item = &'a str> + Clone) -> Value {
     let numbers = items.clone().all(|item| number(item).is_some());
     items.map(|item| if numbers { scalar(item) } else { Value::String(item.trim().to_owned()) }).collect()
 }
 
-/// Numbers as JSON; NaN and infinity, which JSON does not have, become `null`.
+/// Converts numbers to JSON. NaN and infinity, which JSON does not have, become `null`.
 pub(super) fn floats(values: &[f64]) -> Value {
     values.iter().map(|&value| float(value)).collect()
 }
@@ -29,14 +29,14 @@ fn float(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// A decimal number, but not `nan` or `inf`, because a band may have that name.
+/// Parses a decimal number, but not `nan` or `inf`, which may be band names.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok().filter(|value: &f64| value.is_finite()) } else { None }
 }
 
-/// `Wavelength Units` → `wavelength_units`.
+/// Converts `Wavelength Units` to `wavelength_units`.
 pub(super) fn snake_case(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     for ch in key.trim().chars() {
@@ -50,7 +50,7 @@ pub(super) fn snake_case(key: &str) -> String {
     out
 }
 
-/// The canonical key of a vector next to the cube, if it has one of its usual names.
+/// Returns the canonical key for a vector next to the cube, if its name is a usual one.
 pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "wavelength" | "wavelengths" | "wl" => Some("wavelengths"),

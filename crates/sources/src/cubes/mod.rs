@@ -6,7 +6,7 @@
 //! untrusted: sizes are compared with the file and with [`CubeOptions::max_bytes`] before memory is
 //! allocated, and no bytes make these functions panic.
 //!
-//! | format | what is read | what is refused |
+//! | format | read | refused |
 //! |---|---|---|
 //! | `.npy` | versions 1 to 3, every real type, both byte orders, C and Fortran order | objects, structures, complex, strings |
 //! | `.npz` | stored and deflated members | as `.npy` |

@@ -12,19 +12,17 @@ use shardpack_format::Limits;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeOptions {
-    /// Names of the array, for files with several (`.npz`, `.mat`, HDF5). The first name that a
-    /// file has is read. In a name, `*` matches any characters. Default, empty: the only array of
-    /// three axes, else the only array of two. Other formats have no names and ignore this.
+    /// Names to try for the array, in files with several (`.npz`, `.mat`, HDF5). The first name in the file
+    /// is read; `*` matches any characters. Default empty: the only array of three axes, else of two. Other
+    /// formats ignore this.
     pub variable: Vec<String>,
-    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
-    /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
-    /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes
-    /// and other formats ignore this.
+    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands in MATLAB's
+    /// column order: pixel `p` is row `p mod height`, column `p / height`. If both axes fit, the matrix is
+    /// read as bands × pixels. Arrays of three axes and other formats ignore this.
     pub spatial: Option<(u64, u64)>,
-    /// Largest cube, in decoded bytes. Default 1 GiB, which is also the default limit of a reader
-    /// of a dataset.
+    /// Largest cube, in decoded bytes. Default 1 GiB, like the limit of dataset readers.
     pub max_bytes: u64,
-    /// State shared by all cubes of the run. Default: empty, without a flag to stop it.
+    /// State shared by all cubes of the run. Default empty, without a cancellation flag.
     pub run: CubeRun,
 }
 

@@ -10,7 +10,7 @@ use super::source::CubeFile;
 use super::values::{CubeValues, OpenCube};
 use std::path::{Path, PathBuf};
 
-/// Bytes at the start of a file that identify its format, except for HDF5 after a long user block.
+/// Bytes at the start of a file that identify its format, except HDF5 after a long user block.
 const HEAD_BYTES: u64 = 520;
 
 /// True if files with this extension, in lower case, are usually cubes.
@@ -18,7 +18,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.extensions().contains(&extension))
 }
 
-/// The kind of cube file, detected from its content; `None` if [`load`] does not read it.
+/// Detects the kind of cube file from its content. Returns `None` if [`load`] does not read it.
 ///
 /// Reads a few hundred bytes; for a zip archive, reads the directory.
 ///
@@ -28,13 +28,12 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
     probe_in(path, &CubeOptions::default())
 }
 
-/// Same as [`probe`], with the files of the run.
+/// Same as [`probe`], for files of the run.
 pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
     recognise(&CubeFile::open(path, &options.run)?)
 }
 
-/// The other file that belongs to this one: for an ENVI header its data file, if it exists. `None`
-/// for everything else.
+/// Returns the data file of an ENVI header, if it exists; `None` for everything else.
 ///
 /// A data file with a header is not a sample of its own.
 #[must_use]
@@ -43,11 +42,10 @@ pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
     recognise(&source).ok()??.format().data_file(&source)
 }
 
-/// Shape, element type and source size of a cube, without reading its values.
+/// Returns shape, element type and source size of a cube without reading its values.
 ///
 /// # Errors
-/// Same as [`load`], limited to errors in the headers. Only [`load`] finds damage in the rest of a
-/// compressed stream.
+/// Same as [`load`], but only for the headers. Only [`load`] finds damage in the rest of a compressed stream.
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
@@ -86,9 +84,9 @@ pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     options.run.or_cancelled(path, loaded)
 }
 
-/// Opens a cube. Like [`load`], but values that a plain file stores in our order stay there. Other
-/// values go into the memory of `spare` if it is large enough (its content is dropped): reused
-/// pages of the process cost a third of fresh pages.
+/// Opens a cube. Like [`load`], but values that a plain file stores in our order stay there. Other values go
+/// into `spare` if it is large enough (its content is dropped), because reused pages cost a third of fresh
+/// ones.
 ///
 /// # Errors
 /// Same as [`load`].
@@ -117,7 +115,6 @@ fn recognise(source: &CubeFile) -> Result<Option<CubeKind>> {
     Ok(None)
 }
 
-/// The format of a file that must be a cube.
 pub(super) fn known(source: &CubeFile) -> Result<CubeKind> {
     recognise(source)?.ok_or_else(|| unknown(source))
 }

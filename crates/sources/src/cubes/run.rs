@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Most names in the listings that are kept.
+/// Maximum number of names in the kept listings.
 const MAX_NAMES: usize = 1 << 20;
 
 /// State shared by the cubes of one run, and by its clones.
@@ -43,14 +43,12 @@ struct RunState {
     polls: Polls,
 }
 
-/// Listings of folders, and the number of names in all of them.
 #[derive(Default)]
 struct Folders {
     listed: HashMap<PathBuf, Arc<Siblings>>,
     names: usize,
 }
 
-/// The names in one folder, by stem.
 struct Siblings {
     by_stem: HashMap<OsString, Vec<OsString>>,
     names: usize,
@@ -59,19 +57,18 @@ struct Siblings {
 }
 
 impl CubeRun {
-    /// A run that stops when `cancel` is raised; all reads then fail with
+    /// Creates a run that stops when `cancel` is raised. All reads then fail with
     /// [`Cancelled`](super::CubeError::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {
         Self::within(Files::default(), cancel)
     }
 
-    /// A run with files in these stores, or on this machine.
+    /// Creates a run whose files are in these stores or on this machine.
     pub fn within(files: Files, cancel: Option<Arc<AtomicBool>>) -> Self {
         Self(Arc::new(RunState { files, cancel, ..RunState::default() }))
     }
 
-    /// Files of the run.
     pub(crate) fn files(&self) -> &Files {
         &self.0.files
     }
@@ -86,19 +83,18 @@ impl CubeRun {
         self.0.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// An error if the flag is raised, for readers of streams.
+    /// Fails if the flag is raised; for readers of streams.
     pub(super) fn check(&self) -> io::Result<()> {
         // Not `Interrupted`, because callers retry that.
         if self.is_cancelled() { Err(io::Error::other("the run was cancelled")) } else { Ok(()) }
     }
 
-    /// Passes a result on. If the flag is raised, an error becomes `Cancelled`, because the flag is
-    /// its cause.
+    /// Returns the result, with any error replaced by `Cancelled` if the flag is raised.
     pub(super) fn or_cancelled<T>(&self, path: &Path, result: Result<T>) -> Result<T> {
         result.map_err(|error| if self.is_cancelled() { CubeError::cancelled(path) } else { error })
     }
 
-    /// Names in `folder` with this stem, sorted. A folder is listed once, and again if it changed:
+    /// Returns the names in `folder` with this stem, sorted. Lists a folder once, and again if it changed;
     /// one listing per file would take quadratic time.
     pub(super) fn same_stem(&self, folder: &Path, stem: &OsStr) -> Vec<OsString> {
         if let Some(names) = self.0.files.names(folder) {
@@ -121,19 +117,17 @@ impl CubeRun {
 
 #[cfg(test)]
 impl CubeRun {
-    /// A run with a flag that is raised at the `at`-th check.
     pub(crate) fn raised_at(at: u64) -> Self {
         Self(Arc::new(RunState { polls: Polls::raised_at(at), ..RunState::default() }))
     }
 
-    /// Number of checks of the flag.
     pub(crate) fn polls(&self) -> u64 {
         self.0.polls.made()
     }
 }
 
 impl Siblings {
-    /// An unreadable folder has no names.
+    /// Lists a folder; an unreadable folder has no names.
     fn list(folder: &Path, modified: Option<SystemTime>) -> Self {
         let mut by_stem: HashMap<OsString, Vec<OsString>> = HashMap::new();
         let mut names = 0;
@@ -185,7 +179,7 @@ mod tests {
         std::fs::write(folder.path().join("x.b"), "").unwrap();
         std::fs::write(folder.path().join("x.a"), "").unwrap();
         std::fs::write(folder.path().join("y.a"), "").unwrap();
-        // File systems count time in steps, so set a distinct time to make the change visible.
+        // File times are coarse, so set a distinct one to make the change visible.
         let folder_file = std::fs::File::open(folder.path()).unwrap();
         folder_file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(of_x(), ["x.a", "x.b"]);

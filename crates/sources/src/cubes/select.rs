@@ -7,10 +7,9 @@ use super::source::CubeFile;
 use crate::words::{first, list, short};
 use shardpack_format::{Hint, Setting};
 
-/// Most requested names that a message lists.
+/// Maximum number of requested names in a message.
 const NAMED: usize = 8;
 
-/// The caller's purpose, and its options.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
     /// An array of three axes, else of two.
@@ -31,15 +30,13 @@ impl<'a> Purpose<'a> {
     }
 }
 
-/// The chosen array, its layout in the file, and, if the caller named no array, the names of the
-/// other candidates.
+/// The chosen array, its layout in the file and, if the caller named no array, the other candidates' names.
 pub(super) struct ChosenArray<'a, T> {
     pub(super) array: &'a T,
     pub(super) layout: CubeLayout,
     pub(super) others: Vec<String>,
 }
 
-/// An array that could be chosen.
 pub(super) struct Candidate<'a> {
     pub(super) name: &'a str,
     pub(super) dtype: String,
@@ -52,7 +49,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Formats dimensions as `[4, 5]`, with at most as many axes as a picture can have.
+/// Formats dimensions as `[4, 5]`, showing up to eight axes.
 fn describe_dims(dims: &[u64]) -> String {
     match dims.get(..8) {
         Some(some) if dims.len() > 8 => format!("{some:?} and {} axes more", dims.len() - some.len()),
@@ -60,7 +57,7 @@ fn describe_dims(dims: &[u64]) -> String {
     }
 }
 
-/// Names of the other arrays that are pictures or cubes; empty if the caller named the array.
+/// Returns the names of the other arrays that are pictures or cubes; empty if the caller named the array.
 pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) -> Vec<String> {
     if !want.options().variable.is_empty() {
         return Vec::new();
@@ -72,8 +69,8 @@ pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) ->
     pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
 }
 
-/// Index of the array for `want`: the named array; else the only array with three axes; else the
-/// only array with two.
+/// Returns the index of the array for `want`: the named one; else the only one with three axes; else the only
+/// one with two.
 pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),
@@ -112,7 +109,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             [one] if rank == 2 || !candidates.iter().any(|other| is_larger_matrix(other, candidates.get(*one))) => {
                 return Ok(*one);
             }
-            // The only array of three axes may be the ground truth of a matrix of bands × pixels.
+            // The only array of three axes may be the ground truth of a bands × pixels matrix.
             [_] => {
                 let text = format!("the file has a matrix larger than its cube: {}", all());
                 let hint = name_one().then("; a matrix of bands × pixels also needs ");
@@ -128,8 +125,8 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         }
     }
     match candidates {
-        // Choose the only array. If it is unusable, the error says why. But do not choose a single
-        // vector: a MATLAB file that was cut short between two variables may look like this.
+        // Choose the only array; if it is unusable, the error says why. But a single vector may come from a
+        // MATLAB file that was cut off between two variables.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let axes = if ranks.len() == 2 { "3 or 2" } else { "2" };
@@ -142,7 +139,7 @@ fn name_one() -> Hint {
     Hint::new("name one with ").and([Setting::any("variable", "NAME")])
 }
 
-/// True if a name fits a pattern, in which `*` matches any characters.
+/// True if `name` matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let start = parts.next().unwrap_or_default();
@@ -159,8 +156,8 @@ fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))
 }
 
-/// Same as [`select`], but for MATLAB: if the caller gave the picture's shape and no name, a matrix with
-/// that many pixels is preferred to a cube.
+/// Same as [`select`], for MATLAB. If the caller gave the picture's shape and no name, prefers a matrix with
+/// that many pixels to a cube.
 pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();
     if let (Purpose::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {
@@ -180,7 +177,7 @@ pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Can
     select(source, want, candidates)
 }
 
-/// `[height, width, channels]` of an array with two axes (one band) or three.
+/// Returns `[height, width, channels]` of an array with two axes (one band) or three.
 pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
     let shape = match *dims {
         [h, w] => [h, w, 1],
@@ -191,7 +188,7 @@ pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
             let text = format!("expected an array [height, width, channels], found {rank} {axes}: {dims}");
             let error = source.unsupported(text);
             return Err(if rank > 3 {
-                error.with_hint("save each cube of the stack to a file of its own")
+                error.with_hint("save each cube of the stack as a separate file")
             } else {
                 error
             });

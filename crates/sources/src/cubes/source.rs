@@ -1,4 +1,4 @@
-//! File access of this module: reads that know the file's length, and errors that name the file.
+//! File access of this module. Reads know the file's length, and errors name the file.
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
@@ -8,13 +8,13 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An open regular file. All reads give the offset, so there is no position to keep.
+/// An open regular file. All reads give their offset, except in streams.
 pub(super) struct CubeFile {
     file: Arc<OpenFile>,
     path: PathBuf,
     len: u64,
     run: CubeRun,
-    /// Reused memory of an earlier cube, for the first large piece of this cube.
+    /// Memory of an earlier cube, reused for the first large piece of this one.
     spare: Mutex<Vec<u8>>,
 }
 
@@ -27,11 +27,10 @@ impl fmt::Debug for CubeFile {
 /// Pieces smaller than this are not worth the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Bytes read or decoded between two checks of the flag that stops a run. Small in tests, so
-/// that a small file has many pieces.
+/// Bytes read or decoded between two checks for cancellation. Small in tests, so that a small file has many pieces.
 pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
-/// Deflate cannot expand by more than this, so a larger claim is false.
+/// Maximum expansion of deflate; a larger claim is false.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 impl CubeFile {
@@ -48,14 +47,14 @@ impl CubeFile {
         Ok(Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() })
     }
 
-    /// Bytes in memory; messages show `path` for them.
+    /// Wraps bytes in memory; messages show `path` for them.
     pub(super) fn held(path: &Path, bytes: Vec<u8>, run: &CubeRun) -> Self {
         let file = OpenFile::held(path, bytes);
         let len = file.len();
         Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() }
     }
 
-    /// Another handle to the same file, without the spare memory.
+    /// Returns another handle to the same file, without the spare memory.
     pub(super) fn share(&self) -> Self {
         Self {
             file: Arc::clone(&self.file),
@@ -66,7 +65,7 @@ impl CubeFile {
         }
     }
 
-    /// Adds memory that is used before more is allocated.
+    /// Sets memory to use before more is allocated.
     pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
         self.spare = Mutex::new(spare);
         self
@@ -102,7 +101,7 @@ impl CubeFile {
         while left > 0 {
             self.check_cancel()?;
             let piece = left.min(PIECE_BYTES as u64);
-            // Reads from the file itself, which fills fresh memory without zeroing it first.
+            // Read from the file itself, which fills fresh memory without zeroing it first.
             let read = match self.file.file() {
                 Some(file) => { file }.take(piece).read_to_end(&mut bytes),
                 None => (&*self.file).take(piece).read_to_end(&mut bytes),
@@ -129,9 +128,8 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Appends at most `len` bytes of `reader` to `out`, which has the capacity; returns their
-    /// number. Few bytes of a file may inflate to many, so the flag of the run is checked here,
-    /// too.
+    /// Appends at most `len` bytes of `reader` to `out`, which has the capacity, and returns their number.
+    /// Checks for cancellation, because few bytes may inflate to many.
     pub(super) fn append(&self, reader: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<u64> {
         let mut left = len;
         while left > 0 {
@@ -146,29 +144,26 @@ impl CubeFile {
         Ok(len - left)
     }
 
-    /// At most `len` bytes from the start, fewer if the file is shorter.
+    /// Reads at most `len` bytes from the start; fewer if the file is shorter.
     pub(super) fn prefix(&self, len: u64) -> Result<Vec<u8>> {
         self.read_at("first bytes", 0, len.min(self.len))
     }
 
-    /// A stream over `[offset, offset + len)`. One at a time: streams share the file's position.
+    /// Returns a stream over `[offset, offset + len)`. Use one at a time, because streams share the file's position.
     pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<CubeStream<'_>>> {
         self.seek(offset)?;
         Ok(CubeStream(self).take(len))
     }
 
-    /// The whole file as a stream, for readers that seek on their own.
     pub(super) const fn whole(&self) -> CubeStream<'_> {
         CubeStream(self)
     }
 
-    /// The file itself, to be read by offset.
     #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "only HDF5 needs a handle of its own"))]
     pub(super) const fn file(&self) -> &Arc<OpenFile> {
         &self.file
     }
 
-    /// State shared by the cubes of the run.
     pub(super) const fn run(&self) -> &CubeRun {
         &self.run
     }
@@ -178,12 +173,12 @@ impl CubeFile {
         file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
     }
 
-    /// `Cancelled` if the flag of the run is raised. For loops that work without reading.
+    /// Returns `Cancelled` if the run's flag is raised; for loops without reads.
     pub(super) fn check_cancel(&self) -> Result<()> {
         if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }
 
-    /// `len` zeros. Returns an error instead of aborting if the machine does not have the memory.
+    /// Allocates `len` zeros. Returns an error instead of aborting if memory runs out.
     pub(super) fn zeros(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let mut bytes = self.alloc(what, len)?;
         bytes.resize(usize::try_from(len).map_err(|_| self.out_of_memory(what))?, 0);
@@ -198,8 +193,7 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Empty memory for `len` bytes. Returns an error instead of aborting if the machine does not
-    /// have it.
+    /// Allocates `len` empty bytes. Returns an error instead of aborting if memory runs out.
     pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         let mut bytes = if count >= LARGE_BYTES { self.take_spare() } else { Vec::new() };
@@ -246,7 +240,7 @@ impl CubeFile {
     }
 }
 
-/// The file from its position on. Every read first checks the flag of the run.
+/// Stream from the file's position on. Every read first checks for cancellation.
 #[derive(Clone, Copy)]
 pub(super) struct CubeStream<'a>(&'a CubeFile);
 

@@ -1,4 +1,4 @@
-//! Cubes with values that need not be in memory. A file in our element order is read as needed.
+//! Cubes whose values need not be in memory. A file in our element order is read as needed.
 
 use super::gather;
 use super::layout::CubeLayout;
@@ -10,7 +10,7 @@ use shardpack_format::Dtype;
 /// A cube that is ready to be read.
 #[derive(Debug)]
 pub struct OpenCube {
-    /// The values, `[height, width, channels]`.
+    /// Values, `[height, width, channels]`.
     pub values: CubeValues,
     /// Same as [`LoadedCube::no_data`](super::LoadedCube::no_data).
     pub no_data: Option<f64>,
@@ -27,7 +27,7 @@ pub enum CubeValues {
     InMemory(Array),
 }
 
-/// Elements of a cube in a file, without gaps and in our element order.
+/// Contiguous elements of a cube in a file, in our element order.
 #[derive(Debug)]
 pub struct ValuesInFile {
     source: CubeFile,
@@ -38,7 +38,7 @@ pub struct ValuesInFile {
 }
 
 impl ValuesInFile {
-    /// Elements of `layout`, which must be in our order, from `offset` on.
+    /// Takes the elements of `layout`, which must be in our order, from `offset` on.
     pub(super) fn new(source: CubeFile, offset: u64, layout: &CubeLayout) -> Self {
         let CubeLayout { dtype, big_endian, shape, .. } = *layout;
         Self { source, offset, dtype, shape, big_endian }

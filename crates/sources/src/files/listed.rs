@@ -6,28 +6,26 @@ use std::io;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-/// A regular file below the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceFile {
-    /// Path below the source, with `/`.
+    /// Path below the source, separated by `/`.
     pub(crate) key: String,
     pub(crate) bytes: u64,
     pub(crate) mtime_ns: i64,
 }
 
-/// A file that belongs to a sample, next to the sample's main file: the data of an ENVI header, a
-/// mask, or metadata; or a frame of a clip.
+/// A file that belongs to a sample: an ENVI data file, a mask, metadata, or a frame of a clip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// Its size when it was listed.
+    /// Size when it was listed, in bytes.
     pub bytes: u64,
-    /// Its modification time when it was listed, in ns since 1970.
+    /// Modification time when it was listed, in ns since 1970.
     pub mtime_ns: i64,
 }
 
-/// Time of modification in ns since 1970.
+/// Returns the modification time, in ns since 1970.
 pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
     let time = metadata.modified()?;
     let ns = |duration: std::time::Duration| shardpack_format::saturating_i64(duration.as_nanos());

@@ -1,7 +1,7 @@
 //! Files of sources, on this machine or in stores, where the path is a URL.
 //!
-//! A store lists its objects once, with their versions; an object is opened in its listed version.
-//! The run announces its next reads, and the store fetches the objects ahead.
+//! A store lists its objects once, with their versions, and opens each in its listed version. The run
+//! announces its next reads, so that the store can fetch the objects ahead.
 
 pub mod listed;
 mod object;
@@ -21,14 +21,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An object up to this size is announced whole when it is listed; of a larger object, only the
-/// ends.
+/// Largest object that is announced whole when listed; of larger objects, only both ends are.
 const WHOLE_BYTES: u64 = 256 << 10;
 /// Bytes read at each end of an object.
 const END_BYTES: u64 = 16 << 10;
 /// The stores of a source. By default there are none, and all paths are local.
 ///
-/// It is not an option: any two values compare as equal. Clones share the stores.
+/// Any two values compare as equal, because this is not an option. Clones share the stores.
 ///
 /// ```
 /// use shardpack_sources::{Files, SourceOptions};
@@ -51,9 +50,9 @@ struct Store {
 
 #[derive(Debug, Default)]
 struct StoreState {
-    /// The listed objects, by the path below the root.
+    /// Listed objects, by path below the root.
     listed: HashMap<String, Listed>,
-    /// Announced objects that are not released yet.
+    /// Announced objects that are not yet released.
     ready: HashMap<String, Arc<OpenObject>>,
 }
 
@@ -88,10 +87,10 @@ impl Files {
         Self { stores: Arc::new(stores), confines: self.confines }
     }
 
-    /// Most bytes to announce ahead; 0 if all files are local.
+    /// Returns the maximum number of bytes to announce ahead; 0 if all files are local.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
-        // The rest is for reads without an announcement.
+        // The other half is for unannounced reads.
         self.stores.iter().map(|store| store.storage.read_ahead_bytes() / 2).max().unwrap_or(0)
     }
 
@@ -103,17 +102,16 @@ impl Files {
         })
     }
 
-    /// True if there are any stores.
     pub(crate) fn has_stores(&self) -> bool {
         !self.stores.is_empty()
     }
 
-    /// True if the path leads to one of the stores.
+    /// True if the path leads into a store.
     pub fn has(&self, path: &Path) -> bool {
         self.place(path).is_some()
     }
 
-    /// Returns an error if the path is a URL of a store that was not opened.
+    /// Fails if the path is a URL of a store that was not opened.
     pub fn check(&self, path: &Path) -> Result<()> {
         if self.has(path) || !path.to_str().is_some_and(is_url) {
             return Ok(());
@@ -122,7 +120,7 @@ impl Files {
         Err(SourceError::NotASource { path: path.to_owned(), expected, found })
     }
 
-    /// All files below a folder of a store, unsorted. Runs once for each store.
+    /// Lists all files below a folder of a store, unsorted. Runs once for each store.
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<SourceFile>> {
         let missing = || SourceError::io("list", folder)(ErrorKind::NotFound);
         let (store, below) = self.place(folder).ok_or_else(missing)?;
@@ -134,7 +132,7 @@ impl Files {
         Ok(found)
     }
 
-    /// The objects of stores, for a listing in a file.
+    /// Returns the store objects at `paths`, for a listing file.
     pub(crate) fn listed(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Listed> {
         let known = paths.filter_map(|path| {
             let (store, key) = self.place(&path)?;
@@ -153,7 +151,6 @@ impl Files {
         }
     }
 
-    /// Size and time of a file.
     pub(crate) fn look(&self, path: &Path) -> io::Result<SourceFile> {
         let Some((store, key)) = self.place(path) else {
             let metadata = std::fs::metadata(path)?;
@@ -173,7 +170,7 @@ impl Files {
         Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
     }
 
-    /// Size of a file, if it exists; in a store, of a listed object.
+    /// Returns the size of a file, or of a listed object, if it exists.
     pub(crate) fn size(&self, path: &Path) -> Option<u64> {
         match self.place(path) {
             Some((store, key)) => store.state().listed.get(key).map(|listed| listed.bytes),
@@ -181,7 +178,7 @@ impl Files {
         }
     }
 
-    /// Names in a folder of a store, unsorted; `None` for a local folder.
+    /// Returns the names in a store folder, unsorted; `None` for a local folder.
     pub(crate) fn names(&self, folder: &Path) -> Option<Vec<String>> {
         let (store, below) = self.place(folder)?;
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
@@ -190,22 +187,21 @@ impl Files {
         Some(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
-    /// From now on, local files of a source are opened only below confined folders.
+    /// From now on, opens local source files only below confined folders.
     pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
         self.confines.confine(root)
     }
 
-    /// Opens a regular local file of a source.
     pub(crate) fn open_local(&self, path: &Path) -> io::Result<(File, Metadata)> {
         self.confines.open(path)
     }
 
-    /// Opens a regular file, or an object, of a source.
+    /// Opens a regular file or an object of a source.
     pub(crate) fn open(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, |path| self.open_local(path))
     }
 
-    /// Same as [`Self::open`], for a path from the user, inside or outside of the source.
+    /// Same as [`Self::open`], for a user's path inside or outside the source.
     pub(crate) fn open_named(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, regular::open)
     }
@@ -223,7 +219,7 @@ impl Files {
         })
     }
 
-    /// Announces that a file will be examined soon, as during listing.
+    /// Announces that a file will be examined soon.
     pub(crate) fn announce_look(&self, path: &Path, bytes: u64) {
         if bytes <= WHOLE_BYTES {
             self.announce(path);
@@ -240,10 +236,10 @@ impl Files {
         }
     }
 
-    /// Announces that a file is not needed any more.
+    /// Announces that a file is no longer needed.
     pub fn release(&self, path: &Path) {
         if let Some((store, key)) = self.place(path) {
-            // Dropped outside of the lock, because the store has its own lock.
+            // Drop the object outside the lock, because the store has its own lock.
             let gone = store.state().ready.remove(key);
             drop(gone);
         }
@@ -257,8 +253,7 @@ impl Files {
         Some(object)
     }
 
-    /// The first read error of a store. Damage is not included: the arrived bytes are the object's
-    /// bytes.
+    /// Returns the first read error of a store. Damage does not count, because the object itself has those bytes.
     pub fn failure(&self) -> Result<()> {
         match self.stores.iter().find_map(|store| store.failure.get()) {
             None => Ok(()),
@@ -280,8 +275,8 @@ impl PartialEq for Files {
 
 impl Eq for Files {}
 
-/// A file of a store. Stores give whole seconds: the fraction is made from the ETag, so that a
-/// comparison of times sees every change.
+/// Converts a listed object to a file. Stores give whole seconds, so the ETag supplies the fraction and
+/// comparing times detects every change.
 fn found(key: &str, listed: &Listed) -> SourceFile {
     const SECOND: i64 = 1_000_000_000;
     let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {

@@ -7,15 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Smaller reads are extended to this size, because a store charges for requests and each takes a round
-/// trip.
+/// Minimum read size. A store charges for requests, and each takes a round trip.
 const WINDOW_BYTES: u64 = 64 << 10;
 
 /// An open object, shared by its readers.
 #[derive(Debug)]
 pub(super) struct OpenObject {
     pub(super) bytes: Arc<dyn ReadAt>,
-    /// Bytes of the last small read, extended, and their offset.
+    /// Offset and bytes of the last small read, after extension.
     window: Mutex<(u64, Vec<u8>)>,
 }
 
@@ -24,8 +23,8 @@ impl OpenObject {
         Arc::new(Self { bytes, window: Mutex::default() })
     }
 
-    /// Reads at least one byte, unless `offset` is after the end. Bytes in the window are not
-    /// requested again, because the store drops bytes once they were read.
+    /// Reads at least one byte, unless `offset` is past the end. Bytes in the window are not requested again,
+    /// because the store drops bytes once read.
     fn read_at(&self, out: &mut [u8], offset: u64) -> Result<usize, Cause> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, piece) = &mut *window;
@@ -52,7 +51,7 @@ impl OpenObject {
     }
 }
 
-/// The first read error of a store, which is not a flaw of a file. Shared by clones.
+/// First read error of a store, which is not a flaw of a file. Shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, Cause)>>>);
 
@@ -68,7 +67,7 @@ impl FirstFailure {
     }
 }
 
-/// An open file or object. Like a file it has one position, for stream readers.
+/// An open file or object. Like a file, it has one position for stream readers.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     inner: Inner,
@@ -82,17 +81,16 @@ enum Inner {
 }
 
 impl OpenFile {
-    /// A local file.
     pub(super) fn of_file(path: &Path, file: File, bytes: u64) -> Self {
         Self { inner: Inner::File(file, bytes), path: path.to_owned() }
     }
 
-    /// A store object that notes its first failure.
+    /// Wraps a store object, whose first failure is noted in `failure`.
     pub(super) fn of_object(path: &Path, object: Arc<OpenObject>, failure: FirstFailure) -> Self {
         Self { inner: Inner::Object { object, position: AtomicU64::new(0), failure }, path: path.to_owned() }
     }
 
-    /// Bytes in memory, read like the file `path`.
+    /// Wraps bytes in memory, which are read like the file `path`.
     pub(crate) fn held(path: &Path, bytes: Vec<u8>) -> Self {
         let object = OpenObject::new(Arc::new(bytes));
         let inner = Inner::Object { object, position: AtomicU64::new(0), failure: FirstFailure::default() };
@@ -106,7 +104,6 @@ impl OpenFile {
         }
     }
 
-    /// The file itself, if it is local.
     pub(crate) const fn file(&self) -> Option<&File> {
         match &self.inner {
             Inner::File(file, _) => Some(file),

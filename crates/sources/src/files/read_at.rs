@@ -6,20 +6,19 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Bytes of a file that are read when it is opened, enough for the header of nearly every picture,
-/// including its thumbnail and profile, and less than the kernel reads ahead anyway.
+/// Bytes read when a file is opened: enough for nearly every picture's header, thumbnail and profile
+/// included. The kernel reads ahead more anyway.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes with a known length that can be read by offset.
 pub(crate) trait ReadAt {
-    /// Length in bytes.
     fn len(&self) -> u64;
 
-    /// Reads exactly `len` bytes from `offset`; `UnexpectedEof` if there are fewer, which is
-    /// checked before memory is allocated.
+    /// Reads exactly `len` bytes from `offset`. Fails with `UnexpectedEof` before memory is allocated if
+    /// there are fewer.
     fn read_at(&self, offset: u64, len: u64) -> io::Result<Cow<'_, [u8]>>;
 
-    /// The first `len` bytes, or fewer if the file is shorter.
+    /// Reads the first `len` bytes, or fewer if the file is shorter.
     fn head(&self, len: u64) -> io::Result<Cow<'_, [u8]>> {
         self.read_at(0, len.min(self.len()))
     }
@@ -48,7 +47,6 @@ pub(crate) struct FileAt {
 }
 
 impl FileAt {
-    /// Opens `path`, which is `len` bytes long.
     pub(crate) fn open(files: &Files, path: &Path, len: u64) -> io::Result<Self> {
         let file = files.open(path)?;
         let mut head = vec![0; to_usize(len).min(HEAD_BYTES)];

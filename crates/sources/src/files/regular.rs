@@ -1,5 +1,5 @@
-//! Opens untrusted paths: regular files and nothing else. The reader has its own function for
-//! folders by handle, and the writer for files that are written.
+//! Opens untrusted paths, but only if they are regular files. The reader opens folders, and the writer its
+//! output files, with functions of their own.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
@@ -12,9 +12,9 @@ use std::sync::{PoisonError, RwLock};
 
 /// Opens a regular file for reading.
 ///
-/// A pipe, a socket or a device is refused before it is opened: opening a pipe waits for a writer,
-/// and opening a device can have effects. The file may be replaced in between, so the flags keep
-/// `open` from waiting and the type is checked again.
+/// Refuses a pipe, a socket or a device before opening it, because opening a pipe waits for a writer and
+/// opening a device can have side effects. The file may be replaced in between, so the flags keep `open` from
+/// waiting and the type is checked again.
 ///
 /// # Errors
 /// Errors of the system; `InvalidInput` if it is not a regular file.
@@ -27,16 +27,16 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// A folder of the user; links must not lead out of it.
+/// A user's folder that links must not lead out of.
 #[derive(Debug)]
 pub(crate) struct Bounds {
-    /// Its real path, without links.
+    /// Real path, without links.
     root: PathBuf,
     folder: OwnedFd,
 }
 
 impl Bounds {
-    /// Creates the bounds of a folder, by its real path.
+    /// Creates the bounds of the folder with this real path.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -45,9 +45,9 @@ impl Bounds {
         Ok(Self { root, folder })
     }
 
-    /// Opens a regular file below the folder for reading; `None` if the path does not lead below
-    /// it. Links inside the folder are followed. Each component is checked while it is opened, not
-    /// before, so a link that is created meanwhile is not followed.
+    /// Opens a regular file below the folder for reading. Returns `None` if the path leads elsewhere. Links
+    /// inside the folder are followed. Each component is checked while it is opened, so links that appear
+    /// meanwhile are not followed.
     pub(crate) fn open(&self, path: &Path) -> Option<io::Result<(File, Metadata)>> {
         let below = path.strip_prefix(&self.root).ok()?;
         Some(match self.open_plain(below) {
@@ -92,12 +92,12 @@ impl Bounds {
     }
 }
 
-/// Folders of a source; files outside are not opened. Without any folder, all files may be opened.
+/// Folders of a source, outside which no file is opened. Without folders, all files may be opened.
 #[derive(Debug, Default)]
 pub(crate) struct Confines(RwLock<Vec<Bounds>>);
 
 impl Confines {
-    /// Adds a folder, by its real path. A known folder is opened again, and kept once.
+    /// Adds the folder with this real path. A known folder is opened again and kept once.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -114,7 +114,7 @@ impl Confines {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// Errors of the system; `InvalidInput` if it is not a regular file, or outside of all folders.
+    /// Errors of the system; `InvalidInput` if it is not a regular file or is outside all folders.
     pub(crate) fn open(&self, path: &Path) -> io::Result<(File, Metadata)> {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if all.is_empty() {

@@ -1,16 +1,16 @@
-//! Readings of the text of a cell that do not change its meaning.
+//! Parses the text of a cell without changing its meaning.
 
-/// Integers up to this one are exact in float64.
+/// Largest integer below which float64 represents every integer exactly.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Parses an integer in its usual spelling. `007` and `+7` are codes made of digits, and stay text.
+/// Parses an integer in its usual spelling. `007` and `+7` are codes, and stay text.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let usual = text == "0" || digits.bytes().next().is_some_and(|first| first.is_ascii_digit() && first != b'0');
     usual.then(|| text.parse().ok()).flatten()
 }
 
-/// Parses a number: an exact integer, a decimal, `nan`, `inf`.
+/// Parses a number: an exact integer, a decimal, `nan` or `inf`.
 pub(super) fn number(text: &str) -> Option<f64> {
     if let Some(value) = integer(text) {
         return exact(value);
@@ -27,13 +27,12 @@ pub(super) fn number(text: &str) -> Option<f64> {
     (!value.is_infinite() || body.to_ascii_lowercase().starts_with("inf")).then_some(value)
 }
 
-/// `value` as float64, if that is exact.
 #[allow(clippy::cast_precision_loss, reason = "the range is checked")]
 pub(super) fn exact(value: i64) -> Option<f64> {
     (value.unsigned_abs() <= MAX_EXACT).then_some(value as f64)
 }
 
-/// `true` or `false`, in upper or lower case.
+/// Parses `true` or `false`, in upper or lower case.
 pub(super) fn truth(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)

@@ -1,5 +1,5 @@
-//! CSV with a header. The type of a column is the narrowest type that fits every cell: true/false,
-//! integer, number, text. Columns that the user declares as text stay text.
+//! CSV with a header. A column gets the narrowest type that fits every cell: true/false, integer, number,
+//! text. Columns that the user declares as text stay text.
 
 use super::{TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
@@ -7,15 +7,14 @@ use crate::error::{Result, SourceError};
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// Longest row of a table, in bytes. Each cell of a row takes eight more bytes while it is read,
-/// and an empty cell is one byte of the file.
+/// Longest row of a table, in bytes. Even an empty cell, one byte of the file, takes eight more while its row is read.
 const MAX_ROW: u64 = 16 << 20;
 
-/// Bytes that the CSV reader reads at a time. It may hold this much of the next row.
+/// Bytes per read of the CSV reader, which may hold this much of the next row.
 const BUFFER: usize = 8 << 10;
 
-/// The file, with a limit on the bytes until the row ends. An open quote would otherwise read the
-/// rest of the file as one cell.
+/// The file, with a limit on the bytes of a row, because an open quote would otherwise make the rest of the
+/// file one cell.
 struct Allowed<'a, R> {
     input: R,
     left: &'a Cell<u64>,
@@ -30,7 +29,7 @@ impl<R: Read> Read for Allowed<'_, R> {
     }
 }
 
-/// A column during reading: the text of each cell, and the types that fit all of them.
+/// A column during reading: the text of each cell, and the types that fit them all.
 struct Building {
     texts: Texts,
     truths: bool,
@@ -91,7 +90,7 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     let header = header.clone();
     let names: Vec<&str> = header.iter().collect();
     let key_place = rows.key_column(&names, 1)?;
-    // For lines that end in CR LF, the reader counts the LF as part of the next line.
+    // If lines end in CR LF, the reader counts the LF as part of the next line.
     let inside = header.iter().flat_map(str::bytes).filter(|&byte| byte == b'\n').count() as u64;
     let behind = u64::from(reader.position().line() == 1 + inside);
     let mut columns: Vec<_> = names.iter().map(|name| Building::new(rows.is_text(name))).collect();
@@ -121,7 +120,7 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// `start` is the reader's number of the row's first line; it lags `behind` lines.
+/// Returns the error for a damaged row. `start` is the reader's number of its first line, which lags by `behind` lines.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

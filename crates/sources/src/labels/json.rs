@@ -1,9 +1,8 @@
-//! JSON Lines: one object per line, all with equal names; or one list of such objects. Types are
-//! JSON types; lists and objects stay text.
+//! JSON Lines, with one object per line and equal names in all lines, or a single list of such objects. Types
+//! are JSON types; lists and objects stay text.
 //!
-//! JSON has no NaN and no infinity. In a column of numbers, and in a column that holds nothing
-//! else, the strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol Buffers.
-//! `unpack` writes them that way.
+//! JSON has no NaN or infinity. In columns of numbers or of nothing else, the strings `NaN`, `Infinity` and
+//! `-Infinity` stand for them, as in Protocol Buffers and in the output of `unpack`.
 
 use super::{MAX_COLUMNS, MAX_LINE, MAX_LIST, TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
@@ -18,7 +17,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{BufRead, Read};
 
-/// One value of one row.
 #[derive(Debug, PartialEq)]
 enum Cell {
     Bool(bool),
@@ -31,17 +29,15 @@ enum Cell {
     Unfit(Unfit),
 }
 
-/// Reason why a value does not fit any column. Refused once the column is known, and only in rows
-/// of packed samples.
+/// Reason why a value does not fit any column, reported once the column is known and only for packed samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unfit {
     Null,
-    /// Outside int64, and float64 would lose digits.
+    /// Too large for int64, and float64 would lose digits.
     Huge,
 }
 
 impl Unfit {
-    /// The problem, and the next step.
     const fn reason(self) -> (&'static str, &'static str) {
         match self {
             Self::Null => ("expected a value, found null", "fill in the missing value, or leave the column out"),
@@ -54,7 +50,7 @@ impl Cell {
     fn of(raw: &RawValue) -> serde_json::Result<Self> {
         let text = raw.get();
         if text.starts_with(['[', '{']) {
-            // Checked here with the limits of a reader, because a table may hold any JSON.
+            // A table may hold any JSON, so check it with the limits of a reader.
             return match check_json(text.as_bytes(), &Limits::default()) {
                 Ok(()) => Ok(Self::Json(in_one_line(text))),
                 Err(error) => Err(serde::de::Error::custom(error)),
@@ -64,8 +60,7 @@ impl Cell {
     }
 }
 
-/// A value in one line, for `unpack`. Line breaks and the blanks around them are never within a
-/// JSON string.
+/// Puts a value on one line, for `unpack`. JSON strings never contain line breaks.
 fn in_one_line(text: &str) -> String {
     if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
@@ -108,7 +103,6 @@ impl<'de> Deserialize<'de> for Cell {
     }
 }
 
-/// The values of one line, in the order of the line.
 struct JsonRow<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for JsonRow<'de> {
@@ -137,7 +131,6 @@ impl<'de> Deserialize<'de> for JsonRow<'de> {
     }
 }
 
-/// Reads JSON Lines.
 pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
     let mut table = JsonTable::default();
     let (mut text, mut line) = (Vec::new(), 0);
@@ -160,13 +153,13 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<
     Ok(table.finish(rows))
 }
 
-/// True if a table with this start is one list of objects.
+/// True if a table with this start is a list of objects.
 pub(super) fn is_list(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
 }
 
-/// Reads one list of objects, one row per object. It is held in memory: at most `MAX_LIST` bytes.
+/// Reads a list of objects, one row per object, into memory: at most `MAX_LIST` bytes.
 pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
     let mut text = Vec::new();
     input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
@@ -183,7 +176,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
     let (mut table, mut line, mut rest) = (JsonTable::default(), 1, text);
     for object in objects {
         rows.cancel.check()?;
-        // The object is a slice of the text, so its address determines its line.
+        // The object is a slice of the text, so its address gives its line.
         let start = object.get().as_ptr().addr().saturating_sub(rest.as_ptr().addr());
         let (before, after) = rest.split_at_checked(start).unwrap_or((rest, &[]));
         line += before.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -193,12 +186,11 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
     Ok(table.finish(rows))
 }
 
-/// The rows so far.
 #[derive(Default)]
 struct JsonTable {
-    /// Names in the first row, and the index of the key.
+    /// Names in the first row, and the index of the key among them.
     header: Option<(ColumnNames, usize)>,
-    /// The first row of a packed sample decides the type of a column.
+    /// Columns, whose types are set by the first row of a packed sample.
     columns: Vec<Option<ColumnValues>>,
 }
 
@@ -256,7 +248,6 @@ impl JsonTable {
     }
 }
 
-/// Names in the first row, and the position of each.
 struct ColumnNames {
     list: Vec<String>,
     places: HashMap<String, usize>,
@@ -269,12 +260,12 @@ impl ColumnNames {
         Self { list, places }
     }
 
-    /// The cells of a row in the order of these names. The row must have exactly these names.
+    /// Returns the cells of a row, which must have exactly these names, in name order.
     fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
         let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
         let mut unknown = None;
         for (i, (name, cell)) in pairs.into_iter().enumerate() {
-            // Most tables have the same order in every row.
+            // Most tables keep one order in all rows.
             let place = if self.list.get(i) == Some(&name) { Some(i) } else { self.places.get(&name).copied() };
             match place.and_then(|place| cells.get_mut(place)) {
                 None => _ = unknown.get_or_insert(name),
@@ -292,7 +283,7 @@ impl ColumnNames {
     }
 }
 
-/// Parses one of the three strings for floats that JSON cannot write.
+/// Parses one of the three strings for floats that JSON lacks.
 fn not_finite(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -302,7 +293,7 @@ fn not_finite(text: &str) -> Option<f64> {
     }
 }
 
-/// Values of a text column that consists only of such floats.
+/// Returns the values of a text column that consists only of such floats.
 fn all_not_finite(values: &ColumnValues) -> Option<Vec<f64>> {
     match values {
         ColumnValues::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
@@ -310,7 +301,6 @@ fn all_not_finite(values: &ColumnValues) -> Option<Vec<f64>> {
     }
 }
 
-/// A column after all its values were added.
 fn finished(values: Option<ColumnValues>, is_text: bool) -> ColumnValues {
     let values = values.unwrap_or(ColumnValues::Text(Texts::new()));
     let floats = if is_text { None } else { all_not_finite(&values) };
@@ -328,8 +318,8 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     })
 }
 
-/// Adds a cell. A column may mix integers and numbers if no digits are lost. Returns the problem
-/// and a hint on failure.
+/// Adds a cell. A column may mix integers and other numbers if no digits are lost. On failure, returns the
+/// problem and a hint.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
@@ -371,7 +361,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
     Ok(())
 }
 
-/// Problem of a line that is not an object, and the next step.
+/// Returns the problem of a line that is not an object, and the next step.
 fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {
@@ -383,7 +373,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     }
 }
 
-/// Text of an error, without "at line 1 column 7", because the line is always the first.
+/// Returns the text of an error without "at line 1 column 7"; the line is always the first.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(message, _)| message.to_owned())

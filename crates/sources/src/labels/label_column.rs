@@ -1,4 +1,4 @@
-//! The column of a table that holds the labels.
+//! Chooses the column of a table that holds the labels.
 
 use super::{LISTED_COLUMNS, Labels, TableRows, list, short};
 use crate::classes;
@@ -8,10 +8,9 @@ use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::HashSet;
 
-/// Name of the field of the labels, and the preferred name of the column.
+/// Name of the label field, and the preferred column name.
 const LABEL: &str = "label";
 
-/// Finds the labels among `columns`.
 pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &TableRows<'_>) -> Result<Labels> {
     let position = |name: &str| columns.iter().position(|column| column.name == name);
     let is_text =
@@ -23,7 +22,7 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
         LabelColumn::Named(name) | LabelColumn::AlsoField(name) => {
             let missing = || {
                 let found = list(columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
-                let message = format!("expected the column `{}` of the labels, found {found}", short(name));
+                let message = format!("expected the label column `{}`, found {found}", short(name));
                 let hint = Hint::set([Setting::any("label_column", "NAME")]).then(" names another");
                 rows.error(Some(1), message, hint)
             };
@@ -48,15 +47,15 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
         columns.remove(place);
     }
     if name != LABEL && columns.iter().filter(|column| column.name == LABEL).count() > usize::from(found.is_none()) {
-        let message = format!("the labels are in the column `{}`, and there is a column `label` too", short(&name));
+        let message = format!("the labels are in the column `{}`, but there is also a column `label`", short(&name));
         return Err(rows.error(Some(1), message, "rename one of the two"));
     }
     Ok(Labels { columns, classes: found, label_column: Some(name) })
 }
 
 impl Labels {
-    /// Uses the only text column as the classes, if its texts repeat like classes; the column stays
-    /// a field. Returns a note for the user.
+    /// Uses the only text column as classes if its texts repeat often enough, and keeps it as a field.
+    /// Returns a note for the user.
     pub(crate) fn guess(&mut self) -> Option<Note> {
         let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
             ColumnValues::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
@@ -87,18 +86,16 @@ impl Labels {
     }
 }
 
-/// More than this many texts without a repetition are captions or names.
+/// Maximum number of texts that may be classes without repeating; more are captions or names.
 const FEW: usize = 20;
 
-/// Text columns with repeated values that do not describe the content of a sample.
+/// Names of columns with repeated texts that do not describe a sample's content.
 const NO_LABELS: [&str; 7] = ["split", "subset", "set", "fold", "partition", "licence", "license"];
 
-/// True if a column of this name holds no labels by default.
 fn is_no_label(name: &str) -> bool {
     NO_LABELS.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
-/// True if the user may have meant a column as the classes.
 fn may_be_classes(column: &TableColumn) -> bool {
     !is_no_label(&column.name)
         && matches!(&column.values, ColumnValues::Text(texts) if texts.len() <= FEW || repeats(texts))
@@ -116,7 +113,7 @@ mod tests {
     use crate::testing::{Jpeg, put, said, told};
     use crate::{LabelsFrom, Listing, SourceError, SourceOptions, enumerate};
 
-    /// Four photos `0.jpg` to `3.jpg` in `folder`, with a table.
+    /// Lists four photos `0.jpg` to `3.jpg` in `folder`, with a table.
     fn list(folder: &str, table: &str, label_column: LabelColumn) -> Result<Listing, SourceError> {
         let root = tempfile::tempdir().unwrap();
         (0..4).for_each(|n| put(root.path(), &format!("src/{folder}{n}.jpg"), Jpeg::default().bytes()));
@@ -154,7 +151,7 @@ mod tests {
             let listing = list("", &alone, LabelColumn::Guessed).unwrap();
             assert!(listing.classes.is_empty() && listing.notes.is_empty(), "{name}: {:?}", listing.notes);
             assert_eq!(columns(&listing), [name, "n"]);
-            // A second text column next to such a column is the only candidate.
+            // Next to such a column, a second text column is the only candidate.
             let beside = SPECIES.replace(",n\n", &format!(",{name}\n")).replace(",1\n", ",a\n").replace(",2\n", ",b\n");
             assert_eq!(list("", &beside, LabelColumn::Guessed).unwrap().classes, ["fox", "owl"], "{name}");
             let named = LabelColumn::Named(name.to_owned());
@@ -170,7 +167,7 @@ mod tests {
         assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
         let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
         assert!(usual.classes.is_empty() && usual.notes.is_empty());
-        // Numbers alone are not overlooked classes.
+        // Columns of numbers are not overlooked classes.
         let numbers = "file,age\n0.jpg,1\n1.jpg,2\n2.jpg,3\n3.jpg,4\n";
         assert!(list("", numbers, LabelColumn::Guessed).unwrap().notes.is_empty());
         let captions: Texts = (0..30).map(|n| ["a", "b", "c"][n % 3]).collect();
@@ -191,10 +188,10 @@ mod tests {
         let listing = list("", SPECIES, LabelColumn::AlsoField("species".to_owned())).unwrap();
         assert_eq!((listing.classes.len(), columns(&listing)), (2, vec!["species", "n"]));
         let missing = said(&list("", SPECIES, named("kind")).unwrap_err());
-        let text = "labels.csv`, line 1: expected the column `kind` of the labels, found `species`, `n`\nhint: \
+        let text = "labels.csv`, line 1: expected the label column `kind`, found `species`, `n`\nhint: \
                     `--label-column NAME` names another";
         assert!(missing.ends_with(text), "{missing}");
         let both = said(&list("", &SPECIES.replace(",n\n", ",label\n"), named("species")).unwrap_err());
-        assert!(both.contains("the labels are in the column `species`, and there is a column `label` too"), "{both}");
+        assert!(both.contains("the labels are in the column `species`, but there is also a column `label`"), "{both}");
     }
 }

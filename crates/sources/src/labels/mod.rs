@@ -1,9 +1,8 @@
-//! `--labels FILE`: a table with one row per sample, in CSV with a header, in JSON Lines, or as a
-//! list of JSON objects.
+//! `--labels FILE`: a table with one row per sample, as CSV with a header, JSON Lines, or a list of JSON objects.
 //!
-//! One column names the sample: the user's choice, else the first of `KEY_NAMES`. The others become
-//! fields. `names.rs` finds the sample of a row, and `label_column.rs` the column of the labels.
-//! Every sample has exactly one row, and every row one sample.
+//! One column names the sample: the user's choice, else the first of `KEY_NAMES`. The others become fields.
+//! `names.rs` finds the sample of a row, and `label_column.rs` the label column. Samples and rows match one
+//! to one.
 
 mod cells;
 mod csv;
@@ -27,19 +26,18 @@ use std::path::Path;
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
-/// Maximum columns of a table: the maximum fields that readers with default limits accept in a dataset.
+/// Maximum number of columns: the fields that readers accept by default.
 const MAX_COLUMNS: usize = 1024;
 
-/// Most columns that an error names.
 const LISTED_COLUMNS: usize = 20;
 
 /// Longest line of a table, in bytes.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Longest list of JSON objects, in bytes. Unlike lines it is read as a whole.
+/// Longest list of JSON objects, in bytes. Unlike lines, it is read whole.
 const MAX_LIST: u64 = 1 << 30;
 
-/// Names of fields that `pack` makes itself. The table may not have such columns.
+/// Field names that `pack` makes itself, which no column of the table may have.
 const RESERVED_NAMES: &[&str] =
     &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
@@ -48,13 +46,13 @@ const RESERVED_NAMES: &[&str] =
 pub(crate) struct Labels {
     pub(crate) columns: Vec<TableColumn>,
     pub(crate) classes: Option<Classes>,
-    /// Column of the labels. If there is one, folder names are not used.
+    /// The label column. If there is one, folder names are not used.
     pub(crate) label_column: Option<String>,
 }
 
-/// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
-/// skipped. `options.key_column` names the column of the keys, `options.text_columns` the columns
-/// that are text even if all cells are numbers. Stops when `cancel` is raised.
+/// Reads `file` for the sorted samples `keys`, skipping rows of samples in `left_out`. `options.key_column`
+/// names the key column; `options.text_columns` are text even if all their cells are numbers. Stops when
+/// `cancel` is raised.
 pub(crate) fn read(
     file: &Path,
     options: &SourceOptions,
@@ -101,7 +99,7 @@ pub(crate) fn read(
     label_column::find(columns, &options.label_column, &rows)
 }
 
-/// Next step if one column name looks like several, because the separator is not a comma.
+/// Returns the next step if one column name looks like several, because of a separator other than a comma.
 fn separator_hint(names: &[&str]) -> Option<Hint> {
     let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
@@ -117,12 +115,11 @@ struct TableRows<'a> {
     names: KeyIndex<'a>,
     left_out: KeyIndex<'a>,
     cancel: Cancel<'a>,
-    /// For each sample the line of its row; 0 = none yet.
+    /// Line of each sample's row; 0 = none yet.
     line_of: Vec<u64>,
-    /// Row of each sample, from 0.
     row_of: Vec<u32>,
     count: u32,
-    /// Names of the key column, and of the first other column.
+    /// Names of the key column and of the first other column.
     names_of: [String; 2],
 }
 
@@ -131,12 +128,11 @@ impl TableRows<'_> {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
     }
 
-    /// True if the user declares the column `name` as text.
     fn is_text(&self, name: &str) -> bool {
         self.text_columns.iter().any(|column| column == name)
     }
 
-    /// Assigns the row in `line` to the sample `key`; false for a skipped sample.
+    /// Assigns the row in `line` to the sample `key`. Returns false for a skipped sample.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
@@ -151,17 +147,15 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// Next step for a sample with several rows: one row in JSON Lines, with a list.
+    /// Returns the next step for a sample with several rows: one row in JSON Lines, with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
         let line = format!("{{{key}: {sample}, {other}: [\"one\", \"another\"]}}");
-        format!(
-            "give each sample one row; several values of a sample are a list in JSON Lines, a line such as `{line}`"
-        )
+        format!("give each sample one row; in JSON Lines, write several values of a sample as a list, such as `{line}`")
     }
 
-    /// The sample `key`; `None` if it was skipped.
+    /// Finds the sample `key`. Returns `None` if it was skipped.
     fn sample(&self, key: &str, line: u64) -> Result<Option<usize>> {
         if let Some(sample) = self.names.exact(key) {
             return Ok(Some(sample));
@@ -192,8 +186,7 @@ impl TableRows<'_> {
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
 
-    /// Checks that each sample has a class. `texts` are the values of the column `name`, in the
-    /// order of the samples.
+    /// Checks that each sample has a class. `texts` are the values of column `name`, in sample order.
     fn refuse_no_class(&self, name: &str, texts: &Texts) -> Result<()> {
         let empty = || texts.iter().enumerate().filter(|(_, text)| text.trim().is_empty()).map(|(sample, _)| sample);
         let line = |sample: usize| self.line_of.get(sample).copied().unwrap_or_default();
@@ -203,12 +196,11 @@ impl TableRows<'_> {
             0 => String::new(),
             more => format!(", and {more} more like it"),
         };
-        let message = format!("empty cell in the column `{name}` of the classes, for `{key}`{more}");
+        let message = format!("empty cell in the class column `{name}`, for `{key}`{more}");
         let hint = "fill it in, remove the file from the source, or name a class for files without one";
         Err(self.error(Some(line(sample)), message, hint))
     }
 
-    /// Checks that every sample has its row.
     fn finish(&self) -> Result<()> {
         let missing = || self.keys.iter().zip(&self.line_of).filter(|(_, line)| **line == 0).map(|(key, _)| key);
         let count = missing().count() as u64;
@@ -220,16 +212,15 @@ impl TableRows<'_> {
         Err(self.error(None, message, "add the rows, or remove the files from the source"))
     }
 
-    /// Checks the number of columns against the default limit of readers.
     fn check_count(&self, columns: usize, line: u64) -> Result<()> {
         if columns <= MAX_COLUMNS {
             return Ok(());
         }
         let message = format!("expected at most {MAX_COLUMNS} columns, found {columns}");
-        Err(self.error(Some(line), message, "keep wide data in a file of its own, such as an array"))
+        Err(self.error(Some(line), message, "keep wide data in a separate file, such as an array"))
     }
 
-    /// Checks the names of all columns, usually in line 1; returns the position of the key column.
+    /// Checks the names of all columns, usually in line 1. Returns the position of the key column.
     fn key_column(&mut self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);
@@ -242,7 +233,7 @@ impl TableRows<'_> {
             })?,
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
                 let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());
-                let message = format!("expected a column of keys, called one of {known}, found {}", list());
+                let message = format!("expected a key column with one of the names {known}, found {}", list());
                 let which = || Hint::set([Setting::any("key_column", "NAME")]).then(" names that column");
                 self.error(Some(line), message, separator_hint(names).unwrap_or_else(which))
             })?,
@@ -254,10 +245,10 @@ impl TableRows<'_> {
                 return Err(self.error(Some(line), format!("column {} has no name", i + 1), ""));
             }
             if !seen.insert(name) {
-                return Err(self.error(Some(line), format!("two columns of the name `{}`", name.escape_debug()), ""));
+                return Err(self.error(Some(line), format!("two columns have the name `{}`", name.escape_debug()), ""));
             }
             if i != place && RESERVED_NAMES.contains(name) {
-                let message = format!("the name of the column `{name}` is taken by a field that `pack` makes");
+                let message = format!("the column `{name}` has the name of a field that `pack` makes");
                 return Err(self.error(Some(line), message, "rename the column"));
             }
         }

@@ -1,7 +1,7 @@
 //! Finds samples by the names in a table.
 //!
-//! A key is a path below the source. Users often omit the extension, or the folders, or both: such
-//! a name counts if it matches only one file.
+//! A key is a path below the source. Users often omit the extension, the folders, or both; such a name counts
+//! if only one file matches.
 
 use std::cell::OnceCell;
 
@@ -17,7 +17,6 @@ pub(super) enum Omission {
 pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
 impl Omission {
-    /// The rest of a key.
     fn of(self, key: &str) -> &str {
         match self {
             Self::Extension => stem(key),
@@ -27,7 +26,6 @@ impl Omission {
     }
 }
 
-/// A path without the extension of its file name.
 fn stem(key: &str) -> &str {
     let name = bare(key);
     match name.rfind('.') {
@@ -36,13 +34,11 @@ fn stem(key: &str) -> &str {
     }
 }
 
-/// The file name of a path.
 fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Keys, found by their names. The index of shortened keys is built on first use, because most
-/// tables have whole keys.
+/// Index of keys by name. Shortened keys are indexed on first use, because most tables have whole keys.
 pub(super) struct KeyIndex<'a> {
     /// Sorted.
     keys: &'a [&'a str],
@@ -50,7 +46,6 @@ pub(super) struct KeyIndex<'a> {
 }
 
 impl<'a> KeyIndex<'a> {
-    /// An index of sorted keys.
     pub(super) const fn new(keys: &'a [&'a str]) -> Self {
         Self { keys, orders: [const { OnceCell::new() }; 3] }
     }
@@ -63,7 +58,7 @@ impl<'a> KeyIndex<'a> {
         self.keys.binary_search(&key).ok()
     }
 
-    /// The first two keys that are equal to `name` after the omission.
+    /// Returns the first two keys that equal `name` after the omission.
     pub(super) fn by(&self, way: Omission, name: &str) -> Vec<usize> {
         let rest = |place: &u32| way.of(self.key(*place as usize));
         let Some(order) = self.orders.get(way as usize) else { return Vec::new() };

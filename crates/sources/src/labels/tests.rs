@@ -12,7 +12,6 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
     read(&file, &SourceOptions::default(), KEYS, &HashSet::from(["skipped.gif"]), Cancel::default())
 }
 
-/// The error's text after the path.
 fn error(text: impl AsRef<[u8]>) -> String {
     let error = said(&read_text(text).unwrap_err());
     error.split_once("labels`").unwrap().1.to_owned()
@@ -121,16 +120,16 @@ fn csv_errors_name_line_and_reason() {
     for (text, expected) in [
         (
             "name,n\na,1\n",
-            ", line 1: expected a column of keys, called one of `key`, `path`, `file`, `filename`, `file_name`, \
+            ", line 1: expected a key column with one of the names `key`, `path`, `file`, `filename`, `file_name`, \
              `file_path`, `image`, \
              `image_path`, `image_id`, `id`, found `name`, `n`\n\
              hint: `--key-column NAME` names that column",
         ),
-        ("key,n,n\n", ", line 1: two columns of the name `n`"),
+        ("key,n,n\n", ", line 1: two columns have the name `n`"),
         ("key,,n\n", ", line 1: column 2 has no name"),
         (
             "key,mask\n",
-            ", line 1: the name of the column `mask` is taken by a field that `pack` makes\nhint: rename the column",
+            ", line 1: the column `mask` has the name of a field that `pack` makes\nhint: rename the column",
         ),
         (
             "key,n\na/1.jpg,1\nA/1.jpg,2\n",
@@ -139,8 +138,8 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
-            ", line 4: second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; several \
-             values of a sample are a list in JSON Lines, a line such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
+            ", line 4: second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; in JSON \
+             Lines, write several values of a sample as a list, such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
              \"another\"]}`",
         ),
         (
@@ -217,13 +216,13 @@ fn json_errors_name_line_and_reason() {
         let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
         assert_eq!(error(row("a/1.jpg")), format!(", line 1: {expected}"));
         assert_eq!(error(first.to_owned() + &row("a/2.jpg")), format!(", line 2: {expected}"));
-        // A row of a skipped sample may have any values, and does not decide the type either.
+        // A row of a skipped sample may have any values and does not set the type.
         let rest = "{\"key\": \"a/2.jpg\", \"n\": 2}\n{\"key\": \"b/3.jpg\", \"n\": 3}\n";
         let labels = read_text(row("skipped.gif") + first + rest).unwrap();
         assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
     }
     assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: `n`: number out of range"));
-    assert!(error("{\"n\": 1}").starts_with(", line 1: expected a column of keys, called one of `key`"));
+    assert!(error("{\"n\": 1}").starts_with(", line 1: expected a key column with one of the names `key`"));
 }
 
 #[test]
@@ -261,14 +260,14 @@ fn keys_may_omit_parts_if_one_file_matches() {
     assert!(found.starts_with(", line 3: second row for `a/1.jpg`: the first is in line 2\nhint: "), "{found}");
     let (_, line) = found.split_once("such as `").unwrap();
     assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
-    // The row of the hint is valid JSON Lines.
+    // The row in the hint is valid JSON Lines.
     let rest = "{\"image\": \"2\", \"caption\": []}\n{\"image\": \"3\", \"caption\": []}\n";
     let labels = read_text(format!("{}\n{rest}", line.trim_end_matches('`'))).unwrap();
     let captions = ["[\"one\", \"another\"]", "[]", "[]"];
     assert_eq!(values(&labels, "caption"), ColumnValues::Json(captions.iter().copied().collect()));
     let labels = read_text("{\"id\": 3, \"n\": 3}\n{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": 2}\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
-    // A skipped file also counts as a match of a name.
+    // A name may also match a skipped file.
     let labels = read_text("id,n\n1,1\nskipped,text\n2,2\n3,3\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
 
@@ -285,7 +284,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
                    hint: write the path below the source, extension included";
     assert_eq!(read("key,n\n1,1\n", &["1.jpg", "1.png"], &[], None).unwrap_err(), several);
     assert_eq!(read("key,n\n1,1\n", &["1.jpg"], &["1.png"], None).unwrap_err(), several);
-    // The whole name decides.
+    // An exact name has priority.
     let labels = read("key,n\n1.png,1\n1,2\n", &["1", "1.png"], &[], None).unwrap();
     assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![2, 1]));
 
@@ -338,7 +337,7 @@ fn tables_of_many_columns_are_refused_at_once() {
             100_000,
             |columns| format!("key,{}\n", names[..columns].join(",")),
             |columns, csv| {
-                let hint = "hint: keep wide data in a file of its own, such as an array";
+                let hint = "hint: keep wide data in a separate file, such as an array";
                 let expected = format!(", line 1: expected at most 1024 columns, found {}\n{hint}", columns + 1);
                 assert_eq!(error(csv), expected);
             },
@@ -348,7 +347,7 @@ fn tables_of_many_columns_are_refused_at_once() {
         assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
         let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
         assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
-        // The largest number of columns of a dataset is read, in any order.
+        // The maximum number of columns is read, in any order.
         let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
             let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
             format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "))
@@ -389,7 +388,7 @@ fn csv_rows_end() {
     crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
         let expected =
             "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that is not closed";
-        // A quote that is never closed, and a row of only commas, in a table of any length.
+        // An unclosed quote, and a row of only commas, in a table of any length.
         let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
         for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
             assert_eq!(error([start.as_bytes(), &rest].concat()), format!(", line {line}: {expected}"));
@@ -432,13 +431,12 @@ fn an_empty_class_is_refused_by_line_and_key() {
     for name in ["label", "class"] {
         let table = format!("key,{name}\na/2.jpg,x\nb/3.jpg, \na/1.jpg,\n");
         let text = error(&table);
-        let words =
-            format!("line 3: empty cell in the column `{name}` of the classes, for `b/3.jpg`, and 1 more like it");
+        let words = format!("line 3: empty cell in the class column `{name}`, for `b/3.jpg`, and 1 more like it");
         assert!(text.contains(&words), "{text}");
     }
     let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
     let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
-    assert!(text.contains("line 1: empty cell in the column `label` of the classes, for `a/1.jpg`"), "{text}");
+    assert!(text.contains("line 1: empty cell in the class column `label`, for `a/1.jpg`"), "{text}");
     // Text in a column next to the classes may be empty.
     read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
 }

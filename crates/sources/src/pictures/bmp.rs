@@ -6,8 +6,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::PictureFormat;
 
-/// Two letters are not a sufficient signature: the length of the second header must match, and the
-/// pixels must begin after it. Reserved bytes are not always zero.
+/// True if `head` begins a BMP. Two letters are no sufficient signature, so the length of the second header
+/// must match, and the pixels must begin after it. Reserved bytes are not always zero.
 pub(super) fn is_bmp(head: &[u8]) -> bool {
     let has_header = |bytes: u32| matches!(bytes, 12 | 16 | 40 | 52 | 56 | 64 | 108 | 124);
     head.starts_with(b"BM")
@@ -22,7 +22,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
         let [width, height, bits] = [18, 20, 24].map(|at| le16(head, at).map(u32::from));
         (width, height, bits, Some(0))
     } else {
-        // A negative height means that the rows are stored from the top.
+        // A negative height means that rows are stored from the top.
         let [width, height] = [18, 22].map(|at| le32(head, at).map(|side| side.cast_signed().unsigned_abs()));
         (width, height, le16(head, 28).map(u32::from), le32(head, 30))
     };
@@ -36,7 +36,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
     };
     match expected {
         Some(expected) if expected <= file.len() => {
-            // From this header version on there is a mask of alpha.
+            // Headers from this version on have an alpha mask.
             let has_mask = matches!(le32(head, 14), Some(56 | 108 | 124)) && matches!(compression, 3 | 6);
             let beside = (has_mask && le32(head, 66).is_some_and(|mask| mask != 0)).then_some(Beside::Alpha);
             Ok(PictureInfo {

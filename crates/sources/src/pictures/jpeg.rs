@@ -1,4 +1,4 @@
-//! A JPEG file as a picture: the facts in its header, and the end of the picture.
+//! JPEG files: the facts in the header, and the end of the picture.
 #![deny(clippy::indexing_slicing)]
 
 use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
@@ -7,11 +7,10 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{JpegError, JpegHeader, PictureFormat, end_of_image};
 
-/// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for
+/// Longest JPEG header, in bytes. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for
 /// panoramas and depth maps in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
-/// The JPEG at the start of `file`.
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
     let header = match jpeg_header(file)? {
         JpegStart::Frame(header) => header,
@@ -39,16 +38,16 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     })
 }
 
-/// The rarely supported feature of the JPEG, if any. A file that breaks T.81 is damaged.
+/// Returns the rarely supported feature of the JPEG, if any. A file that violates T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
-        (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG with a differential frame that nothing came before")),
+        (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG that begins with a differential frame")),
         (3 | 11, 2..=16) | (_, 8 | 12) => Ok(header.unsupported()),
         (_, precision) => Err(Flaw::damaged(format!("JPEG of {precision} bits"))),
     }
 }
 
-/// A hierarchical JPEG. Its segment DHP, at `offset`, has the layout of a frame header and the
+/// Probes a hierarchical JPEG. Its DHP segment, at `offset`, has the layout of a frame header and the
 /// dimensions of the whole picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("JPEG cut off in its header");
@@ -97,7 +96,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
         let prefix = file.head(have)?;
         match JpegHeader::parse(&prefix) {
             Ok(header) => return Ok(JpegStart::Frame(header)),
-            // The parser knows only frames; it stops at the beginning of a hierarchy of frames.
+            // The parser knows only frames, and stops where a hierarchy of frames begins.
             Err(JpegError::Damaged { offset, .. })
                 if file.read_at(offset, 2).is_ok_and(|marker| *marker == [0xFF, 0xDE]) =>
             {
@@ -107,8 +106,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
                 }
-                // Doubling the size avoids walking a header of thousands of small segments
-                // thousands of times.
+                // Doubling avoids walking a header of thousands of small segments thousands of times.
                 have = needed.max(2 * have);
             }
             Err(JpegError::Truncated { needed }) => {
@@ -122,15 +120,14 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
     }
 }
 
-/// Offset just after EOI. Nearly every file ends with it; a few are padded, or have another picture
-/// after it.
+/// Returns the offset just after EOI. Nearly every file ends there; a few are padded or have another picture after it.
 fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
     let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
     let tail = file.read_at(from, file.len() - from)?;
     if tail.ends_with(b"\xFF\xD9") {
         return Ok(file.len());
     }
-    // Only a tail of zeros is cheap to check: any other marker may belong to the picture after it.
+    // Only a tail of zeros is cheap to check; other markers may belong to a picture after this one.
     let content = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     if tail.get(..content).is_some_and(|content| content.ends_with(b"\xFF\xD9")) {
         return Ok(from + content as u64);

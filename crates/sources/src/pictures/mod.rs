@@ -1,6 +1,6 @@
-//! Pictures, recognised by their content: the [`PictureFormat`]s. Dimensions and completeness are
-//! determined from the first and last bytes; nothing is decoded here. During packing, a picture
-//! other than a baseline JPEG is decoded once.
+//! Pictures, recognised by their content: the [`PictureFormat`]s. Dimensions and completeness come from the
+//! first and last bytes, without decoding. Packing later decodes each picture other than a baseline JPEG
+//! once.
 #![deny(clippy::indexing_slicing)]
 
 mod bmp;
@@ -24,7 +24,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
     PictureFormat::ALL.iter().any(|format| format.extensions().contains(&extension))
 }
 
-/// The kind of picture in `bytes`, a whole file; `None` if it is not a known kind.
+/// Returns the kind of picture in `bytes`, a whole file; `None` for an unknown kind.
 ///
 /// ```
 /// use shardpack_sources::pictures::probe_picture;
@@ -33,8 +33,8 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 /// ```
 ///
 /// # Errors
-/// An error for a picture that is damaged, cut off, or of an unsupported type: GIF, HEIF, AVIF,
-/// JPEG 2000, JPEG XL, animated WebP.
+/// A flaw for a picture that is damaged, cut off, or of an unsupported type: GIF, HEIF, AVIF, JPEG 2000, JPEG
+/// XL, animated WebP.
 pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
@@ -43,7 +43,6 @@ pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     }
 }
 
-/// Kind of a file, by its content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sniffed {
     Picture(PictureInfo),
@@ -83,7 +82,6 @@ fn recognises(format: PictureFormat, head: &[u8]) -> bool {
     }
 }
 
-/// Name of a type that is known but cannot be packed.
 fn unsupported(head: &[u8]) -> Option<&'static str> {
     let brand = (head.get(4..8) == Some(b"ftyp")).then(|| head.get(8..12)).flatten();
     Some(match (head, brand) {

@@ -1,33 +1,32 @@
-//! A picture and the facts of its header.
+//! A picture and the facts in its header.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use shardpack_jpeg::PictureFormat;
 
-/// A fixed word. It has its own type name, because serde treats a plain `&str` as borrowed from the
-/// input.
+/// A fixed word. The type needs a name, because serde treats a plain `&str` as borrowed from the input.
 type Word = &'static str;
 
 /// Facts in the header of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureInfo {
-    /// Media type of its [`PictureFormat`]: `image/jpeg`.
+    /// Media type of the [`PictureFormat`]: `image/jpeg`.
     #[serde(deserialize_with = "media_type")]
     pub media_type: Word,
-    /// Width in pixels as stored, before any Exif orientation.
+    /// Stored width in pixels, before any Exif orientation.
     pub width: u32,
-    /// Height in pixels as stored, before any Exif orientation.
+    /// Stored height in pixels, before any Exif orientation.
     pub height: u32,
-    /// True if the picture is not a JPEG and has more than 8 bits per sample. It is stored byte for
-    /// byte, and decodes to 8.
+    /// True for pictures other than JPEG with more than 8 bits per sample, which are stored unchanged and
+    /// decode to 8 bits.
     pub deep: bool,
-    /// Exif orientation, 1..=8, if there is one; not for JPEGs.
+    /// Exif orientation, 1..=8, if any; not for JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
-    /// An additional band besides the colours, stored byte for byte, but not decoded.
+    /// Band besides the colours, stored unchanged but not decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// More about a JPEG.
+    /// Facts about a JPEG; `None` for other formats.
     pub jpeg: Option<JpegFacts>,
 }
 
@@ -41,7 +40,7 @@ pub enum Beside {
 }
 
 impl PictureInfo {
-    /// Height and width for display, after any Exif orientation.
+    /// Returns height and width for display, after any Exif orientation.
     pub const fn upright(&self) -> [u32; 2] {
         match self.orientation() {
             5..=8 => [self.width, self.height],
@@ -49,7 +48,7 @@ impl PictureInfo {
         }
     }
 
-    /// Exif orientation, 1..=8.
+    /// Returns the Exif orientation, 1..=8.
     pub const fn orientation(&self) -> u8 {
         let found = match self.jpeg {
             Some(JpegFacts { orientation, .. }) => orientation,
@@ -65,30 +64,28 @@ impl PictureInfo {
 /// Facts about a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {
-    /// True if a GPU can decode it: see
-    /// [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
+    /// True if a GPU can decode it; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
-    /// The rarely supported feature, if any: the lossless or the hierarchical process, arithmetic
-    /// coding, 12 bits, two components. The picture is stored like any other, and `gpu_jpeg` is
-    /// false.
+    /// Rarely supported feature, if any: lossless or hierarchical process, arithmetic coding, 12 bits, two
+    /// components. The picture is stored like any other, with `gpu_jpeg` false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,
     /// True for a progressive JPEG.
     pub progressive: bool,
-    /// Components: 1 to 4.
+    /// Number of components, 1 to 4.
     pub components: u8,
     /// MCUs between restart markers; 0 = none.
     pub restart_interval: u16,
-    /// Exif orientation, 1..=8, if there is one. Not searched for in a hierarchical JPEG.
+    /// Exif orientation, 1..=8, if any. Not read from a hierarchical JPEG.
     pub orientation: Option<u8>,
-    /// True if there is an ICC profile. Not searched for in a hierarchical JPEG.
+    /// True if there is an ICC profile. Not read from a hierarchical JPEG.
     pub icc: bool,
-    /// Bytes after EOI, stored like everything else. Also 0 if a second whole JPEG fills them to
-    /// the end, because only the last bytes are read.
+    /// Stored bytes after EOI. Also 0 if a second whole JPEG fills them to the end, because only the last
+    /// bytes are read.
     pub trailing_bytes: u64,
 }
 
-/// Words that describe a picture, as static texts.
+/// Returns the static text of a word that describes a picture.
 fn word<'de, D: Deserializer<'de>>(found: &str, words: &[&'static str]) -> Result<&'static str, D::Error> {
     let fixed = words.iter().copied().find(|word| *word == found);
     fixed.ok_or_else(|| D::Error::custom(format!("expected one of {}, found `{found}`", words.join(", "))))

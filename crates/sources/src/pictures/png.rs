@@ -1,4 +1,4 @@
-//! The header of a PNG, its Exif data, and its end.
+//! The header of a PNG, its Exif data and its end.
 
 use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, MAX_SEARCHED_BYTES, TAIL_BYTES, be32};
 use super::picture::{Beside, PictureInfo};
@@ -18,7 +18,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     }
     let from = file.len().saturating_sub(TAIL_BYTES);
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
-    // Bytes after the end are allowed and rare. Then search the whole file.
+    // Bytes after the end are allowed but rare, so search the whole file only then.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
         return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
     }
@@ -29,8 +29,8 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     Ok(PictureInfo { media_type: PictureFormat::Png.media_type(), width, height, deep, exif, beside, jpeg: None })
 }
 
-/// Chunks before the pixels of a PNG: the orientation in its Exif chunk, as decoders read it, and
-/// true if there is a chunk of transparency.
+/// Walks the chunks before a PNG's pixels. Returns the Exif orientation, as decoders read it, and true if
+/// there is a transparency chunk.
 fn png_chunks(file: &(impl ReadAt + ?Sized)) -> (Option<u8>, bool) {
     let (mut exif, mut is_clear) = (None, false);
     walk_png(file, &mut exif, &mut is_clear);

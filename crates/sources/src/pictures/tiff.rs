@@ -1,5 +1,4 @@
-//! The first page of a TIFF, parsed as far as needed to tell a picture from a cube (TIFF 6.0,
-//! BigTIFF).
+//! The first page of a TIFF or BigTIFF (TIFF 6.0), parsed only as far as needed to tell a picture from a cube.
 #![deny(clippy::indexing_slicing)]
 
 use super::picture::{Beside, PictureInfo};
@@ -9,41 +8,36 @@ use shardpack_base::tiff::{TiffDirectory, TiffFile};
 use shardpack_jpeg::PictureFormat;
 use std::borrow::Cow;
 
-/// Most directories that are read. A photograph has a few.
+/// Maximum number of directories. A photograph has a few.
 const MAX_DIRECTORIES: u32 = 64;
 
-/// Facts about the first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TiffHeader {
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// Samples in one pixel.
     pub(crate) samples: u32,
-    /// Bits of the first sample. In every file seen so far, all samples have equal bits.
+    /// Bits of the first sample; equal for all samples in every file seen so far.
     pub(crate) bits: u32,
     /// 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
     pub(crate) format: u32,
     /// Exif orientation; 1 if the tag is absent.
     pub(crate) orientation: u32,
-    /// Pages of full resolution: 1, or 2 for "more than one".
+    /// Full-resolution pages: 1, or 2 for "more than one".
     pub(crate) pages: u32,
-    /// 0 and 1 = gray, 2 = RGB, 3 = a palette, 5 = CMYK, others are other colours; `None` if the
-    /// tag is absent.
+    /// 0 and 1 = gray, 2 = RGB, 3 = palette, 5 = CMYK, others are other colours; `None` if the tag is absent.
     pub(crate) photometric: Option<u32>,
-    /// True if the first additional band is tagged as alpha.
+    /// True if the first extra band is tagged as alpha.
     pub(crate) has_alpha: bool,
 }
 
 impl TiffHeader {
-    /// True if this looks like a picture: one page, unsigned, up to eight bits, gray, RGB or a
-    /// palette, perhaps with alpha, or CMYK. An additional band without a tag may be near infrared,
-    /// so such a file is a cube.
+    /// True if this looks like a picture: one page, unsigned, up to eight bits, gray, RGB, palette or CMYK,
+    /// perhaps with alpha. With an untagged extra band, perhaps near infrared, it is a cube.
     pub(crate) const fn is_picture(&self) -> bool {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// True if it can be stored as a picture at the user's request: this also allows sixteen bits,
-    /// and an additional band.
+    /// True if the user may store it as a picture, which also allows sixteen bits and an extra band.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
         let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
@@ -51,7 +45,6 @@ impl TiffHeader {
         self.pages == 1 && self.format == 1 && has_bits && has_bands && (self.colors() > 1 || !self.has_unknown_band())
     }
 
-    /// Number of colour bands.
     const fn colors(&self) -> u32 {
         match self.photometric {
             Some(0 | 1 | 3) => 1,
@@ -61,7 +54,7 @@ impl TiffHeader {
         }
     }
 
-    /// True if there is a band that is neither colour nor alpha.
+    /// True if a band is neither colour nor alpha.
     pub(crate) const fn has_unknown_band(&self) -> bool {
         self.samples > self.colors() + if self.has_alpha { 1 } else { 0 }
     }
@@ -78,7 +71,6 @@ pub(crate) fn picture(header: &TiffHeader) -> PictureInfo {
     PictureInfo { media_type: PictureFormat::Tiff.media_type(), width, height, deep, exif, beside, jpeg: None }
 }
 
-/// A file whose directories are read.
 struct PictureFile<'a, R: ?Sized>(&'a R);
 
 impl<R: ReadAt + ?Sized> TiffFile for PictureFile<'_, R> {
@@ -104,7 +96,7 @@ impl<R: ReadAt + ?Sized> TiffFile for PictureFile<'_, R> {
     }
 }
 
-/// Reads the directories of `file`, which has the signature of a TIFF.
+/// Reads the directories of `file`, which has a TIFF signature.
 pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     let file = PictureFile(file);
     let mut directory = TiffDirectory::first(&file)?;
@@ -112,7 +104,7 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     for _ in 1..MAX_DIRECTORIES {
         let Some(next) = directory.next()? else { break };
         directory = next;
-        // Pages of lower resolution and masks are versions of another page.
+        // Reduced-resolution pages and masks are versions of another page.
         if directory.integer_or(254, 0)? & 0b101 == 0 {
             page.pages = 2;
             break;
@@ -137,7 +129,7 @@ impl TiffHeader {
             samples: number(277, 1)?,
             bits: number(258, 1)?,
             format: number(339, 1)?,
-            // A strange orientation does not make the picture bad.
+            // An invalid orientation does not make the picture bad.
             orientation: number(274, 1).unwrap_or(1),
             pages: 1,
             photometric: directory.integer(262)?.and_then(|value| u32::try_from(value).ok()),
@@ -181,7 +173,7 @@ mod tests {
         let link = 8 + 2 + 9 * 12;
         bytes[link..link + 4].copy_from_slice(&8u32.to_le_bytes());
         assert_eq!(parse(bytes.as_slice()).unwrap().pages, 2);
-        // The same file, with pages that all claim to be thumbnails.
+        // The same file, but all pages claim to be thumbnails.
         bytes[10..12].copy_from_slice(&254u16.to_le_bytes());
         bytes[18] = 1;
         assert!(parse(bytes.as_slice()).unwrap_err().detail.contains("0 × 3"));

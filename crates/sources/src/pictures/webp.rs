@@ -6,7 +6,7 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{PictureFormat, exif_orientation};
 
-/// The orientation in the Exif chunk of a WebP of `end` bytes.
+/// Returns the orientation in the Exif chunk of a WebP of `end` bytes.
 fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
     let mut at = 12;
     for _ in 0..MAX_CHUNKS {
@@ -17,7 +17,7 @@ fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
         let length = u64::from(le32(&head, 4)?);
         if head.starts_with(b"EXIF") {
             let exif = file.read_at(at + 8, length.min(MAX_EXIF_BYTES)).ok()?;
-            // Some writers put the mark of JPEG's Exif segment before it.
+            // Some writers put the mark of JPEG's Exif segment first.
             return exif_orientation(exif.strip_prefix(b"Exif\0\0").unwrap_or(&exif));
         }
         at += 8 + length.next_multiple_of(2);

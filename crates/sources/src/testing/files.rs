@@ -4,7 +4,7 @@
 mod jpeg;
 pub(crate) use jpeg::{Jpeg, exif, shared_data};
 
-/// A PNG with the parts that a probe reads: signature, IHDR, an empty IDAT, IEND.
+/// A PNG with only the parts that a probe reads: signature, IHDR, an empty IDAT, IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut head = b"IHDR".to_vec();
     head.extend(width.to_be_bytes());
@@ -22,7 +22,6 @@ pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     out
 }
 
-/// A BMP of 24 bits with all its rows.
 pub(crate) fn bmp(width: i32, height: i32) -> Vec<u8> {
     let row = (width.unsigned_abs() * 3).next_multiple_of(4);
     let pixels = row * height.unsigned_abs();
@@ -36,7 +35,6 @@ pub(crate) fn bmp(width: i32, height: i32) -> Vec<u8> {
     out
 }
 
-/// A WebP whose one chunk is `kind` with `body`.
 pub(crate) fn webp(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     let mut out = b"RIFF".to_vec();
     out.extend(u32::try_from(12 + body.len()).unwrap().to_le_bytes());
@@ -47,7 +45,7 @@ pub(crate) fn webp(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A little-endian TIFF of 4 × 3 pixels with one strip per page; format 1 = unsigned, 3 = float.
+/// A little-endian TIFF of 4 × 3 pixels with one strip per page. Format 1 is unsigned, 3 is float.
 pub(crate) fn tiff(samples: u16, bits: u16, format: u16, pages: u32) -> Vec<u8> {
     let strip = 12 * u32::from(samples) * u32::from(bits) / 8;
     let mut out = b"II\x2a\0\x08\0\0\0".to_vec();
@@ -77,7 +75,6 @@ pub(crate) fn tiff(samples: u16, bits: u16, format: u16, pages: u32) -> Vec<u8> 
     out
 }
 
-/// A NumPy array of one float.
 pub(crate) fn npy() -> Vec<u8> {
     let mut out = b"\x93NUMPY\x01\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1), }".to_vec();
     out.resize(127, b' ');
@@ -85,12 +82,11 @@ pub(crate) fn npy() -> Vec<u8> {
     out
 }
 
-/// A NumPy array of zeros, uint8, of any shape.
+/// A uint8 NumPy array of zeros, of any shape.
 pub(crate) fn npy_of(shape: &[usize]) -> Vec<u8> {
     npy_with("|u1", shape, &vec![0; shape.iter().product()])
 }
 
-/// A NumPy array of these elements.
 pub(crate) fn npy_with(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let axes: String = shape.iter().map(|axis| format!("{axis},")).collect();
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}");
@@ -100,7 +96,6 @@ pub(crate) fn npy_with(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8>
     out
 }
 
-/// A zip archive of NumPy arrays.
 pub(crate) fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
     use std::io::Write;
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -111,7 +106,7 @@ pub(crate) fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// Writes `bytes` to `path` below `root`, and creates missing folders.
+/// Writes `bytes` to `path` below `root`, creating missing folders.
 pub(crate) fn put(root: &std::path::Path, path: &str, bytes: impl AsRef<[u8]>) {
     let path = root.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The files below a source, sorted by key, and the ignored files.
+//! The files below a source, sorted by key, and ignored files.
 
 pub(crate) mod store;
 pub(crate) mod walk;
@@ -9,48 +9,45 @@ use crate::{cubes, pictures};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// Names of files that operating systems and viewers leave behind. Names that begin with a dot are
-/// always ignored.
+/// Names of files that systems and viewers leave behind. Names with a leading dot are always ignored.
 const RUBBISH: &[&str] =
     &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
 
-/// The files below a source.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The folder that keys are relative to: absolute, with links resolved.
+    /// Folder that keys are relative to: an absolute path with links resolved.
     pub(crate) root: PathBuf,
-    /// True if the source is a single file; `files` then does not have the files next to it.
+    /// True if the source is a single file; `files` then omits its neighbours.
     pub(crate) single: bool,
-    /// Sorted by the bytes of the key.
+    /// Files, sorted by the bytes of the key.
     pub(crate) files: Vec<SourceFile>,
     pub(crate) folders: Vec<String>,
     /// Keys of second-level folders, sorted.
     pub(crate) inner: Vec<String>,
-    /// Files that cannot be samples because of their names or types, sorted.
+    /// Files whose names or types rule them out as samples, sorted.
     pub(crate) bad: Vec<BadInput>,
-    /// Number of ignored files: hidden files and rubbish; a folder of them counts as one.
+    /// Number of ignored hidden files and rubbish; a folder of them counts as one.
     pub(crate) ignored: u64,
-    /// Ignored files, or files in ignored folders, with names of possible samples.
+    /// Ignored files that have names of possible samples, alone or in ignored folders.
     pub(crate) hidden: HiddenFiles,
-    /// Keys of links that lead out of the source and were followed, sorted.
+    /// Keys of followed links that lead out of the source, sorted.
     pub(crate) followed: Vec<String>,
 }
 
-/// Hidden files with names of possible samples.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
-    /// Key of the first of them, in the order of keys.
+    /// Key of the first, in key order.
     pub(crate) first: Option<String>,
-    /// True if there may be more, because a folder has too many names to check all.
+    /// True if there may be more, because a folder has too many names to check.
     pub(crate) is_at_least: bool,
 }
 
 impl HiddenFiles {
-    /// Counts the file with this key, if it could be a sample.
+    /// Counts the file with this key if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
-        // macOS writes one of these next to each file.
+        // macOS writes such a file next to each file.
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         if !name.starts_with("._") && (pictures::has_extension(extension) || cubes::has_extension(extension)) {
             self.count += 1;
@@ -84,7 +81,6 @@ impl Tree {
     }
 }
 
-/// True if a file or folder of this name is ignored.
 pub(super) fn is_ignored(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") || RUBBISH.iter().any(|rubbish| name == *rubbish)
 }

@@ -1,4 +1,4 @@
-//! The files of a source in a store: object names with `/`, sorted into folders like on a disk.
+//! Files of a source in a store: object names with `/`, sorted into folders like on a disk.
 
 use super::{Tree, is_ignored};
 use crate::bad::{BadKind, Flaw};
@@ -8,17 +8,17 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The folder that keys are relative to: the URL without a trailing slash.
+/// Returns the folder that keys are relative to: the URL without a trailing slash.
 pub(crate) fn root(src: &Path) -> PathBuf {
     src.to_str().map_or_else(|| src.to_owned(), |url| url.trim_end_matches('/').into())
 }
 
-/// As [`super::walk::walk`], for a folder of a store. There are no links.
+/// Same as [`super::walk::walk`], for a folder of a store, which has no links.
 pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree> {
     let mut tree = Tree::empty(root(src));
     let mut found = files.list(src)?;
     if found.is_empty() {
-        // A store has no empty folders, so the name is most likely wrong.
+        // Stores have no empty folders, so the name is most likely wrong.
         let (expected, found) = ("a folder with objects", "no object below this name");
         return Err(SourceError::NotASource { path: src.to_owned(), expected, found });
     }
@@ -32,7 +32,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
         }
         let passed = ends(&file.key).find(|end| is_ignored(OsStr::new(last(file.key.get(..*end).unwrap_or_default()))));
         let seen = passed.unwrap_or(file.key.len());
-        // The folders that would be listed on a disk: down to an ignored folder.
+        // Folders that would be listed on a disk, down to an ignored folder.
         let parents: Vec<&str> =
             ends(&file.key).filter(|end| *end < seen).filter_map(|end| file.key.get(..end)).collect();
         folders.extend(parents.first().map(|&name| name.to_owned()));
@@ -48,8 +48,8 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
             None => kept.push(file),
         }
     }
-    // Some programs create a folder as an empty object with the folder's name. Its trailing slash
-    // is lost on the way, so an empty folder can be recognised only by its missing extension.
+    // Some programs create a folder as an empty object with the folder's name. The listing drops its trailing
+    // slash, so only the missing extension shows an empty folder.
     let is_folder = |key: &str, next: Option<&str>| {
         !last(key).contains('.') || next.is_some_and(|next| next.starts_with(&format!("{key}/")))
     };
@@ -71,7 +71,6 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
     Ok(tree)
 }
 
-/// End positions of the names in a path.
 fn ends(key: &str) -> impl Iterator<Item = usize> + '_ {
     key.match_indices('/').map(|(at, _)| at).chain(std::iter::once(key.len()))
 }
@@ -80,7 +79,7 @@ fn last(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// The path below the root, if it is below it.
+/// Returns the path relative to the root, if it is below it.
 fn below<'a>(root: &Path, path: &'a Path) -> Option<&'a str> {
     path.to_str()?.trim_end_matches('/').strip_prefix(root.to_str()?)?.strip_prefix('/')
 }

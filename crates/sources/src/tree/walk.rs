@@ -1,7 +1,6 @@
-//! The files of a source, sorted by key. Each is stat'ed once.
+//! Walks the files of a source, sorted by key, and calls `stat` once for each.
 //!
-//! Folders are listed level by level, each level in parallel on the caller's rayon pool. There is
-//! no recursion, whatever the tree looks like.
+//! Folders are listed level by level, in parallel on the caller's rayon pool, without recursion.
 
 use super::{HiddenFiles, Tree, is_ignored, store};
 use crate::bad::{BadInput, BadKind, Flaw};
@@ -19,18 +18,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most folders that are entered through symbolic links. Links to links multiply: a few hundred can
-/// form an endless tree.
+/// Maximum number of folders entered through symbolic links. Links to links multiply: a few hundred can form
+/// an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
-/// Most times that one folder is entered through symbolic links: a source has at most this many
+/// Maximum number of times that one folder is entered through symbolic links. A source has at most this many
 /// times the files on disk.
 const MAX_TIMES: u32 = 100;
 
-/// Most names that are checked in all hidden folders of a folder.
+/// Maximum number of names checked in all hidden folders of a folder.
 const MAX_HIDDEN: usize = 10_000;
 
-/// Possible samples in a hidden file or folder of this key.
+/// Returns the possible samples in a hidden file or folder with this key.
 fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
     let mut found = HiddenFiles::default();
     if !is_folder {
@@ -59,7 +58,6 @@ fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
     found
 }
 
-/// Policy for symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
     /// Follow links to files inside the source.
@@ -68,8 +66,7 @@ pub(crate) enum Follow {
     Everywhere,
 }
 
-/// Lists `src`, a folder or a single file. Paths in `exclude` are left out, uncounted, if they
-/// exist and are not `src` itself.
+/// Lists `src`, a folder or a single file. Leaves out existing paths in `exclude`, uncounted, but not `src` itself.
 pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Tree> {
     files.check(src)?;
     if files.has(src) {
@@ -82,7 +79,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
         return Err(SourceError::NotASource { path: src.to_owned(), expected: "a folder or a file", found });
     }
     if follow == Follow::Inside {
-        // A single file has its data, its mask and its metadata in the same folder.
+        // The data, mask and metadata of a single file are next to it.
         let folder = if metadata.is_file() { real.parent().unwrap_or(&real) } else { &real };
         files.confine(folder).map_err(SourceError::io("open", src))?;
     }
@@ -116,7 +113,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
 }
 
 fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
-    // Use the link's own name, not its target's, because the user wrote it.
+    // Use the name that the user wrote, rather than the link's target.
     let name = src.file_name().or(real.file_name()).unwrap_or_default();
     let Some(key) = name.to_str() else {
         let found = "a name that is not UTF-8";
@@ -133,27 +130,25 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
     Ok(tree)
 }
 
-/// A folder to list.
 #[derive(Debug)]
 struct Folder {
-    /// Its key and `/`; empty for the root.
+    /// Key and `/`; empty for the root.
     prefix: String,
     real: PathBuf,
-    /// The innermost symbolic link on the path to it.
+    /// Innermost symbolic link on the path to the folder.
     entered_by: Option<Arc<Link>>,
 }
 
-/// A symbolic link to a folder.
 #[derive(Debug)]
 struct Link {
-    /// The real path of the folder that holds the link.
+    /// Real path of the folder that holds the link.
     home: PathBuf,
     outer: Option<Arc<Link>>,
 }
 
 impl Folder {
-    /// True if entering `target` from here would lead back here: it contains this folder, or the
-    /// folder of a link on the path to here.
+    /// True if entering `target` would lead back here, because it contains this folder or the folder of a
+    /// link on the path.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
         let mut home = self.real.as_path();
@@ -169,11 +164,10 @@ impl Folder {
     }
 }
 
-/// One name in a folder.
 enum Node {
     File(SourceFile),
     Folder(Folder),
-    /// Targets of links that lead out of the source, and the keys of the links.
+    /// Target of a link that leads out of the source, and the link's key.
     Outside(Box<Self>, String),
     Bad(BadInput),
     Ignored(HiddenFiles),
@@ -186,7 +180,7 @@ struct TreeWalk<'a> {
     follow: Follow,
     tree: Tree,
     linked: usize,
-    /// Number of times that each folder was entered through links.
+    /// How often each folder was entered through links.
     times: HashMap<PathBuf, u32>,
     cancel: Cancel<'a>,
 }
@@ -194,7 +188,7 @@ struct TreeWalk<'a> {
 impl TreeWalk<'_> {
     fn list(&self, folder: &Folder) -> io::Result<Vec<Node>> {
         let entries = fs::read_dir(&folder.real)?.collect::<io::Result<Vec<_>>>()?;
-        // Excluded paths in this folder: comparing names avoids building a path for every file.
+        // Compare names, which avoids building a path for every file.
         let excluded: Vec<_> = self
             .exclude
             .iter()
@@ -206,7 +200,6 @@ impl TreeWalk<'_> {
 
     fn node(&self, folder: &Folder, entry: &DirEntry, excluded: &[&OsStr]) -> Node {
         if self.cancel.is_raised() {
-            // The contents of excluded folders are dropped.
             return Node::Excluded;
         }
         let name = entry.file_name();
@@ -268,13 +261,13 @@ impl TreeWalk<'_> {
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))
     }
 
-    /// Adds the content of the folders of one level; returns the next level.
+    /// Adds the content of one level's folders. Returns the next level.
     fn take(&mut self, level: &[Folder], listed: Vec<io::Result<Vec<Node>>>) -> Result<Vec<Folder>> {
         let mut next = Vec::new();
         for (folder, nodes) in level.iter().zip(listed) {
             let nodes = match nodes {
                 Ok(nodes) => nodes,
-                // An unreadable root is an error, not one bad input among others.
+                // An unreadable root is an error, not just one bad input.
                 Err(error) if folder.prefix.is_empty() => return Err(SourceError::io("list", self.root)(error)),
                 Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
             };
@@ -287,7 +280,7 @@ impl TreeWalk<'_> {
                     node => node,
                 };
                 match node {
-                    // Links do not lead to links: all links are resolved to their final target.
+                    // Links never lead to links, because each is resolved to its final target.
                     Node::Outside(..) => {}
                     Node::File(file) => self.tree.files.push(file),
                     Node::Bad(bad) => self.tree.bad.push(bad),

@@ -1,4 +1,4 @@
-//! An unfinished addition of a killed program is dropped, an unfinished addition of files is not.
+//! An unfinished addition of a killed program is dropped, but one of files is not.
 
 use super::behaviour::options;
 use super::growth::{OUT, add, begun, fresh, held, others, parse, samples, sources};
@@ -9,7 +9,7 @@ use crate::{Growth, Next, Tally as _, WriteOptions};
 use shardpack_io::FileSystem as _;
 use std::path::Path;
 
-/// Adds samples of a program that does not know them when it opens the dataset.
+/// Adds samples of a program, which are unknown when the dataset is opened.
 fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     growth.clear(force)?;
@@ -54,7 +54,7 @@ fn an_unfinished_addition_of_files_is_kept_without_force() {
     append(&fs, &others(), true).unwrap();
     let files = held(&fs);
     assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 60);
-    // The reverse: an addition of files drops a program's unfinished addition only with `force`.
+    // Conversely, an addition of files drops a program's unfinished addition only with `force`.
     let mut failing = sources().1;
     failing.fail = Some(29);
     append(&fs, &failing, false).unwrap_err();

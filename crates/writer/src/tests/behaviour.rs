@@ -1,4 +1,4 @@
-//! A run without failures, and a run with failures in the caller's code.
+//! Runs without failures, and runs with failures in the caller's code.
 
 use super::said;
 use super::source::{Numbers, files};
@@ -16,7 +16,6 @@ pub(crate) fn options(threads: usize) -> WriteOptions<'static> {
     WriteOptions { threads, ..Default::default() }
 }
 
-/// The expected content of every run of these 200 samples.
 fn reference() -> (Numbers, Plan, BTreeMap<String, Vec<u8>>) {
     let source = Numbers::new(200);
     let plan = source.plan(40_000);
@@ -278,7 +277,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
-    // More shards than a manifest can list: detected before anything is written.
+    // More shards than a manifest can list, which is detected before anything is written.
     let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
     let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
     let error =

@@ -1,5 +1,5 @@
-//! A folder in a store, with objects in memory whose answers may be lost. The tests of
-//! `shardpack-store` use a real store.
+//! A folder in a store of in-memory objects, whose answers may be lost. The tests of `shardpack-store` use a
+//! real store.
 
 use super::behaviour::options;
 use super::said;
@@ -18,10 +18,10 @@ const NAME: &str = "s3://bucket/train";
 #[derive(Debug)]
 struct Unsure {
     memory: MemoryStorage,
-    /// Each upload succeeds, but its answer is "no such upload". Some stores answer so if the first
-    /// answer to the end of an upload was lost, and the end is sent again.
+    /// True if each upload succeeds but is answered with "no such upload", as some stores do if the end of an
+    /// upload is sent again after a lost answer.
     loses_answers: bool,
-    /// Another run takes over during an upload.
+    /// True if another run takes over during an upload.
     is_taken_over: bool,
 }
 
@@ -72,7 +72,6 @@ fn they_are_objects() {
     shardpack_io::conformance::check_objects(&*Unsure::new(false, false));
 }
 
-/// The files of the dataset in a folder.
 fn expected(source: &Numbers) -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     write_dataset(folder.path(), &source.plan(20_000), source, &options(1)).unwrap();

@@ -1,5 +1,4 @@
-//! Compacting: the files that it deletes, the files that it keeps, and recovery after a kill in the
-//! middle.
+//! Compacting: the files that it deletes and keeps, and recovery after a kill in the middle.
 
 use super::behaviour::options;
 use super::faults::run;
@@ -30,7 +29,6 @@ fn has_key(files: &BTreeMap<String, Vec<u8>>) -> bool {
     files.values().any(|bytes| bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()))
 }
 
-/// Puts a file into the folder.
 fn put(fs: &MemoryFs, name: &str, bytes: &[u8]) {
     let path = Path::new(OUT).join(name);
     let _ = fs.remove(&path);
@@ -136,7 +134,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
         assert_eq!(held(fs).len(), count);
     };
     refused(&fs, "has generation 2");
-    // Also without the manifests of these generations.
+    // The same without the manifests of these generations.
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }

@@ -1,5 +1,5 @@
-//! The machine dies at each operation (W04, W05, W15 of the fault list), and a proof that these
-//! tests notice a missing sync (W06).
+//! The machine dies at each operation (W04, W05, W15 of the fault list). Proves that these tests notice a
+//! missing sync (W06).
 
 use super::behaviour::options;
 use super::faults::{is_final, reference, run};
@@ -28,7 +28,6 @@ impl Case {
         Self { source, plan, other: Numbers::new(1).plan(1), expected }
     }
 
-    /// A folder with half of the shards finished.
     fn half(&self) -> MemoryFs {
         let mut source = Numbers::new(40);
         source.fail = self.plan.samples(self.plan.shard_count() / 2).last().map(|&s| s.into());
@@ -41,8 +40,7 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Dies at operation `k`; `None` if the run ends earlier. Otherwise returns true if every
-    /// promise holds.
+    /// Dies at operation `k`. Returns `None` if the run ends earlier, else true if every promise holds.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -82,7 +80,7 @@ impl Case {
         {
             return Err(format!("neither journal nor manifest: {e}"));
         }
-        // Every file in the folder is recognised as ours, so `force` may replace it.
+        // Every file in the folder must be recognised as ours, so that `force` may replace it.
         let other = fs.with_fault(Fault::None, None);
         let force = WriteOptions { force: true, ..options(1) };
         run(&other, &self.other, &Numbers::new(1), &force).map_err(|e| format!("cannot start over: {e}"))?;
@@ -93,7 +91,6 @@ impl Case {
         if fs.files() != self.expected { Err("other bytes in the end".into()) } else { Ok(()) }
     }
 
-    /// The first broken promise over all operations and crashes.
     fn first_violation(&self, lie: Option<Lie>) -> Option<String> {
         let half = self.half();
         let had = u32::try_from(half.files().keys().filter(|n| is_final(n)).count()).unwrap();
@@ -122,9 +119,8 @@ fn every_promise_holds_whenever_the_machine_dies() {
 fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
-        // The operation at which the machine dies depends on the timing of the run's threads, so
-        // one round of crashes can miss a window that another finds. No round reports a missing
-        // sync on which nothing depends.
+        // The operation at which the machine dies depends on thread timing, so one round of crashes can miss
+        // a window that another finds. No round reports a missing sync on which nothing depends.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out without a failing test");
     }

@@ -1,5 +1,4 @@
-//! Each operation on the file system fails once; disks that are full; syncs that fail (W01, W02,
-//! W07, W15 of the fault list).
+//! Each operation on the file system fails once, disks are full, and syncs fail (W01, W02, W07, W15 of the fault list).
 
 use super::behaviour::options;
 use super::memory_fs::{Fault, MemoryFs};
@@ -159,7 +158,7 @@ fn a_full_disk_reports_the_missing_bytes_and_the_run_continues_later() {
     let expected = reference(&plan, &source);
     let total: usize = expected.values().map(Vec::len).sum();
     let mut fs = MemoryFs::new();
-    // Several times, because timing determines the progress of a run when it fails.
+    // Run several times, because timing determines how far a run gets before it fails.
     for capacity in (0..20).map(|i| if i % 2 == 0 { 30_000 } else { 60_000 }) {
         fs = fs.with_fault(Fault::Capacity(capacity), None);
         let error = run(&fs, &plan, &source, &options(2)).unwrap_err();
@@ -170,7 +169,7 @@ fn a_full_disk_reports_the_missing_bytes_and_the_run_continues_later() {
     }
     let reused = fs.files().keys().filter(|n| is_final(n)).count();
     assert!(reused > 0);
-    // So full that not even a journal can be created.
+    // The disk is too full even to create a journal.
     let full = fs.with_fault(Fault::Capacity(0), None);
     let error = run(&full, &plan, &source, &options(2)).unwrap_err();
     assert!(matches!(error, Error::NoSpace { free_bytes: Some(0), .. }), "{error}");
@@ -189,7 +188,7 @@ fn a_shard_that_cannot_be_synced_is_rewritten_once_and_no_sync_is_retried() {
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::Complete);
     assert_eq!(fs.files(), expected);
     assert!(source.encoded.load(Ordering::SeqCst) - before > 40);
-    // A permanently broken disk: the first shard fails twice, and the run ends.
+    // On a permanently broken disk, the first shard fails twice and the run ends.
     let fs = MemoryFs::new().with_fault(Fault::FailShardSyncs(1000), None);
     let error = run(&fs, &plan, &source, &options(2)).unwrap_err().to_string();
     assert_eq!(error, "cannot sync `/data/out/.shard-00000.tmp`: planted");
@@ -208,7 +207,7 @@ fn a_file_system_without_locks_and_folder_syncs_works_and_is_reported() {
     let [locks, syncs] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
     assert!(locks.contains("no locks") && syncs.contains("cannot sync folders"), "{locks} {syncs}");
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::AlreadyComplete);
-    // Parts and their merge too.
+    // The same for parts and their merge.
     let parts = MemoryFs::new().with_fault(Fault::Poor, None);
     for i in 0..2 {
         run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();

@@ -30,7 +30,7 @@ fn no_symlink_is_written_through_or_read() {
         assert_eq!(fs::read(&victim).unwrap(), b"mine", "{name}");
         assert_eq!(files(dir.path()).into_keys().collect::<Vec<_>>(), [name]);
     }
-    // Nothing is created at the target of a dangling link either.
+    // Nothing is created at the target of a dangling link, either.
     let (dir, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     let nowhere = elsewhere.path().join("nowhere");
     std::os::unix::fs::symlink(&nowhere, dir.path().join(".shardpack-lock")).unwrap();
@@ -73,7 +73,6 @@ fn parts_leave_no_lock_file() {
     assert_eq!(files(dir.path()), whole);
 }
 
-/// Damages a manifest in one of several ways.
 fn damage(manifest: &[u8], how: usize) -> Vec<u8> {
     match how {
         0 => Vec::new(),

@@ -1,5 +1,4 @@
-//! Generations: results of an addition and a removal, and their safety against crashes and parallel
-//! runs.
+//! Generations: results of an addition and a removal, and safety against crashes and parallel runs.
 
 use super::behaviour::options;
 use super::faults::run;
@@ -30,7 +29,6 @@ pub(super) fn fresh() -> MemoryFs {
     fs
 }
 
-/// Files in the dataset's own folder.
 pub(super) fn held(fs: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
     fs.files_in(Path::new(OUT))
 }
@@ -39,10 +37,9 @@ pub(super) fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
     Manifest::parse(&files[name], &Limits::default()).unwrap()
 }
 
-/// Adds the thirty samples.
 pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
-    // A caller would see this by the keys.
+    // A caller would notice this from the keys.
     if growth.manifest().samples == FIRST + 30 {
         return Err(Error::refused("done", ""));
     }
@@ -51,12 +48,12 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
     growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, options)
 }
 
-/// A dataset with an interrupted addition of files: a sample failed after some shards.
+/// Returns a dataset with an interrupted addition of files: a sample failed after some shards.
 pub(super) fn begun() -> MemoryFs {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
-    // The last sample of the last shard fails: some shards may be finished.
+    // The last sample of the last shard fails, so some shards may be finished.
     let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
     let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
     assert!(begun, "{:?}", held(&fs).keys());
@@ -78,8 +75,8 @@ fn add_at_last(fs: &MemoryFs) {
     }
 }
 
-/// Keys and ids of every sample of a generation. Checks that they are unique, and that the shards
-/// match the manifest.
+/// Returns key and id of every sample of a generation. Checks that they are unique, and that the shards match
+/// the manifest.
 pub(super) fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
     let (mut found, mut ids) = (BTreeMap::new(), BTreeSet::new());
     for (number, shard) in (0..).zip(&manifest.shards) {
@@ -231,7 +228,6 @@ impl SampleSource for Rest {
     }
 }
 
-/// A generation without the sample `key`.
 pub(super) fn remove(fs: &MemoryFs, key: &str) {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT))).unwrap();
     let files = held(fs);
@@ -290,7 +286,7 @@ fn a_removal_rewrites_its_shard_and_compacting_removes_all_old_bytes() {
     };
     assert!(has(&files) && !has(&held(&fs)));
     assert_eq!(samples(&held(&fs), &new), of_new);
-    // Numbers of generations and names of shards are never reused.
+    // Generation numbers and shard names are never reused.
     remove(&fs, of_new.keys().next().unwrap());
     let newest = parse(&held(&fs), "manifest.json");
     assert_eq!(newest.generation(), 3);
@@ -311,7 +307,7 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
     let error = add(&fs, &other, &options(1)).unwrap_err();
     assert_eq!(
         said(&error),
-        "`/data/out` holds an interrupted addition or removal, and this command is different, or its files \
+        "`/data/out` holds an interrupted addition or removal, but this command is different, or its files \
          have changed\n\
          hint: run that command again to continue, or this one with `--force` to discard its work"
     );
@@ -339,7 +335,7 @@ fn other_files_replace_generations_only_with_force() {
     assert!(error.contains(hint), "{error}");
 }
 
-/// The plan of the thirty samples, and the figures of the existing shards.
+/// Returns the plan of the thirty samples, and the figures of the existing shards.
 fn thirty(growth: &Growth<'_>) -> (Plan, BTreeMap<u32, Sum>) {
     let plan = sources().1.plan(20_000).behind(growth.manifest(), FIRST).unwrap();
     (plan, (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect())

@@ -1,5 +1,4 @@
-//! A reader with the default limits opens every accepted dataset; anything else is refused before
-//! the first byte.
+//! Readers with default limits open every accepted dataset; anything else is refused before the first byte.
 
 use super::said;
 use super::source::files;
@@ -36,7 +35,7 @@ impl SampleSource for Arrays {
         let descriptor = ArrayDescriptor::plain(Dtype::U8, self.shape.clone());
         let decoded_bytes = descriptor.stored_bytes()?;
         let descriptor = descriptor.encode()?;
-        // The bytes need not decode here: only the layout is checked.
+        // The bytes need not decode, because only the layout is checked.
         let field = StoredField { codec: Codec::Zstd, stored_bytes: 9, decoded_bytes, descriptor: &descriptor };
         let scalars = vec![0; usize::try_from(self.schema.scalar_bytes()).unwrap()];
         let key = self.key(sample);
@@ -50,7 +49,7 @@ fn nested(depth: usize) -> Value {
     (0..depth).fold(json!(1), |inner, _| json!([inner]))
 }
 
-/// Reads everything back as a reader with the default limits does.
+/// Reads everything back like a reader with default limits.
 fn read_back(dir: &std::path::Path) -> shardpack_format::Result<u64> {
     let limits = Limits::default();
     let files = files(dir);
@@ -102,8 +101,7 @@ proptest! {
         let classes = classes.map(|n| (0..n).map(|i| i.to_string()).collect());
         let metadata = Metadata { schema: schema.clone(), classes, recipe, shards: None };
         let keys: Vec<String> = (0..count).map(|i| format!("{i:0>key_bytes$}")).collect();
-        // The source decides the largest value: next to an axis of length 0, a long axis takes no
-        // bytes.
+        // The source decides the largest value: next to an axis of length 0, a long axis takes no bytes.
         let shape = if zero || axis >= 50 { vec![axis, 0] } else { vec![axis] };
         let samples = keys.iter().map(|key| PlanSample { key, stored_bytes: 300, ..Default::default() });
         let dir = tempdir().unwrap();
@@ -114,7 +112,7 @@ proptest! {
         match written {
             Ok(report) => prop_assert_eq!(read_back(dir.path()).unwrap(), report.samples),
             Err(error) => {
-                // No unreadable shard has got a final name.
+                // No unreadable shard has a final name.
                 prop_assert!(files(dir.path()).keys().all(|name| name.starts_with('.')), "{}", error);
                 prop_assert!(matches!(error, Error::Limit { .. } | Error::Format(_) | Error::Source { .. }), "{}", error);
                 let within = scalars < 1024 && depth < 14 && nodes < 1 << 21 && key_bytes <= 4096 && axis < 1 << 31;

@@ -1,4 +1,4 @@
-//! A file system in memory that fails at operation k, or crashes there and loses unsynced data.
+//! An in-memory file system that fails at operation k, or crashes there and loses unsynced data.
 
 use shardpack_io::{Cause, FileLock, FileSystem, GrowingFile, Holder, LockMode, ReadAt};
 use std::collections::BTreeMap;
@@ -6,25 +6,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A fault of the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// Operation `k`, from 1, fails once.
+    /// Operation `k`, counted from 1, fails once.
     FailAt(u64, io::ErrorKind),
-    /// From operation `k` on the machine is dead.
+    /// The machine is dead from operation `k` on.
     CrashAt(u64),
-    /// Syncing the content of a shard fails, this many times.
+    /// The given number of syncs of shard content fail.
     FailShardSyncs(u64),
-    /// The disk is full when the first line is added to a journal.
+    /// The disk is full when a journal gets its first line.
     FailJournalLine,
-    /// The disk has this many bytes.
+    /// The disk has the given number of bytes.
     Capacity(u64),
-    /// Folders cannot be synced, and the lock is a file by its name.
+    /// Folders cannot be synced, and a file's existence is the lock.
     Poor,
 }
 
-/// A sync that does nothing and reports success, as if the call were missing in the code.
+/// A sync that does nothing but reports success, as if the code lacked the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     Shard,
@@ -46,14 +45,13 @@ pub(crate) const LIES: [Lie; 7] = [
     Lie::ManifestFolder,
 ];
 
-/// State of unsynced data after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
-    /// Neither names nor bytes.
+    /// Neither names nor bytes survive.
     NothingSurvives,
-    /// All names, no bytes: renames reach many disks before data does.
+    /// All names but no bytes survive, because renames reach many disks before data does.
     NamesSurvive,
-    /// A random choice of names, a random length of each file.
+    /// Random names survive, with random file lengths.
     Random(u64),
 }
 
@@ -122,7 +120,6 @@ impl MemoryFs {
         })))
     }
 
-    /// The same content, with another fault.
     pub(crate) fn with_fault(&self, fault: Fault, lie: Option<Lie>) -> Self {
         let inner = self.inner();
         let copy = Self::with(inner.nodes.clone(), inner.names.clone());
@@ -131,7 +128,6 @@ impl MemoryFs {
         copy
     }
 
-    /// Cuts a file short, durably.
     pub(crate) fn cut(&self, name: &str, len: usize) {
         let mut inner = self.inner();
         let node = inner.names.iter().find(|(path, _)| path.ends_with(name)).map(|(_, &node)| node).unwrap();
@@ -147,14 +143,12 @@ impl MemoryFs {
         self.inner().shard_syncs
     }
 
-    /// Current content by file name.
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let inner = self.inner();
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
         inner.names.iter().map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
-    /// Current content of one folder, without its subfolders.
     pub(crate) fn files_in(&self, dir: &Path) -> BTreeMap<String, Vec<u8>> {
         let inner = self.inner();
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -162,7 +156,7 @@ impl MemoryFs {
         there.map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
-    /// Content of the disk after the machine restarts.
+    /// Returns the content of the disk after the machine restarts.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let inner = self.inner();
         let mut names = inner.durable_names.clone();
@@ -195,7 +189,7 @@ impl MemoryFs {
         self.0.lock().unwrap()
     }
 
-    /// Counts an operation, and makes it fail at its turn.
+    /// Counts an operation, and makes it fail when its turn comes.
     fn step(&self) -> io::Result<MutexGuard<'_, Inner>> {
         let mut inner = self.inner();
         inner.operations += 1;
@@ -269,7 +263,7 @@ impl GrowingFile for MemoryFile {
         if let Fault::Capacity(capacity) = inner.fault {
             let room = usize::try_from(capacity.saturating_sub(inner.used())).unwrap();
             if bytes.len() > room {
-                // Like a disk: writes as much as fits.
+                // Like a disk, write the bytes that fit.
                 bytes = &bytes[..room];
                 inner.hit = true;
                 inner.nodes[self.node].bytes.extend(bytes);

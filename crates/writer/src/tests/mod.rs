@@ -1,5 +1,5 @@
-//! Tests of the whole engine. `source` makes samples from numbers; `memory_fs` is a file system
-//! that fails and forgets.
+//! Tests of the whole engine. `source` makes samples from numbers; `memory_fs` is a file system that fails
+//! and loses data.
 
 mod begun;
 mod behaviour;
@@ -16,7 +16,6 @@ mod reservation;
 mod resume;
 mod source;
 
-/// Text of an error as the command prints it.
 fn said(error: &crate::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Command)
 }

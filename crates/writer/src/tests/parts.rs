@@ -1,4 +1,4 @@
-//! Many machines, one folder.
+//! Many machines that write to one folder.
 
 use super::behaviour::options;
 use super::said;
@@ -19,7 +19,7 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
     WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
 }
 
-/// Checks that the folder holds the bytes of one whole run of this plan.
+/// Checks that the folder holds the bytes of a single whole run of this plan.
 fn assert_is_one_run(folder: &Path, plan: &Plan, source: &Numbers) {
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), plan, source, &options(2)).unwrap();
@@ -112,7 +112,7 @@ fn merge_names_the_missing_parts() {
     assert!(error.ends_with("\nhint: pack these parts again, then merge: --array=1,3"), "{error}");
 }
 
-/// Missing, half done, damaged and deleted parts, each packed once more, and then merged.
+/// Missing, half done, damaged and deleted parts are each packed again and then merged.
 #[test]
 fn merge_lists_the_parts_to_pack_again() {
     let source = Numbers::new(300);
@@ -145,7 +145,7 @@ fn merge_lists_the_parts_to_pack_again() {
     assert_eq!(states, expected);
     assert_eq!((found.array().as_str(), found.parts), ("2-5,7", Some(8)));
     assert!(error.to_string().contains(&format!("{}", damaged.display())), "{error}");
-    // The merge changed nothing: it is enough to pack the named parts again.
+    // The merge changed nothing, so it is enough to pack the named parts again.
     for i in [1, 2, 3, 4, 6] {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
@@ -182,8 +182,7 @@ fn merge_groups_the_parts_by_the_differing_option() {
     assert!(error.ends_with(found), "{error}");
 }
 
-/// No version of this crate wrote such a journal. Its dataset must not be complete with only the
-/// existing shards.
+/// No version of this crate wrote such a journal. Its dataset must not count as complete with only the existing shards.
 #[test]
 fn a_journal_without_the_number_of_shards_is_refused() {
     let source = Numbers::new(300);
@@ -206,17 +205,17 @@ fn parts_of_different_plans_do_not_mix() {
     let text = |options| write_dataset(dir.path(), &source.plan(40_000), &source, &options).unwrap_err().to_string();
     let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
     assert!(error.contains("shard_bytes"), "{error}");
-    assert!(text(part(0, 4)).contains("holds a dataset begun in 3 parts; this run writes it in 4 parts"));
-    assert!(text(options(1)).contains("holds a dataset begun in 3 parts; this run writes it as a whole"));
-    // Force without a part removes them.
+    assert!(text(part(0, 4)).contains("holds a dataset begun in 3 parts, but this run writes it in 4 parts"));
+    assert!(text(options(1)).contains("holds a dataset begun in 3 parts, but this run writes it as a whole"));
+    // `force` without a part removes them.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
-    // A part with force does not replace a dataset.
+    // A part with `force` does not replace a dataset.
     let force = WriteOptions { force: true, ..part(0, 3) };
     assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Refused { .. })));
 }
 
-/// Plan of a machine with its own copy of the sources.
+/// Returns the plan of a machine with its own copy of the sources.
 fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {
     let samples = source.samples().map(|s| PlanSample { mtime_ns, ..s });
     Plan::new(samples, source.metadata(), PlanOptions { shard_bytes, shuffle: Some(7) }).unwrap()
@@ -278,7 +277,7 @@ fn a_part_that_starts_over_removes_shards_missing_in_its_journal() {
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
-    // Like after a crash between the rename of the last shard and its line in the journal.
+    // State after a crash between the rename of the last shard and its journal line.
     let path = dir.path().join(journal_name(part(0, 2).part));
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().collect();
@@ -334,7 +333,7 @@ fn journals_beyond_the_limits_are_refused() {
     let begun = fs::read(&journal).unwrap();
     let error = || said(&merge::<Sum>(dir.path()).unwrap_err());
 
-    // The largest number of shards of a dataset, and the largest number of parts.
+    // The maximum number of shards in a dataset, and the maximum number of parts.
     put_line(&journal, 0, |head| {
         head["metadata"]["shards"] = json!(1_000_000);
         head["part"] = json!({ "index": 0, "count": u32::MAX });

@@ -1,4 +1,4 @@
-//! A folder that is reserved for a program.
+//! A folder reserved for a program.
 
 use super::source::Numbers;
 use crate::{Error, Outcome, Reservation, WriteOptions, write_dataset};
@@ -39,7 +39,7 @@ fn only_the_unfinished_dataset_is_discarded() {
     reservation.discard(DatasetId([7; 16])).unwrap();
     assert!(reservation.has_begun(plan.dataset_id()).unwrap(), "the id of another dataset removes nothing");
     drop(reservation);
-    // State after the program dies here.
+    // State as if the program died here.
     let error = Reservation::take(&out, false).unwrap_err().to_string();
     assert!(error.contains("holds an unfinished dataset"), "{error}");
     let reservation = Reservation::take(&out, true).unwrap();

@@ -1,4 +1,4 @@
-//! Continuing, starting over, and refusing.
+//! Runs that continue, start over, or are refused.
 
 use super::behaviour::options;
 use super::said;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
 
-/// A run of 200 samples that failed at a sample in the middle.
+/// Returns a run of 200 samples that failed at a sample in the middle.
 fn interrupted() -> (TempDir, Plan) {
     let mut source = Numbers::new(200);
     let plan = source.plan(40_000);

@@ -1,4 +1,4 @@
-//! Samples made from their numbers.
+//! Samples made from numbers.
 
 use crate::{Encoded, EncodedSample, Plan, PlanOptions, PlanSample, SampleSource, Tally};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub(crate) struct Numbers {
     pub(crate) fail: Option<u64>,
     pub(crate) panic: Option<u64>,
     pub(crate) memory_bytes: u64,
-    /// Sum and peak of the sizes of samples that are being encoded.
+    /// Total and peak size of the samples that are being encoded.
     pub(crate) busy: AtomicU64,
     pub(crate) busy_peak: AtomicU64,
     pub(crate) encoded: AtomicU64,
@@ -126,7 +126,6 @@ impl Numbers {
     }
 }
 
-/// Every file in a folder, dot-files included.
 pub(crate) fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap());
     entries.map(|e| (e.file_name().into_string().unwrap(), std::fs::read(e.path()).unwrap())).collect()

@@ -1,5 +1,4 @@
-//! `.npy` files. The header is the text of a Python dict; this strict reader accepts exactly that
-//! and no other Python.
+//! `.npy` files. The header is a Python dict literal; this strict reader accepts nothing else.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -12,29 +11,25 @@ use serde_json::Map;
 use shardpack_format::Dtype;
 use std::io::Read;
 
-/// First bytes of a file.
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Longest header that is read. NumPy writes 118 bytes for an array, and its own reader refuses
-/// more than 10,000.
+/// Longest header that is read. NumPy writes 118 bytes and refuses to read more than 10,000.
 const MAX_HEADER: u64 = 64 << 10;
 
-/// Most axes of an array: as many as NumPy 1 allows.
+/// Maximum number of axes, as in NumPy 1.
 const MAX_AXES: usize = 32;
 
-/// A parsed header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) dtype: Dtype,
     pub(super) big_endian: bool,
     pub(super) fortran: bool,
     pub(super) dims: Vec<u64>,
-    /// Offset of the first element from the start of the array file.
+    /// Offset of the first element in the array file.
     pub(super) data_offset: u64,
 }
 
 impl Header {
-    /// Layout of the elements, if they form a cube.
     pub(super) fn layout(&self, source: &CubeFile) -> Result<CubeLayout> {
         let shape = cube_shape(source, &self.dims)?;
         let order = if self.fortran { AxisOrder::Fortran } else { AxisOrder::Bip };
@@ -42,7 +37,7 @@ impl Header {
     }
 }
 
-/// Reads the header from the start of an array file: `source` itself or a member of it.
+/// Reads the header of an array file: `source` itself or one of its members.
 pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Header> {
     let mut fixed = [0; 8];
     exact(source, file, &mut fixed)?;
@@ -134,7 +129,6 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
     }
 }
 
-/// Element type and whether it is big-endian.
 fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
     let big_endian = descr.starts_with('>');
     let (order, name) = match descr.strip_prefix(['<', '>', '|', '=']) {
@@ -165,8 +159,7 @@ fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
             });
         }
     };
-    // `=` and a missing order would mean the order of the machine that wrote the file, which is
-    // unknown.
+    // `=` and a missing byte order mean the order of the writing machine, which is unknown.
     if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
         return Err(source.format("npy byte order", "`<` or `>`", format_args!("{descr:?}")));
     }
@@ -179,7 +172,7 @@ fn refused(source: &CubeFile, found: &str) -> CubeError {
     ))
 }
 
-/// The rest of the header. Each method consumes a token and the blanks before it.
+/// Unparsed rest of the header. Each method consumes a token and the preceding blanks.
 struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {
@@ -192,7 +185,7 @@ impl<'a> Text<'a> {
         Some(())
     }
 
-    /// A string literal without escapes.
+    /// Parses a string literal without escapes.
     fn string(&mut self) -> Option<&'a str> {
         let text = self.0.trim_ascii_start();
         let quote = text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
@@ -201,7 +194,7 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// A tuple of at most [`MAX_AXES`] integers. Python 2 wrote them with an `L`.
+    /// Parses a tuple of at most [`MAX_AXES`] integers, which Python 2 wrote with an `L`.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();
@@ -241,7 +234,6 @@ fn open(source: &CubeFile, want: &Purpose) -> Result<(Header, CubeLayout, u64)> 
     Ok((header, layout, bytes))
 }
 
-/// One NumPy array.
 pub(super) struct Npy;
 
 impl CubeFormat for Npy {

@@ -13,24 +13,23 @@ use std::io::{BufReader, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Most members that are read. NumPy archives have a few arrays.
+/// Maximum number of members. NumPy archives have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
-/// Most bytes of all headers together: many entries of the directory may share one deflated header.
+/// Maximum total header bytes. Many directory entries may share one deflated header.
 const MAX_HEADERS: u64 = 16 << 20;
 
 type Archive<'a> = ZipArchive<BufReader<CubeStream<'a>>>;
 
-/// One array of the archive.
 struct Member {
     index: usize,
     name: String,
     header: Header,
 }
 
-/// True if a zip file with the first bytes `head` contains NumPy arrays.
+/// True if a zip file that begins with `head` contains NumPy arrays.
 fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
-    // The name of the first member identifies every file that NumPy wrote, damaged files included.
+    // The first member's name identifies every NumPy file, even a damaged one.
     let length =
         head.get(26..28).map_or(0, |field| field.iter().rev().fold(0, |acc, &byte| acc << 8 | usize::from(byte)));
     if head.get(30..).and_then(|rest| rest.get(..length)).is_some_and(|name| name.ends_with(b".npy")) {
@@ -49,7 +48,7 @@ fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a readable archive", error)
 }
 
-/// The archive and its arrays. Members that cannot become a cube (strings, objects) are skipped.
+/// Opens the archive and lists the arrays that can become a cube (no strings or objects).
 fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
@@ -80,7 +79,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         }
     }
     match refused {
-        // There is no other array, so the reason helps the user.
+        // There is no other array, so tell the user why this one failed.
         Some(error) if members.is_empty() => Err(error),
         _ => Ok((archive, members)),
     }
@@ -101,7 +100,6 @@ fn choose<'m>(source: &CubeFile, want: &Purpose, members: &'m [Member]) -> Resul
     Ok(ChosenArray { array: member, layout, others: others(want, &candidates, chosen) })
 }
 
-/// Elements of one member, as stored.
 fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u64) -> Result<Vec<u8>> {
     let mut entry = archive.by_index(member.index).map_err(|error| zip_error(source, &error))?;
     let what = "array in a zip archive";
@@ -119,13 +117,13 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
-    // Reads to the end, so that the archive's CRC-32 is checked.
+    // Read to the end, so that the CRC-32 is checked.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
     read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a readable zip member", error))?;
     Ok(stored)
 }
 
-/// A short list of numbers stored next to the cube.
+/// Reads a short list of numbers stored next to the cube.
 fn vector(source: &CubeFile, archive: &mut Archive, member: &Member) -> Result<Option<Vec<f64>>> {
     let npy::Header { dtype, big_endian, .. } = member.header;
     let bytes = dtype.array_bytes(&member.header.dims).ok().filter(|bytes| *bytes <= 1 << 20);
@@ -137,7 +135,6 @@ fn vector(source: &CubeFile, archive: &mut Archive, member: &Member) -> Result<O
     Ok(Some(floats_of(dtype, &stored)))
 }
 
-/// A zip archive of NumPy arrays.
 pub(super) struct Npz;
 
 impl CubeFormat for Npz {
@@ -162,7 +159,7 @@ impl CubeFormat for Npz {
         for beside in &members {
             let Some(key) = meta::per_channel_key(&beside.name) else { continue };
             if meta::is_vector(&beside.header.dims, channels)
-                // The first occurrence counts, so the others need not be read.
+                // The first occurrence counts, so the others are not read.
                 && !cube.meta.contains_key(key)
                 && let Some(values) = vector(source, &mut archive, beside)?
             {

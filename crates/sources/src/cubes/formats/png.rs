@@ -1,4 +1,4 @@
-//! PNG as numbers: the samples of a picture of any depth, and the labels of a mask.
+//! Reads PNG files as numbers: pictures of any depth, and label masks.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube, LoadedMask};
 use crate::cubes::error::{CubeError, Result};
@@ -13,7 +13,6 @@ use std::io::BufReader;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// A PNG with its header already read.
 struct PngReader<'a> {
     source: &'a CubeFile,
     reader: png::Reader<BufReader<CubeStream<'a>>>,
@@ -23,7 +22,7 @@ impl<'a> PngReader<'a> {
     fn open(source: &'a CubeFile) -> Result<Self> {
         source.stream(0, 0)?;
         let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
-        // Palette indices and samples stay as stored, without expansion to colours or gamma.
+        // Keep palette indices and samples as stored, without expansion to colours or gamma.
         decoder.set_transformations(png::Transformations::IDENTITY);
         let reader = decoder.read_info().map_err(|error| bad(source, error))?;
         Ok(Self { source, reader })
@@ -33,7 +32,7 @@ impl<'a> PngReader<'a> {
         self.reader.info().color_type
     }
 
-    /// `[height, width, channels]`, uint8 or uint16; the elements of 16 bits are big-endian.
+    /// Returns the layout `[height, width, channels]` of uint8 or big-endian uint16.
     fn layout(&self) -> CubeLayout {
         let info = self.reader.info();
         let dtype = if info.bit_depth == BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
@@ -83,7 +82,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
     }
 }
 
-/// A picture as numbers; palettes are refused, because indices are not intensities.
+/// Opens a picture. Palettes are refused, because indices are not intensities.
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
@@ -93,7 +92,7 @@ fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     Ok(picture)
 }
 
-/// A grey or palette PNG.
+/// Opens a label mask, which must be a grey or palette PNG.
 fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     let labels = PngReader::open(source)?;
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
@@ -104,7 +103,7 @@ fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     Ok(labels)
 }
 
-/// A PNG in grey or colours; as a mask also with a palette.
+/// A grey or colour PNG; masks may also have a palette.
 pub(super) struct Png;
 
 impl CubeFormat for Png {

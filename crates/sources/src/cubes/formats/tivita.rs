@@ -1,8 +1,7 @@
-//! Cubes of Tivita cameras: `…_SpecCube.dat`.
+//! Tivita camera cubes (`…_SpecCube.dat`).
 //!
-//! Three big-endian int32 (width, height, channels), then big-endian float32 in that order of axes,
-//! with the rows from the bottom up. The file has no signature, so the size that follows from the
-//! header must equal the file's size exactly.
+//! A file holds width, height and channels as big-endian int32, then big-endian float32 in that axis order,
+//! rows from the bottom up. There is no signature, so the header must predict the file size exactly.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
@@ -14,7 +13,7 @@ use shardpack_format::Dtype;
 
 const HEADER: u64 = 12;
 
-/// Width, height and channels, if `head` begins a Tivita cube of `len` bytes.
+/// Returns width, height and channels if `head` begins a Tivita cube of `len` bytes.
 fn header(head: &[u8], len: u64) -> Option<[u64; 3]> {
     let (fields, _) = head.get(..12)?.as_chunks::<4>();
     let mut axes = [0; 3];
@@ -33,7 +32,6 @@ fn layout(source: &CubeFile) -> Result<CubeLayout> {
     Ok(CubeLayout { dtype: Dtype::F32, big_endian: true, shape, order: AxisOrder::ColumnsUpward })
 }
 
-/// A cube of a Tivita camera.
 pub(super) struct Tivita;
 
 impl CubeFormat for Tivita {

@@ -1,5 +1,4 @@
-//! Small files that claim large contents. Each is refused with a clear message, within limits on
-//! memory and time.
+//! Small files that claim large contents. Each is refused with a clear message, within memory and time limits.
 
 use super::source::PIECE_BYTES;
 use super::tiff_writer::TiffSpec;
@@ -12,7 +11,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// One entry of a directory: tag, type, count, value or offset.
+/// A directory entry: tag, type, count, value or offset.
 type Tag = (u16, u16, u32, u32);
 
 /// A little-endian TIFF: the header, `data`, and then pages with equal tags, one after another.
@@ -34,7 +33,6 @@ fn tiff(data: &[u8], pages: usize, tags: &[Tag]) -> Vec<u8> {
     out
 }
 
-/// The tags of a page of one band of bytes.
 fn page(width: u32, height: u32, compression: u32) -> Vec<Tag> {
     vec![(256, 4, 1, width), (257, 4, 1, height), (258, 3, 1, 8), (259, 3, 1, compression), (339, 3, 1, 1)]
 }
@@ -43,7 +41,7 @@ fn tiled(side: u32, offset: u32, bytes: u32) -> [Tag; 4] {
     [(322, 4, 1, side), (323, 4, 1, side), (324, 4, 1, offset), (325, 4, 1, bytes)]
 }
 
-/// Both ways to read the file fail; returns the error of [`load`].
+/// Asserts that both ways to read the file fail, and returns the error of [`load`].
 #[track_caller]
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = Folder::new();
@@ -52,7 +50,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
     message(load(&path, &CubeOptions::default()))
 }
 
-/// Seeds for the fuzzer: name, bytes.
+/// Seeds for the fuzzer: name and bytes.
 #[cfg(feature = "hdf5")]
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("bad-tile", large_tile())]
@@ -90,8 +88,8 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory begins four bytes after the previous one, and counts 65,535 entries. The
-        // link to the next directory is at its end.
+        // Each directory begins four bytes after the previous one and counts 65,535 entries, with the link to
+        // the next at its end.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
         file.resize(8 + 2 + 65_535 * 12, 0xff);
         for next in 1..3000u32 {
@@ -110,7 +108,7 @@ fn pages_that_share_a_table_of_bytes() {
         let file = tiff(&vec![8; strips as usize], 8, &tags);
         let found = refused("a.tif", &file);
         assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
-        // In a large file, eight times its bytes exceed the upper limit, so the limit applies.
+        // For a large file, the upper limit is below eight times its size.
         let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
         assert!(found.contains("TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
     });
@@ -120,7 +118,7 @@ fn pages_that_share_a_table_of_bytes() {
 fn a_cube_above_the_limit_is_refused_before_its_tables() {
     let folder = Folder::new();
     let options = CubeOptions { max_bytes: 2999, ..CubeOptions::default() };
-    // The table lies outside of the file, which the reader of the table reports.
+    // The table lies outside the file, which its reader reports.
     let tags = [&page(10, 100, 1)[..], &[(273, 4, 100, 1 << 30), (278, 4, 1, 1)]].concat();
     let path = folder.write("a.tif", tiff(&[], 3, &tags));
     for error in [peek(&path, &options).map(drop).unwrap_err(), load(&path, &options).map(drop).unwrap_err()] {
@@ -162,8 +160,7 @@ fn strips_that_are_all_the_file() {
 #[test]
 fn an_envi_header_of_four_million_lines() {
     bounded::run(concat!(module_path!(), "::an_envi_header_of_four_million_lines"), || {
-        // Up to 4,000 keys, and 16 MiB of the last key, so that a search from the start passes all
-        // others.
+        // Up to 4,000 keys, then 16 MiB of the last key, so that a search from the start passes all others.
         let header = |keys: usize| {
             let mut header = String::from("ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n");
             for key in 0..keys {
@@ -215,8 +212,7 @@ fn many_cubes_of_an_unusual_extension() {
     });
 }
 
-/// A cube of 1 MiB in every format and compression: name, bytes, and the bytes of the file stored
-/// next to it.
+/// A cube of 1 MiB in every format and compression: name, bytes, and bytes of the file next to it.
 fn large_files() -> Vec<super::hostile::Sample> {
     let shape = [64, 128, 64];
     let elements = cube(Dtype::U16, shape);
@@ -260,7 +256,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
     files
 }
 
-/// Raises the flag at several times while `read` runs; `read` checks it at least `least` times.
+/// Raises the flag at several points while `read` runs, which must check it at least `least` times.
 #[track_caller]
 fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
     let with = |run: &CubeRun| CubeOptions { run: run.clone(), ..CubeOptions::default() };
@@ -289,7 +285,7 @@ fn a_flag_raised_at_any_time_stops_every_reader() {
         stops(&format!("open {name}"), pieces, &|options| {
             let OpenCube { values, .. } = open(&path, options, Vec::new())?;
             let mut bytes = vec![0; values.dtype().array_bytes(values.shape()).unwrap() as usize];
-            // An encoder reads the values later, and gets the error as text.
+            // An encoder that reads the values later gets the error as text.
             values.read_at(0, &mut bytes).map(|()| bytes.len()).map_err(|error| {
                 assert!(error.to_string().contains("interrupted while it was read"), "{name}: {error}");
                 CubeError::cancelled(&path)
@@ -395,7 +391,7 @@ fn vectors_of_an_archive_after_the_first_of_a_name_are_not_read() {
         false,
         &[("c.npy", npy(1, "'|u1'", false, "(2, 2, 3)", &[7; 12])), ("wl.npy", vector(4)), ("WL.npy", vector(77))],
     );
-    // The CRC-32 of the second member is wrong now, which shows whether the member is read.
+    // The CRC-32 of the second member is now wrong, which reveals whether it is read.
     let at = file.iter().rposition(|&byte| byte == 77).unwrap();
     file[at] = 78;
     let loaded = load(&folder.write("a.npz", file), &CubeOptions::default()).unwrap();

@@ -51,7 +51,7 @@ fn every_type_interleave_and_name() {
 fn metadata_keeps_names_order_and_numbers() {
     let folder = Folder::new();
     folder.write("x.img", cube(Dtype::U8, [1, 2, 3]));
-    // No byte order, no header offset, no file type: real headers leave them out.
+    // Real headers omit byte order, header offset and file type.
     let text = "ENVI\ndescription = {\n Field 7, plot = 3 }\nsamples = 2\nlines = 1\nbands = 3\ndata type = 1\n\
                 interleave = bip\n\
                 Wavelength Units = Nanometers\nwavelength = {\n 400,\n 500.5,\n 600\n }\nfwhm = {1, 2}\nbbl = {1,0,1}\n\
@@ -137,7 +137,7 @@ fn files_that_hold_no_picture_are_refused_by_their_type() {
         let told = message(peek(&path, &CubeOptions::default()));
         let expected = format!("`{kind}` is not a picture (`file type` in the ENVI header)\nhint: {hint}");
         assert!(told.contains(&expected), "{told}");
-        // Its data is no file of its own.
+        // The header claims its data file.
         assert!(companion(&path, &CubeOptions::default()).unwrap().ends_with("x.sli"));
     }
     let standard = format!("{}file type = ENVI Standard\n", header(1, "bsq", false, 0, [3, 4, 5]));

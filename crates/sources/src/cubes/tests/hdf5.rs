@@ -1,7 +1,7 @@
 use super::*;
 use hdf5_pure::{AttrValue, FileBuilder};
 
-/// The computed cube as numbers, in the order of axes that `at` defines.
+/// Returns the computed cube as numbers, in the axis order that `at` defines.
 fn numbers(dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u16> {
     ordered(Dtype::U16, false, dims, at).as_chunks().0.iter().map(|&bytes| u16::from_le_bytes(bytes)).collect()
 }
@@ -21,7 +21,7 @@ fn datasets_in_groups() {
         serde_json::to_string(&loaded.meta).unwrap(),
         r#"{"variable":"scene/cube","wavelengths":[1.0,2.0,3.0,4.0,5.0,6.0,7.0]}"#
     );
-    // A file larger than the memory for it is read as a stream.
+    // A file larger than the memory limit is read as a stream.
     let options = CubeOptions { max_bytes: 1008, ..Default::default() };
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [9, 8, 7], &options);
     let options = CubeOptions { max_bytes: 1007, ..Default::default() };
@@ -44,7 +44,7 @@ fn matlab_arrays_have_their_axes_reversed() {
     let [h, w, c] = [3, 4, 5];
     let path = folder.write("a.mat", file(&[5, 4, 3], &numbers([c, w, h], |[k, x, y]| [y, x, k])));
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [h, w, c], &CubeOptions::default());
-    // MATLAB's [bands, pixels].
+    // MATLAB's `[bands, pixels]`.
     let path = folder.write("a.mat", file(&[12, 5], &numbers([w, h, c], |[x, y, k]| [y, x, k])));
     let options = CubeOptions { spatial: Some((3, 4)), ..Default::default() };
     assert_cube(&path, CubeKind::Hdf5, Dtype::U16, [h, w, c], &options);

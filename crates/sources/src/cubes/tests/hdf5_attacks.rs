@@ -1,14 +1,12 @@
-//! HDF5 files with structures that form many paths through the file, or with chunks far larger
-//! than their array.
+//! HDF5 files whose structures form many paths, or whose chunks are far larger than their array.
 
 use super::*;
 use crate::bounded;
 
-/// Bytes of a file; the end is the place of the next structure.
+/// Bytes of a file; the next structure goes at the end.
 struct Hdf5(Vec<u8>);
 
 impl Hdf5 {
-    /// Creates a superblock of version 0 with the root group at `root`.
     fn new() -> Self {
         let mut out = b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0\x04\0\x10\0\0\0\0\0".to_vec();
         out.extend([0u64, u64::MAX, 0, u64::MAX, 0, 0].map(u64::to_le_bytes).concat());
@@ -16,7 +14,6 @@ impl Hdf5 {
         Self(out)
     }
 
-    /// Writes an object header of version 1; returns its offset.
     fn object(&mut self, messages: &[(u16, Vec<u8>)]) -> u64 {
         self.0.resize(self.0.len().next_multiple_of(8), 0);
         let at = self.0.len() as u64;
@@ -36,9 +33,8 @@ impl Hdf5 {
         at
     }
 
-    /// Writes a group with hard links; returns its offset.
     fn group(&mut self, links: &[(String, u64)]) -> u64 {
-        // Link info without a heap: the links are in messages.
+        // Link info without a heap, because the links are in messages.
         let mut messages = vec![(2, [vec![0, 0], u64::MAX.to_le_bytes().repeat(2)].concat())];
         messages.extend(
             links
@@ -56,14 +52,13 @@ impl Hdf5 {
     }
 }
 
-/// The messages of a dataset of uint16.
 fn uint16(dims: &[u64]) -> Vec<(u16, Vec<u8>)> {
     let space =
         [&[1, dims.len() as u8, 0, 0, 0, 0, 0, 0][..], &dims.iter().flat_map(|d| d.to_le_bytes()).collect::<Vec<_>>()];
     vec![(1, space.concat()), (3, vec![0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]
 }
 
-/// A dataset in one chunk of `chunk`, stored as `stored`, the output of deflate.
+/// Returns a file with a dataset in one chunk of shape `chunk`, whose deflated bytes are `stored`.
 fn chunked(dims: &[u64], chunk: &[u32], stored: &[u8]) -> Vec<u8> {
     let mut file = Hdf5::new();
     let data = file.0.len() as u64;
@@ -94,7 +89,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     zlib.finish().unwrap()
 }
 
-/// Seeds for the fuzzer: name, bytes.
+/// Seeds for the fuzzer: name and bytes.
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let values: Vec<u8> = (0..8 * 8 * 8u16).flat_map(u16::to_le_bytes).collect();
     vec![
@@ -125,7 +120,7 @@ fn elements_of_half_a_gibibyte() {
     assert!(found.contains("no numeric array"), "{found}");
 }
 
-/// A dataset with a type of `levels` nested variable-length types; no message holds more than 8190.
+/// A dataset whose type nests `levels` variable-length types. A message holds at most 8190.
 fn nested_types(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
@@ -147,7 +142,7 @@ fn types_as_deep_as_a_message() {
     });
 }
 
-/// A dataset of zeros below `levels` groups. All but the innermost have six links to the next.
+/// A dataset of zeros below `levels` groups. Each group but the innermost has six links to the next.
 fn linked(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let contiguous = [&[3, 1][..], &u64::MAX.to_le_bytes(), &48u64.to_le_bytes()].concat();

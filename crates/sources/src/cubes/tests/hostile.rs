@@ -8,7 +8,6 @@ use crate::bounded;
 /// Name, bytes, and the bytes of the file stored next to it.
 pub(super) type Sample = (&'static str, Vec<u8>, Option<Vec<u8>>);
 
-/// A small file of each kind.
 pub(super) fn files() -> Vec<Sample> {
     let shape = [3, 5, 4];
     let elements = cube(Dtype::F32, shape);
@@ -46,7 +45,7 @@ pub(super) fn files() -> Vec<Sample> {
     ]
 }
 
-/// Calls every function on a file; returns true if the file was read as a cube or a mask.
+/// Calls every function on a file. Returns true if it was read as a cube or a mask.
 fn read(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..Default::default() };
     let _ = probe(path);

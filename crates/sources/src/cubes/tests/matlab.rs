@@ -1,7 +1,7 @@
 use super::writers::{MatArray, mat, v4};
 use super::*;
 
-/// mxCLASS, and the type number of its stored elements in most files.
+/// mxCLASS and the usual type number of its stored elements.
 const CLASSES: [(Dtype, u32, u32); 11] = [
     (Dtype::Bool, 9 | 0x200, 2),
     (Dtype::F64, 6, 9),
@@ -49,7 +49,7 @@ fn every_class_order_and_compression() {
 #[test]
 fn doubles_stored_as_small_integers() {
     let folder = Folder::new();
-    // One row is a vector, and a vector counts as a picture only if it is named.
+    // One row is a vector, which counts as a picture only if it is named.
     let named = CubeOptions { variable: vec!["c".into()], ..Default::default() };
     for (kind, stored) in [
         (1, vec![0xff, 2]),
@@ -159,7 +159,7 @@ fn refusals_name_the_reason() {
             6,
             vec![1, 1, 1, 2],
             "expected an array [height, width, channels], found 4 axes: [1, 1, 1, 2]\n\
-             hint: save each cube of the stack to a file of its own",
+             hint: save each cube of the stack as a separate file",
         ),
         (6, vec![0, 2], "the array of shape [0, 2] is empty"),
         (6, vec![3, 2], "MATLAB elements: expected 6 of float64, found 16 bytes of float64"),
@@ -192,7 +192,7 @@ fn vectors_after_the_first_of_a_name_are_not_read() {
     let folder = Folder::new();
     let vector = |name| MatArray { name, class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let cube = MatArray { name: "c", class: 9, dims: &[3, 4, 3], stored: (2, vec![7; 36]) };
-    // Nine thousand of them would be inflated one after another: the damage shows whether they are.
+    // Nine thousand of them would be inflated in sequence; the damage reveals whether they are.
     let mut file = mat(false, true, &[cube, vector("wl"), vector("wavelengths")]);
     let end = file.len();
     file[end - 1] ^= 1;
@@ -233,7 +233,7 @@ fn version_4_in_both_byte_orders() {
             let bytes = [text, v4(big_endian, "A_1", mopt, [4, 5], &columns), scalar].concat();
             let path = folder.write("a.mat", &bytes);
             assert_cube(&path, CubeKind::Mat4, dtype, [4, 5, 1], &CubeOptions::default());
-            // Pixels × bands, as for other versions.
+            // Pixels × bands, as in other versions.
             assert_eq!(load(&path, &spatial(2, 2)).unwrap().array.shape(), [2, 2, 5]);
             let cut = folder.write("cut.mat", &bytes[..bytes.len() - 1]);
             assert!(message(load(&cut, &CubeOptions::default())).contains("MATLAB matrix: expected"));

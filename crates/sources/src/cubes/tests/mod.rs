@@ -1,5 +1,4 @@
-//! Every format against a computed cube, damaged files against the promise not to panic, and real
-//! files if there are any.
+//! Tests every format against a computed cube, damaged files for panics, and real files if present.
 
 mod attacks;
 mod envi;
@@ -33,8 +32,7 @@ impl Folder {
 
     fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.path().join(name);
-        // ext4 flushes a file that is truncated and written again: thousands of rewrites would wait
-        // for the disk.
+        // ext4 flushes a file that is truncated and rewritten, which would slow down thousands of rewrites.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).unwrap();
         path
@@ -45,13 +43,12 @@ impl Folder {
     }
 }
 
-/// The value at `[y, x, k]` of the cubes that these tests write: every byte of it depends on all
-/// three.
+/// Returns the value at `[y, x, k]` of the test cubes. Every byte of it depends on all three indices.
 fn value(y: usize, x: usize, k: usize) -> u64 {
     ((y as u64) << 12 | (x as u64) << 6 | k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24)
 }
 
-/// Little-endian bytes of one element: the low bytes of `value`. A float gets any bit pattern.
+/// Returns the low bytes of `value` as one little-endian element. A float gets any bit pattern.
 fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     match dtype {
         Dtype::Bool => vec![(value & 1) as u8],
@@ -59,13 +56,13 @@ fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     }
 }
 
-/// `[height, width, channels]` in C order, little-endian: the expected result of every reader.
+/// Returns the expected result of every reader: `[height, width, channels]`, C order, little-endian.
 fn cube(dtype: Dtype, [h, w, c]: [usize; 3]) -> Vec<u8> {
     ordered(dtype, false, [h, w, c], |[a, b, k]| [a, b, k])
 }
 
-/// The same cube in another order of axes: `at` maps the position in the file to `[y, x, k]`, and
-/// `dims` are the dimensions in the file.
+/// Returns the same cube in another axis order: `at` maps the position in the file to `[y, x, k]`; `dims` are
+/// the file's dimensions.
 fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for a in 0..dims[0] {
@@ -83,7 +80,7 @@ fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize;
     out
 }
 
-/// Loads and peeks, and compares with the computed cube.
+/// Loads and peeks the file, and compares both with the computed cube.
 #[track_caller]
 fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], options: &CubeOptions) -> LoadedCube {
     assert_eq!(probe(path).unwrap(), Some(kind));
@@ -107,7 +104,6 @@ fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], opt
     loaded
 }
 
-/// Message of the error, without the folder.
 #[track_caller]
 fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
     let error = result.unwrap_err();

@@ -102,7 +102,7 @@ fn refusals_name_the_reason() {
         (
             "(1, 1, 1, 4)",
             "expected an array [height, width, channels], found 4 axes: [1, 1, 1, 4]\n\
-             hint: save each cube of the stack to a file of its own",
+             hint: save each cube of the stack as a separate file",
         ),
         ("(2, 0, 3)", "the array of shape [2, 0, 3] is empty"),
         (
@@ -147,7 +147,7 @@ fn the_header_is_no_python() {
         let result = load(&folder.write("a.npy", npy_header(1, bad, &[7])), &CubeOptions::default());
         assert!(matches!(result, Err(CubeError::Format { .. })), "{bad}");
     }
-    // A length of 4 GiB in a file of a few bytes.
+    // A claimed length of 4 GiB in a file of a few bytes.
     let long = [b"\x93NUMPY\x02\0".as_slice(), &[0xff; 4], b"{}"].concat();
     assert!(
         message(load(&folder.write("a.npy", long), &CubeOptions::default()))

@@ -1,9 +1,9 @@
-//! Real files, if they are present. They are not part of the repository.
+//! Real files, if present. They are not part of the repository.
 
 use super::*;
 use shardpack_array::floats_of;
 
-/// The folder of real cubes next to the repository; prints a note if there is none.
+/// Returns the folder of real cubes next to the repository; prints a note if there is none.
 fn data() -> Option<PathBuf> {
     crate::testing::shared_data().map(|folder| folder.join("hsi"))
 }
@@ -12,8 +12,7 @@ fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {
     CubeOptions { variable: vec![variable.into()], spatial, ..Default::default() }
 }
 
-/// Mean absolute difference between neighbours along each axis, divided by the mean between distant
-/// elements.
+/// Returns the mean absolute difference between neighbours along each axis, divided by that between distant elements.
 fn roughness(values: &[f64], [h, w, c]: [usize; 3]) -> [f64; 3] {
     let mean = |step: usize| {
         let pairs =
@@ -62,7 +61,7 @@ fn tiles_and_masks_in_use() {
         assert_eq!(cube.meta.get("wavelength_units"), Some(&"Nanometers".into()));
         let waves = cube.meta.get("wavelengths").unwrap().as_array().unwrap();
         assert!(waves.iter().all(|wave| (400.0..2500.0).contains(&wave.as_f64().unwrap())));
-        // Integers held as floats, from the no-data value up.
+        // Integers stored as floats, from the no-data value up.
         assert!(
             floats_of(Dtype::F32, cube.array.bytes()).iter().all(|value| value.fract() == 0.0 && *value >= -32768.0)
         );

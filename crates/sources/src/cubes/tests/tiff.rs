@@ -101,7 +101,7 @@ fn refusals_name_the_reason() {
     ] {
         assert_eq!(refused(spec.file()), format!("`a.tif`: {why}"));
     }
-    // Two pages of two bands: a second copy of the first directory, linked by hand.
+    // Two pages of two bands, made by linking a second copy of the first directory.
     let mut file = spec([2, 3, 2]).file();
     let at = file.len();
     let first = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;
@@ -113,7 +113,7 @@ fn refusals_name_the_reason() {
     assert_eq!(
         refused(file.clone()),
         "`a.tif`: the TIFF has 4 axes: 2 pages of 2 bands\n\
-         hint: save each page to a file of its own"
+         hint: save each page as a separate file"
     );
     let end = file.len();
     file[end - 4..].copy_from_slice(&(first as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! A small TIFF writer: every byte order, layout, compression and predictor that we read.
+//! A small TIFF writer for every byte order, layout, compression and predictor that we read.
 
 use super::*;
 use std::io::Write;
@@ -12,16 +12,14 @@ pub(super) struct TiffSpec {
     pub(super) shape: [usize; 3],
     pub(super) big_endian: bool,
     pub(super) big_tiff: bool,
-    /// Planar configuration 2.
     pub(super) planar: bool,
-    /// One page per band.
     pub(super) pages: bool,
-    /// Tile height and width; otherwise strips of this many rows.
+    /// Tile height and width; without it, strips of `rows` rows.
     pub(super) tile: Option<(usize, usize)>,
     pub(super) rows: usize,
     pub(super) compression: u32,
     pub(super) predictor: u32,
-    /// More tags: number and text.
+    /// More text tags: number and text.
     pub(super) texts: Vec<(u32, String)>,
 }
 
@@ -73,7 +71,7 @@ impl TiffSpec {
         out
     }
 
-    /// Writes directory, values, then chunks; returns the position of the link to the next page.
+    /// Writes the directory, its values and the chunks. Returns the position of the next page's link.
     fn page(&self, out: &mut Vec<u8>, page: usize) -> usize {
         let [h, w, c] = self.shape;
         let bands = if self.pages { 1 } else { c };
@@ -155,7 +153,7 @@ impl TiffSpec {
         for bands in planes {
             for y0 in (0..h).step_by(tile_h) {
                 for x0 in (0..w).step_by(tile_w) {
-                    // Tiles are padded beyond the picture; strips end with it.
+                    // Tiles are padded beyond the picture; strips are clipped to it.
                     let rows = if self.tile.is_some() { tile_h } else { tile_h.min(h - y0) };
                     let rows = (y0..y0 + rows).map(|y| {
                         let row: Vec<Vec<u8>> = (x0..x0 + tile_w)
@@ -202,7 +200,7 @@ impl TiffSpec {
                 zlib.finish().unwrap()
             }
             32773 => {
-                // A run if two neighbouring bytes are equal, else literals of up to three.
+                // A run if two neighbouring bytes are equal, else up to three literals.
                 let mut out = Vec::new();
                 let mut rest = bytes;
                 while let Some(&first) = rest.first() {

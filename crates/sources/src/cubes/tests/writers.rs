@@ -1,4 +1,4 @@
-//! Small writers of each format, independent of the readers.
+//! Small writers for each format, independent of the readers.
 
 use std::io::Write;
 
@@ -100,7 +100,7 @@ pub(super) fn png(color: png::ColorType, depth: png::BitDepth, width: u32, heigh
     out
 }
 
-/// A matrix of version 4: its name, MOPT without the byte order, and its elements.
+/// A matrix of version 4 from its name, MOPT without the byte order, and elements.
 pub(super) fn v4(big_endian: bool, name: &str, mopt: u32, [rows, columns]: [u32; 2], elements: &[u8]) -> Vec<u8> {
     let mopt = mopt + if big_endian { 1000 } else { 0 };
     let words = [mopt, rows, columns, 0, name.len() as u32 + 1];

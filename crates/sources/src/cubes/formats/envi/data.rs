@@ -1,17 +1,16 @@
-//! Finds the data file of an ENVI header, because the header does not name it.
+//! Finds the data file of an ENVI header, which does not name it.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Usual extensions, in addition to none; upper case is also tried.
+/// Usual extensions; none and upper case are tried too.
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
-/// The data file of `header`, which needs `end` bytes if that is known. Among the usual names, a
-/// file with exactly that size is preferred, else the first file that is long enough, else the
-/// first file. If none of these exists, it is the only file with the header's stem, any extension,
-/// and exactly that size.
+/// Finds the data file of `header`, which needs `end` bytes if that is known. Among files with usual names,
+/// prefers exactly that size, then the first that is long enough, then the first. Otherwise takes the only
+/// file with the header's stem and exactly that size.
 pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     let present: Vec<_> = usual_names(header.path())
         .into_iter()
@@ -29,7 +28,7 @@ pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
             let expected = "a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension";
             let found = match other.len() {
                 0 => "none".to_owned(),
-                many => format!("{many} of other extensions that have the right size"),
+                many => format!("{many} files of the right size with other extensions"),
             };
             Err(header.format("ENVI data file", expected, found))
         }

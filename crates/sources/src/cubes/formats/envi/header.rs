@@ -1,20 +1,19 @@
-//! The text of an ENVI header: `key = value` lines, values in braces over several lines, `;`
-//! comments.
+//! The text of an ENVI header: `key = value` lines, values in braces that may span lines, and `;` comments.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::collections::HashMap;
 
-/// Longest header that is read: 16 MiB hold the names of 100,000 bands.
+/// Longest header that is read. 16 MiB hold the names of 100,000 bands.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// Most keys that are read. ENVI itself knows about fifty.
+/// Maximum number of keys; ENVI knows about fifty.
 const MAX_KEYS: usize = 4096;
 
-/// Most items of all lists together. In memory an item takes tens of times its bytes in the header.
+/// Maximum number of items in all lists. Each takes tens of times more bytes in memory than in the header.
 const MAX_ITEMS: usize = 1 << 20;
 
-/// Keys in lower case with single blanks, and their values as written, in order.
+/// Keys, in lower case with single blanks, and their unchanged values, in file order.
 pub(super) struct Header(Vec<(String, String)>);
 
 impl Header {
@@ -23,8 +22,7 @@ impl Header {
             return Err(source.format("ENVI header", format_args!("at most {MAX_HEADER} bytes"), source.len()));
         }
         let bytes = source.read_at("ENVI header", 0, source.len())?;
-        // Names of places are sometimes Latin-1; a broken letter in them does not matter for the
-        // cube.
+        // Place names may be Latin-1; a broken letter in them is harmless.
         Self::parse(source, &String::from_utf8_lossy(&bytes))
     }
 
@@ -35,12 +33,10 @@ impl Header {
         if items > MAX_ITEMS {
             return Err(source.format("items in the ENVI header", format_args!("at most {MAX_ITEMS}"), items));
         }
-        // The first line is the signature. Old Macintosh files end lines with only a carriage
-        // return.
+        // The first line is the signature. Old Macintosh files end lines with a carriage return alone.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
         while let Some(line) = lines.next() {
-            // Skip blank lines and stray text, as other readers do. A required key that is lost
-            // this way is reported below.
+            // Skip blank lines and stray text, as other readers do. A missing required key is reported below.
             let Some((key, value)) = line.split_once('=') else { continue };
             let key = key.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
             let mut value = value.trim().to_owned();
@@ -60,7 +56,7 @@ impl Header {
             if let Some(end) = value.rfind('}').filter(|_| value.starts_with('{')) {
                 value.truncate(end + 1);
             }
-            // The last mention counts, as in ENVI and SPy.
+            // The last occurrence counts, as in ENVI and SPy.
             if let Some(&place) = places.get(&key) {
                 if let Some((_, known)) = fields.get_mut(place) {
                     *known = value;

@@ -1,4 +1,4 @@
-//! ENVI cubes, which have a text header and a file of raw elements next to it.
+//! ENVI cubes: a text header and a file of raw elements next to it.
 
 mod data;
 mod header;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use shardpack_format::Dtype;
 use std::path::PathBuf;
 
-/// Keys that describe the layout of the elements. The array replaces them.
+/// Layout keys, omitted from the metadata because the array carries the layout.
 const STRUCTURE: &[&str] = &[
     "samples",
     "lines",
@@ -29,17 +29,16 @@ const STRUCTURE: &[&str] = &[
     "data ignore value",
 ];
 
-/// Keys with braces around one text and not a list.
+/// Keys whose braces hold one text instead of a list.
 const TEXTS: &[&str] = &["description", "coordinate system string", "history"];
 
-/// The first line of an ENVI header is exactly `ENVI`.
+/// True if the first line is exactly `ENVI`.
 fn is_envi(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let line = head.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();
     line.trim_ascii() == b"ENVI" && line.len() < head.len()
 }
 
-/// The elements, as the header describes them.
 struct EnviCube {
     header: Header,
     layout: CubeLayout,
@@ -66,7 +65,7 @@ impl EnviCube {
         refuse_other_files(source, &header)?;
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
         let big_endian = match header.get("byte order") {
-            // Real headers omit it. The machines that write them are little-endian.
+            // Real headers omit the byte order, and the machines that write them are little-endian.
             None | Some("0") => false,
             Some("1") => true,
             Some(other) => {
@@ -89,7 +88,7 @@ impl EnviCube {
         Ok(Self { header, layout: CubeLayout { dtype, big_endian, shape, order }, offset, no_data })
     }
 
-    /// Opens the data file, and checks that it is long enough.
+    /// Opens the data file and checks that it is long enough.
     fn data(&self, source: &CubeFile, max_bytes: u64) -> Result<(CubeFile, u64)> {
         let bytes = self.layout.bytes(source, max_bytes)?;
         let end = bytes.checked_add(self.offset).ok_or_else(|| {
@@ -107,7 +106,7 @@ impl EnviCube {
         Ok((data, bytes))
     }
 
-    /// All keys but the structural ones, in the order of the header.
+    /// Returns all keys except layout keys, in header order.
     fn meta(&self) -> Map<String, Value> {
         let [_, _, bands] = self.layout.shape;
         let mut meta = Map::new();
@@ -115,12 +114,11 @@ impl EnviCube {
             let inner = value.strip_prefix('{').map(|inner| inner.strip_suffix('}').unwrap_or(inner));
             let value = match inner {
                 Some(text) if TEXTS.contains(&key) => Value::String(text.trim().to_owned()),
-                // A list may end in a comma.
+                // Lists may end with a comma.
                 Some(list) => meta::list(list.trim().trim_end_matches(',').split(',')),
                 None => meta::scalar(value),
             };
-            // Without exactly one number per channel, the value does not fit the canonical key, and
-            // keeps the header's own key.
+            // Without exactly one number per channel, a value keeps the header's own key.
             let per_channel = value.as_array().is_some_and(|list| list.len() as u64 == bands);
             let key = match meta::snake_case(key).as_str() {
                 "wavelength" if per_channel => "wavelengths".to_owned(),
@@ -181,7 +179,6 @@ fn order(source: &CubeFile, header: &Header) -> Result<AxisOrder> {
     }
 }
 
-/// A text header, and a file of raw elements next to it.
 pub(super) struct Envi;
 
 impl CubeFormat for Envi {
@@ -192,7 +189,7 @@ impl CubeFormat for Envi {
     fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-        // An unusable header still claims its data file; otherwise that file would be reported too.
+        // Claim the data file even if the header is unusable, or it would be reported too.
         data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 

@@ -1,7 +1,6 @@
-//! The bytes of an HDF5 file, read by offset for the HDF5 library, up to a limit.
+//! Reads an HDF5 file for the HDF5 library, up to a limit on bytes.
 //!
-//! The structures of the file point at each other, so a few of them can form any number of paths,
-//! and the library follows them all. The limit bounds the bytes that it may read.
+//! A few structures in the file can form any number of paths, and the library follows them all.
 
 use crate::cubes::run::CubeRun;
 use crate::cubes::source::{CubeFile, PIECE_BYTES};
@@ -10,11 +9,11 @@ use hdf5_pure::FormatError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Metadata: `METADATA_TIMES` × the file, plus `METADATA_BYTES`.
+/// Metadata limit in bytes: `METADATA_TIMES` × the file size + `METADATA_BYTES`.
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
-/// Smallest cost of a read, so that a limit also stops reads of a few bytes.
+/// Minimum cost of a read, so that the limit also stops reads of a few bytes.
 const LEAST_COST: u64 = 64;
 
 /// HDF5's address for "undefined".
@@ -23,19 +22,16 @@ const UNDEFINED: u64 = u64::MAX;
 /// Bytes that may still be read.
 pub(super) struct Allowance {
     left: AtomicU64,
-    /// True if the library tried to read at the undefined address.
     met_undefined: AtomicBool,
 }
 
 impl Allowance {
-    /// Raises the limit by `bytes`.
     pub(super) fn add(&self, bytes: u64) {
         let more = |left: u64| Some(left.saturating_add(bytes));
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// True if the library tried to read at the undefined address: it takes the soft links of
-    /// groups of the old layout for objects.
+    /// True if the library tried to read at the undefined address, as it does for soft links in old-layout groups.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)
     }
@@ -46,7 +42,6 @@ impl Allowance {
     }
 }
 
-/// A file that the library reads by offset.
 pub(super) struct Metered {
     file: Arc<OpenFile>,
     len: u64,

@@ -20,14 +20,14 @@ use crate::cubes::format::CubeFormat;
 use crate::cubes::select::Purpose;
 use crate::cubes::source::CubeFile;
 
-/// Signature of HDF5, at offset 0, 512, 1024, 2048, ….
+/// HDF5 signature, at offset 0, 512, 1024, 2048, ….
 const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
 
 fn is_hdf5(source: &CubeFile, head: &[u8]) -> Result<bool> {
     if head.starts_with(SIGNATURE) || head.get(512..520) == Some(SIGNATURE) {
         return Ok(true);
     }
-    // Longer user blocks are rare: four more reads of eight bytes find user blocks up to 16 KiB.
+    // Longer user blocks are rare: five more 8-byte reads find any of up to 16 KiB.
     for offset in [1024, 2048, 4096, 8192, 16384] {
         if offset + 8 <= source.len() && source.read_at("signature", offset, 8)? == SIGNATURE {
             return Ok(true);
@@ -36,7 +36,6 @@ fn is_hdf5(source: &CubeFile, head: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// HDF5, and MATLAB files of version 7.3.
 pub(super) struct Hdf5;
 
 impl CubeFormat for Hdf5 {

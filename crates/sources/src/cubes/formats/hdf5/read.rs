@@ -15,16 +15,15 @@ use shardpack_format::{Dtype, Hint, Setting};
 use std::fmt;
 use std::sync::Arc;
 
-/// Most datasets, most groups and deepest group that are read. A group counts once for each path to
-/// it, because hard links multiply.
+/// Maximum number of datasets, number of groups, and depth of a group. Hard links multiply paths, so a group
+/// counts once per path.
 const MAX_DATASETS: usize = 10_000;
 const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
-/// Longest path of a dataset.
 const MAX_PATH: usize = 4096;
 
-/// Decoded bytes of all chunks: this many times the array, or this constant if it is larger. Chunks
+/// Maximum decoded bytes of all chunks: `MAX_CHUNK_TIMES` × the array, or `SMALL_CHUNKS` if larger. Chunks
 /// may be larger than the array.
 const MAX_CHUNK_TIMES: u64 = 16;
 const SMALL_CHUNKS: u64 = 64 << 20;
@@ -32,15 +31,14 @@ const SMALL_CHUNKS: u64 = 64 << 20;
 /// Longest vector that is read as metadata.
 const MAX_VECTOR: u64 = 1 << 20;
 
-/// A numeric dataset.
 struct Hdf5Dataset {
     /// Path from the root, without the leading slash.
     name: String,
     dtype: Dtype,
     big_endian: bool,
-    /// Outermost axis first; for MATLAB, in MATLAB's order.
+    /// Dimensions, outermost axis first; in MATLAB files, in MATLAB's order.
     dims: Vec<u64>,
-    /// True for a MATLAB file: MATLAB writes its column-major arrays with the axes reversed.
+    /// True for MATLAB files, which store column-major arrays with reversed axes.
     matlab: bool,
 }
 
@@ -57,11 +55,11 @@ fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
     error.with_hint("rewrite the file with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
 }
 
-/// The unsupported feature in an error of the library, if any.
+/// Names the unsupported feature in a library error, if there is one.
 fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
-        // Superblocks have versions 0 to 3; any other number is damage.
+        // Superblock versions are 0 to 3; any other number is damage.
         FormatError::UnsupportedVersion(version @ ..=3) => format!("a superblock of version {version}"),
         FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
@@ -77,7 +75,6 @@ fn unread(error: &Error) -> Option<String> {
     })
 }
 
-/// A filter by its registered number.
 fn filter(number: u16) -> String {
     let name = match number {
         4 => "szip",
@@ -93,16 +90,15 @@ fn filter(number: u16) -> String {
     format!("{number} ({name})")
 }
 
-/// Opens the file for its metadata, with a few reads, whatever its size.
+/// Opens the file with a few metadata reads, whatever its size.
 fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
     Ok((file, allowance))
 }
 
-/// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping.
-/// If not all groups of a file can be listed: the first dataset that exists among the caller's
-/// paths.
+/// Lists the numeric datasets in group order, without MATLAB's bookkeeping. If not all groups can be listed,
+/// returns only the first of the caller's paths that exists.
 fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Hdf5Dataset>> {
     let (file, allowance) = opened;
     let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
@@ -169,7 +165,6 @@ impl GroupWalk<'_> {
     }
 }
 
-/// A dataset as a candidate; `None` if it is not numeric.
 fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> {
     let (mut dtype, big_endian) = dataset.datatype().ok().and_then(|datatype| numeric(&datatype))?;
     let mut dims = dataset.shape().ok()?;
@@ -186,7 +181,7 @@ fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> 
     Some(Hdf5Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
-/// Element type and byte order. h5py stores booleans as an enumeration of two values.
+/// Returns element type and byte order. h5py stores booleans as an enumeration of two values.
 fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     let big = |order: &DatatypeByteOrder| match order {
         DatatypeByteOrder::LittleEndian => Some(false),
@@ -212,7 +207,7 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
             Some((dtype, big(byte_order)?))
         }
         Datatype::FloatingPoint { size, byte_order, layout } => {
-            // The mantissa tells IEEE types from bfloat16 and similar types.
+            // The mantissa size distinguishes IEEE types from bfloat16 and the like.
             let dtype = match (size, layout.mantissa_size) {
                 (2, 10) => Dtype::F16,
                 (4, 23) => Dtype::F32,
@@ -244,7 +239,7 @@ fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Hdf5Dataset]) ->
     Ok(ChosenArray { array: dataset, layout, others: others(want, &candidates, chosen) })
 }
 
-/// Elements of a dataset of `bytes`, which is within the limits.
+/// Reads the elements of a dataset whose size, `bytes`, is within the limits.
 fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Dataset, bytes: u64) -> Result<Vec<u8>> {
     let (file, allowance) = opened;
     let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
@@ -253,8 +248,8 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
     from.read_raw().map_err(|error| broken(source, error))
 }
 
-/// Checks the chunks of a dataset of `bytes` against its size and the file, before allocating
-/// memory for any of them. Returns their bytes in the file.
+/// Checks the chunks of a dataset of `bytes` bytes against its size and the file, before allocating memory.
+/// Returns their size in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
@@ -319,7 +314,7 @@ fn load_here(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     for beside in &datasets {
         let short = beside.name.rsplit('/').next().unwrap_or_default();
         let Some(key) = meta::per_channel_key(short) else { continue };
-        // The first occurrence counts, so the others need not be read.
+        // The first occurrence counts, so the others are not read.
         if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
             let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
             if beside.big_endian {

@@ -1,15 +1,14 @@
-//! A stack that is large enough for the deepest type: the library reads nested types by recursion,
-//! without a limit of its own.
+//! Provides a stack for the deepest type, because the library reads nested types recursively without a limit.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::thread::Builder;
 
-/// A message of an object header, or the type of an attribute, has at most 2¹⁶ bytes, and each
-/// level of a type takes 8 of them: 2¹³ levels, 16 KiB for each. Unused pages are only reserved.
+/// Stack for the deepest type. A message or an attribute type has at most 2¹⁶ bytes and each level takes 8,
+/// so each of 2¹³ levels gets 16 KiB. Unused pages are only reserved.
 const STACK_BYTES: usize = 128 << 20;
 
-/// Runs `work` on such a stack.
+/// Runs `work` on a stack of [`STACK_BYTES`].
 pub(super) fn with_deep_stack<T: Send>(source: &CubeFile, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = Builder::new()

@@ -1,5 +1,4 @@
-//! Replaces HDF5 support if the feature is off. The error shows a command to convert the file,
-//! ready for a shell.
+//! Replaces HDF5 support when the feature is off. The error shows a shell command that converts the file.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -8,9 +7,8 @@ use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::fmt::Write;
 
-/// Python program that saves one array of `argv[1]` as `argv[2]`: the array named by `argv[3]`,
-/// else the largest. MATLAB writes its axes reversed. It contains no single quote, because of the
-/// shell. It refuses to overwrite.
+/// Python program that saves an array of `argv[1]` as `argv[2]`: array `argv[3]` if given, else the largest.
+/// It undoes MATLAB's reversed axes, refuses to overwrite, and contains no single quote, for the shell.
 const CONVERT: &str = r#"import sys, h5py, numpy; f = h5py.File(sys.argv[1]); a = []; f.visititems(lambda name, item: a.append(item) if hasattr(item, "shape") else None); d = f[sys.argv[3]] if sys.argv[3:] else max(a, key=lambda item: item.size or 0); numpy.save(open(sys.argv[2], "xb"), d[()].T if "MATLAB_class" in d.attrs else d[()])"#;
 
 /// Quotes any bytes as one word of a bash command line.
@@ -69,7 +67,7 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    /// Runs the command of the hint in bash, and returns the arguments of `python3`.
+    /// Runs the hint's command in bash and returns the arguments of `python3`.
     fn arguments(name: &[u8], options: &CubeOptions) -> (PathBuf, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OsStr::from_bytes(name));

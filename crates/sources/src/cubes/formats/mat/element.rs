@@ -1,16 +1,14 @@
-//! Data elements. Each is a tag with type and length, followed by bytes. Small elements hold up to four
-//! bytes in the tag itself.
+//! Data elements: a tag with type and length, followed by bytes. Small elements hold up to four bytes inside the tag.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 use std::io::{ErrorKind, Read};
 
-/// Type numbers that are not numeric types.
+/// Type numbers of elements that are not numeric.
 pub(super) const MATRIX: u32 = 14;
 pub(super) const COMPRESSED: u32 = 15;
 
-/// The numeric type of a type number.
 pub(super) fn numeric(kind: u32) -> Option<Dtype> {
     Some(match kind {
         1 => Dtype::I8,
@@ -27,26 +25,22 @@ pub(super) fn numeric(kind: u32) -> Option<Dtype> {
     })
 }
 
-/// A stream of elements in the byte order of the file.
 pub(super) struct Elements<'a, R> {
     pub(super) source: &'a CubeFile,
     pub(super) big_endian: bool,
     pub(super) reader: R,
 }
 
-/// The tag of an element.
 pub(super) struct Tag {
     pub(super) kind: u32,
     pub(super) bytes: u64,
-    /// The content of a small element.
     small: Option<[u8; 4]>,
 }
 
 impl<R: Read> Elements<'_, R> {
     pub(super) fn tag(&mut self) -> Result<Tag> {
         let kind = self.word()?;
-        // A small element has its length in the upper half of the first word, and its content in
-        // the second.
+        // A small element has its length in the upper half of the first word, then its content.
         match (kind & 0xffff, kind >> 16) {
             (kind, 0) => Ok(Tag { kind, bytes: u64::from(self.word()?), small: None }),
             (kind, bytes @ 1..=4) => {
@@ -58,7 +52,7 @@ impl<R: Read> Elements<'_, R> {
         }
     }
 
-    /// The content of an element that must be short, and the padding after it.
+    /// Reads an element of at most `max` bytes, and its padding.
     pub(super) fn short(&mut self, what: &str, max: u64) -> Result<(u32, Vec<u8>)> {
         let tag = self.tag()?;
         if tag.bytes > max {
@@ -75,8 +69,8 @@ impl<R: Read> Elements<'_, R> {
         Ok((tag.kind, content))
     }
 
-    /// The content of `tag` as elements of `target`, little-endian. MATLAB stores doubles as bytes
-    /// if their values are small integers.
+    /// Reads the content of `tag` as little-endian elements of `target`. MATLAB stores doubles as bytes if
+    /// their values are small integers.
     pub(super) fn numbers(&mut self, tag: &Tag, target: Dtype, count: u64) -> Result<Vec<u8>> {
         let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} of {target}"), found);
         let stored = numeric(tag.kind).ok_or_else(|| bad(format!("type number {}", tag.kind)))?;
@@ -113,7 +107,7 @@ impl<R: Read> Elements<'_, R> {
         Ok(out)
     }
 
-    /// Reads the padding at the end, so that zlib checks its checksum.
+    /// Reads the padding at the end, so that zlib verifies its checksum.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.skip(16)
     }
@@ -124,7 +118,7 @@ impl<R: Read> Elements<'_, R> {
         Ok(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
 
-    /// The 32-bit words of a short element.
+    /// Splits a short element into 32-bit words.
     pub(super) fn words(&self, content: &[u8]) -> Vec<u32> {
         let decode = if self.big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
         content.as_chunks().0.iter().map(|&word| decode(word)).collect()
@@ -149,7 +143,7 @@ fn ended(source: &CubeFile) -> CubeError {
     source.format("MATLAB elements", "a complete file", "the end of the file")
 }
 
-/// The cause of a failed read: the stream ended, zlib refused it, or the disk failed.
+/// Returns the cause of a failed read: an early end, a zlib error, or the disk.
 fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     match error.kind() {
         ErrorKind::UnexpectedEof => ended(source),
@@ -160,8 +154,8 @@ fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Appends `stored` as `target`; `None` if a value does not fit, or if MATLAB never makes this
-/// conversion.
+/// Converts `bytes` from `stored` to `target` and appends them. Returns `None` if a value does not fit or if
+/// MATLAB never makes this conversion.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {
         ($from:ty, $cast:expr) => {{
@@ -189,7 +183,7 @@ fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &m
     }
     match (stored, target) {
         (Dtype::F32, Dtype::F64) => pair!(f32, |value| Some(f64::from(value))),
-        // A scalar, in its own tag.
+        // A scalar inside its tag.
         (Dtype::F32, Dtype::F32) => pair!(f32, Some),
         (_, Dtype::F64) => from_any!(|value| Some(value as f64)),
         (_, Dtype::F32) => from_any!(|value| Some(value as f32)),

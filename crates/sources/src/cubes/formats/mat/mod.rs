@@ -1,4 +1,4 @@
-//! MATLAB files of version 4 to 7: `.mat`, little- or big-endian, elements compressed or not.
+//! MATLAB files of versions 4 to 7 (`.mat`), little- or big-endian, compressed or not.
 
 mod element;
 mod v4;
@@ -18,7 +18,6 @@ use variable::Variable;
 /// Longest vector that is read as metadata.
 const MAX_VECTOR: u64 = 1 << 20;
 
-/// All numeric arrays of the file, and the choice among them.
 fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> Result<ChosenArray<'v, Variable>> {
     let candidates: Vec<_> = variables
         .iter()
@@ -35,11 +34,11 @@ fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> R
     Ok(ChosenArray { array: variable, layout, others: others(want, &candidates, chosen) })
 }
 
-/// Ratio of the axes from which on a matrix is hardly a picture of one band.
+/// From this ratio of its axes on, a matrix is unlikely to be a picture of one band.
 const LONG: u64 = 16;
 
-/// Shape and order of a MATLAB array. It is always column-major, and a matrix may be bands × pixels
-/// or pixels × bands.
+/// Returns shape and axis order of a MATLAB array, which is always column-major. A matrix may be bands ×
+/// pixels or pixels × bands.
 pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([u64; 3], AxisOrder)> {
     let shape = cube_shape(source, dims)?;
     let (&[first, second], Purpose::Cube(options)) = (dims, want) else { return Ok((shape, AxisOrder::Fortran)) };
@@ -56,8 +55,7 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
     };
     match height.checked_mul(width) {
         Some(pixels) if second == pixels => Ok(([height, width, first], AxisOrder::Columns)),
-        // The pixels are in the column order of a MATLAB picture, so the matrix is a cube with
-        // another shape.
+        // The pixels are in the column order of a MATLAB picture, so the matrix is a reshaped cube.
         Some(pixels) if first == pixels => Ok(([height, width, second], AxisOrder::Fortran)),
         _ if (height, width) == (first, second) => Ok((shape, AxisOrder::Fortran)),
         _ => {
@@ -81,7 +79,7 @@ fn load(source: &CubeFile, want: &Purpose, variables: &[Variable]) -> Result<Loa
     let [_, _, channels] = layout.shape;
     for beside in variables {
         let Some(key) = meta::per_channel_key(&beside.name) else { continue };
-        // The first occurrence counts, so the others need not be read.
+        // The first occurrence counts, so the others are not read.
         let is_new = !cube.meta.contains_key(key);
         if is_new && meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
             let values = floats_of(beside.dtype, &beside.elements(source)?);
@@ -95,7 +93,6 @@ fn is_mat5(head: &[u8]) -> bool {
     head.starts_with(b"MATLAB") && matches!(head.get(124..128), Some([0, 1, b'I', b'M'] | [1, 0, b'M', b'I']))
 }
 
-/// A file of version 4.
 pub(super) struct Mat4;
 
 impl CubeFormat for Mat4 {
@@ -116,7 +113,6 @@ impl CubeFormat for Mat4 {
     }
 }
 
-/// A file of version 5 to 7.
 pub(super) struct Mat5;
 
 impl CubeFormat for Mat5 {

@@ -1,27 +1,23 @@
-//! MATLAB files of version 4: matrices one after another, each after a header of 20 bytes and its
-//! name. There is no signature, so every word of the first header must be a value that MATLAB
-//! writes.
+//! MATLAB files of version 4: matrices in sequence, each with a 20-byte header and a name. Without a
+//! signature, every word of the first header must be a value that MATLAB writes.
 
 use super::variable::{ArrayPlace, Variable};
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
-/// The five words of a header: MOPT, rows, columns, flag of imaginary parts, and length of the name
-/// with its NUL.
+/// Length of a header: five words for MOPT, rows, columns, the imaginary flag, and the name length including its NUL.
 const HEADER: u64 = 20;
 const HEADER_LEN: usize = 20;
 
-/// Longest accepted name; MATLAB 4 has at most 19 characters, and other programs write more.
+/// Longest accepted name. MATLAB 4 allows 19 characters; other programs write more.
 const MAX_NAME: u64 = 256;
 
-/// Most matrices that are read.
 const MAX_MATRICES: usize = 10_000;
 
-/// A parsed header, with the thousands, tens and ones of MOPT, and the other words.
+/// A parsed header: the digits of MOPT, and the other words.
 struct Header {
     big_endian: bool,
-    /// Type of the elements as stored.
     dtype: Dtype,
     form: Form,
     rows: u64,
@@ -36,16 +32,16 @@ enum Form {
     Sparse,
 }
 
-/// True if a file of `len` bytes with the first bytes `head` is of version 4.
+/// True if a file of `len` bytes that begins with `head` is of version 4.
 pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
     let fits = header.end(0).is_some_and(|end| end <= len);
-    // A text without elements would be little evidence.
+    // An empty matrix would be too little evidence.
     fits && header.element_bytes().is_some_and(|bytes| bytes > 0) && name.and_then(name_of).is_some()
 }
 
-/// ASCII letters, digits and `_`, then NUL.
+/// Parses a name: ASCII letters, digits and `_`, then NUL.
 fn name_of(bytes: &[u8]) -> Option<&str> {
     let (&0, name) = bytes.split_last()? else { return None };
     // Some writers pad with several NULs.
@@ -58,7 +54,7 @@ impl Header {
     fn parse(head: &[u8]) -> Option<Self> {
         let (words, _) = head.first_chunk::<HEADER_LEN>()?.as_chunks::<4>();
         let &[mopt, rows, columns, imaginary, name] = words else { return None };
-        // The first word shows its byte order: 0 in the thousands for little-endian, 1 for big.
+        // The thousands digit of the first word: 0 for little-endian, 1 for big-endian.
         let (decode, mopt, big_endian): (fn([u8; 4]) -> u32, _, _) =
             match (u32::from_le_bytes(mopt), u32::from_be_bytes(mopt)) {
                 (little @ ..=999, _) => (u32::from_le_bytes, little, false),
@@ -90,19 +86,17 @@ impl Header {
         Some(Self { big_endian, dtype, form, rows: axis(rows)?, columns: axis(columns)?, complex, name_bytes })
     }
 
-    /// Bytes of the real parts.
     fn element_bytes(&self) -> Option<u64> {
         self.dtype.bytes().checked_mul(self.rows)?.checked_mul(self.columns)
     }
 
-    /// End of the matrix whose header is at `offset`.
+    /// Returns the end offset of the matrix whose header is at `offset`.
     fn end(&self, offset: u64) -> Option<u64> {
         let parts = self.element_bytes()?.checked_mul(1 + u64::from(self.complex))?;
         offset.checked_add(HEADER + self.name_bytes)?.checked_add(parts)
     }
 }
 
-/// The numeric matrices of the file, in order.
 pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
     let mut variables = Vec::new();
     let (mut offset, mut seen) = (0, 0);

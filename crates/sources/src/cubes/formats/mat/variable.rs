@@ -1,4 +1,4 @@
-//! Variables: in version 5 the `miMATRIX` elements of the file, found without reading their values.
+//! Variables. In version 5 they are `miMATRIX` elements, found without reading their values.
 
 use super::element::{COMPRESSED, Elements, MATRIX};
 use crate::cubes::error::Result;
@@ -9,20 +9,17 @@ use flate2::read::ZlibDecoder;
 use shardpack_format::Dtype;
 use std::io::{BufReader, Read};
 
-/// Offset of the first element: after 116 bytes of text, 8 of subsystem offset, version and byte
-/// order mark.
+/// Offset of the first element, after 116 bytes of text, 8 of subsystem offset, version and byte order mark.
 const HEADER: u64 = 128;
 
-/// Most elements that are read.
 const MAX_ELEMENTS: usize = 10_000;
 
-/// Longest name that is read; MATLAB's names have at most 63 bytes.
+/// Longest name that is read. MATLAB names have at most 63 bytes.
 const MAX_NAME: u64 = 4096;
 
-/// Most bytes of dimensions: 32 axes.
+/// Maximum bytes of dimensions: 32 axes.
 const MAX_DIMS: u64 = 4 * 32;
 
-/// A numeric array of the file.
 pub(super) struct Variable {
     pub(super) name: String,
     pub(super) dtype: Dtype,
@@ -33,12 +30,11 @@ pub(super) struct Variable {
     pub(super) big_endian: bool,
 }
 
-/// Location of an array in the file.
 #[derive(Clone, Copy)]
 pub(super) enum ArrayPlace {
     /// In an element of version 5.
     Element(Element),
-    /// In version 4, as plain elements.
+    /// As plain elements in version 4.
     Bare { offset: u64, bytes: u64 },
 }
 
@@ -53,7 +49,7 @@ pub(super) struct Element {
 impl Element {
     fn open<'a>(self, source: &'a CubeFile, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
         let content = source.stream(self.offset, self.bytes)?;
-        // The buffer serves the short reads of tags; long reads of elements bypass it.
+        // The buffer serves the short tag reads; long element reads bypass it.
         let content = BufReader::new(content);
         let reader: Box<dyn Read> =
             if self.compressed { Box::new(ZlibDecoder::new(content)) } else { Box::new(content) };
@@ -62,7 +58,7 @@ impl Element {
 }
 
 impl Variable {
-    /// Reason why this array cannot be a cube.
+    /// Returns why this array cannot be a cube, or `None`.
     pub(super) fn refused(&self) -> Option<&'static str> {
         if self.sparse {
             Some("sparse matrices are")
@@ -73,12 +69,12 @@ impl Variable {
         }
     }
 
-    /// MATLAB's name of the type, if it is not one of ours.
+    /// Describes the element type, or says why it is not supported.
     pub(super) fn describe(&self) -> String {
         self.refused().map_or_else(|| self.dtype.to_string(), |why| format!("({why} not supported)"))
     }
 
-    /// The elements, little-endian, in MATLAB's column-major order.
+    /// Reads the elements, little-endian, in MATLAB's column-major order.
     pub(super) fn elements(&self, source: &CubeFile) -> Result<Vec<u8>> {
         let place = match self.place {
             ArrayPlace::Element(element) => element,
@@ -107,7 +103,6 @@ impl Variable {
     }
 }
 
-/// The numeric arrays of the file, in order.
 pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
     let mark = source.read_at("MATLAB header", HEADER - 2, 2)?;
     let big_endian = mark == b"MI";
@@ -142,8 +137,8 @@ struct Parsed {
     sparse: bool,
 }
 
-/// Array flags, dimensions and name; `None` for anything without numbers (text, cells, structures,
-/// objects).
+/// Reads array flags, dimensions and name. Returns `None` for elements without numbers (text, cells,
+/// structures, objects).
 fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let source = elements.source;
     let (_, flags) = elements.short("MATLAB array flags", 8)?;
@@ -170,7 +165,7 @@ fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
         elements.words(&dims).into_iter().map(|axis| u64::from(axis.cast_signed().max(0).cast_unsigned())).collect();
     let (_, name) = elements.short("MATLAB variable name", MAX_NAME)?;
     let name = String::from_utf8(name).map_err(|_| source.format("MATLAB variable name", "ASCII", "other bytes"))?;
-    // A nameless array is MATLAB's own workspace of function handles.
+    // A nameless array is MATLAB's workspace of function handles.
     if name.is_empty() {
         return Ok(None);
     }

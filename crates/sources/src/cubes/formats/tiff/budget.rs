@@ -1,26 +1,23 @@
-//! Limits for a whole file. Directories, tables and chunks may overlap, so a few bytes can cause
-//! any amount of work. Each of these sums is therefore bounded by the file or by the cube.
+//! Limits for a whole file. Directories, tables and chunks may overlap, so a few bytes can cause any amount
+//! of work. Each sum is therefore bounded by the file or the cube.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::cell::Cell;
 
-/// Limit for directories, values of tags and the numbers made of them: this many times the file,
-/// but at least the first of these constants, and at most the second. A value is read two or three
-/// times.
+/// Limit for directories, tag values and the numbers made of them: `TABLE_TIMES` × the file, but at least
+/// `SMALL_TABLES` and at most `MAX_TABLES`. A value is read two or three times.
 const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;
 
-/// Compressed bytes of all strips and tiles: this many times the file. Writers may share equal
-/// tiles.
+/// Maximum compressed bytes of all chunks, as a multiple of the file. Writers may share equal tiles.
 const PACKED_TIMES: u64 = 16;
 
-/// Decoded bytes of all strips and tiles: this many times the cube. Tiles may be larger than the
-/// picture.
+/// Maximum decoded bytes of all chunks, as a multiple of the cube. Tiles may be larger than the picture.
 const DECODED_TIMES: u64 = 16;
 
-/// Either sum may always be this large: 224 bands of 32 × 32 float32 in tiles of 512 × 512 need it.
+/// Both sums may always reach this size; 224 bands of 32 × 32 float32 in tiles of 512 × 512 need it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
 /// Remaining bytes for directories and values.
@@ -48,7 +45,6 @@ impl Budget {
     }
 }
 
-/// Sums over all strips and tiles of a file.
 #[derive(Default)]
 pub(super) struct Chunks {
     pub(super) packed: u64,
@@ -56,13 +52,12 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// Adds one chunk.
     pub(super) fn add(&mut self, packed: u64, decoded: u64) {
         self.packed = self.packed.saturating_add(packed);
         self.decoded = self.decoded.saturating_add(decoded);
     }
 
-    /// Checks the sums against the file, and against the cube of `bytes`.
+    /// Checks the sums against the file and against the cube of `bytes` bytes.
     pub(super) fn check(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         let check = |what: &str, found: u64, times: u64, of: u64| {
             let most = of.saturating_mul(times).max(SMALL_CHUNKS);

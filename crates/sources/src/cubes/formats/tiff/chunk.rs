@@ -4,7 +4,6 @@ use crate::cubes::error::Result;
 use crate::cubes::source::{CubeFile, PIECE_BYTES};
 use shardpack_jpeg::{TiffCoding, Unpacker};
 
-/// A supported compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -12,7 +11,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Most decoded bytes per stored byte.
+    /// Returns the maximum number of decoded bytes per stored byte.
     pub(super) const fn max_ratio(self) -> u64 {
         match self {
             Self::None => 1,
@@ -43,14 +42,13 @@ impl Compression {
     }
 }
 
-/// Byte range of a strip or tile in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChunkRange {
     pub(super) offset: u64,
     pub(super) count: u64,
 }
 
-/// Fills `out` from the bytes of chunk `number`. `packed` is scratch memory.
+/// Decodes chunk `number` into `out`. `packed` is scratch memory.
 pub(super) fn decode(
     source: &CubeFile,
     compression: Compression,
@@ -81,7 +79,7 @@ pub(super) fn decode(
         )
     };
     let mut unpacker = Unpacker::new(coding, packed, bytes).map_err(bad)?;
-    // A strip may hold the whole picture, so the flag of the run is checked between its pieces.
+    // A strip may hold the whole picture, so check for cancellation between its pieces.
     for piece in out.chunks_mut(PIECE_BYTES) {
         source.check_cancel()?;
         unpacker.fill(piece).map_err(bad)?;
@@ -96,7 +94,7 @@ mod tests {
 
     #[test]
     fn control_bytes_that_stand_for_nothing() {
-        // In a separate process. It takes a second or two; with a text for each byte, a minute.
+        // Runs in a separate process. It takes a second or two; a text for each byte would take a minute.
         let path = concat!(module_path!(), "::control_bytes_that_stand_for_nothing");
         bounded::within(path, 1 << 20, 20, || {
             let mut packed = vec![128; 100 << 20];

@@ -1,4 +1,4 @@
-//! Metadata: geographic tags, and GDAL's XML with wavelengths.
+//! Metadata from geographic tags and from GDAL's XML, which holds wavelengths.
 
 use super::ifd::{Ifd, TiffSource, text};
 use crate::cubes::error::Result;
@@ -8,7 +8,7 @@ use shardpack_base::tiff::TiffValues;
 use shardpack_format::to_usize;
 use std::num::ParseIntError;
 
-/// The metadata of a page with `channels` bands, and the no-data value.
+/// Returns the metadata of a page with `channels` bands, and the no-data value.
 pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Result<(Map<String, Value>, Option<f64>)> {
     let mut out = Map::new();
     for (tag, key) in [(270, "description"), (306, "datetime")] {
@@ -43,11 +43,11 @@ pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Resul
     Ok((out, no_data))
 }
 
-/// Most values of per-band items: each band of a cube of 1,000 may have 1,000 values.
+/// Maximum number of per-band values: 1,000 bands with 1,000 values each.
 const MAX_BAND_VALUES: u64 = 1 << 20;
 
-/// Items of `<GDALMetadata>`: items of the whole file under their names, items of bands as lists
-/// with one value per band (`null` for a band without a value).
+/// Adds the items of `<GDALMetadata>`: file items under their names, band items as lists with one value per
+/// band (`null` where a band has none).
 fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {
@@ -110,12 +110,12 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
 
 struct Item {
     name: String,
-    /// Index of the band, from 0, or the error for an invalid number.
+    /// Band index from 0, or the error of an invalid number.
     band: Option<Result<u64, ParseIntError>>,
     value: String,
 }
 
-/// Parses `<Item name="…" sample="…">value</Item>`, as GDAL writes it; anything else is skipped.
+/// Parses `<Item name="…" sample="…">value</Item>` as GDAL writes it, and skips anything else.
 fn items(xml: &str) -> impl Iterator<Item = Item> {
     xml.split("<Item").skip(1).filter_map(|item| {
         let (attributes, rest) = item.split_once('>')?;

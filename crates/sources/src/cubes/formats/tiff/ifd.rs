@@ -1,4 +1,4 @@
-//! The chain of image file directories (IFD) of a cube's file, and its limits.
+//! The chain of image file directories (IFD) in a cube file, and its limits.
 
 use super::budget::Budget;
 use crate::cubes::error::{CubeError, Result};
@@ -6,19 +6,16 @@ use crate::cubes::source::CubeFile;
 use shardpack_base::tiff::{TiffDirectory, TiffFile, TiffValues};
 use std::borrow::Cow;
 
-/// Most pages that are read.
 const MAX_PAGES: usize = 65_536;
 
 /// Longest value of one tag, enough for a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
 
-/// Longest text or list of metadata: its JSON takes tens of times as much memory.
+/// Longest text or list of metadata. Its JSON takes tens of times more memory.
 const MAX_META: u64 = 1 << 20;
 
-/// One directory.
 pub(super) type Ifd<'a> = TiffDirectory<'a, TiffSource<'a>>;
 
-/// A file with a budget for its directories and values.
 #[derive(Debug)]
 pub(super) struct TiffSource<'a> {
     source: &'a CubeFile,
@@ -30,7 +27,6 @@ impl<'a> TiffSource<'a> {
         Self { source, budget: Budget::new(source) }
     }
 
-    /// All directories of the file.
     pub(super) fn directories(&self) -> Result<Vec<Ifd<'_>>> {
         let mut seen = std::collections::HashSet::new();
         let mut ifds: Vec<Ifd<'_>> = Vec::new();
@@ -49,7 +45,6 @@ impl<'a> TiffSource<'a> {
         Ok(ifds)
     }
 
-    /// The integers of a tag; `None` if it is absent.
     pub(super) fn integers(&self, ifd: &Ifd<'_>, tag: u16) -> Result<Option<Vec<u64>>> {
         let Some(values) = ifd.integers(tag)? else { return Ok(None) };
         // Each value becomes 8 bytes, even if it is stored in one.
@@ -59,7 +54,7 @@ impl<'a> TiffSource<'a> {
 }
 
 impl TiffFile for TiffSource<'_> {
-    /// The classic format cannot have more entries.
+    /// The classic format allows no more entries.
     const MAX_ENTRIES: u64 = 65_535;
 
     type Error = CubeError;
@@ -92,7 +87,7 @@ impl TiffFile for TiffSource<'_> {
     }
 }
 
-/// An integer that every TIFF must have.
+/// Reads an integer that every TIFF must have.
 pub(super) fn required(source: &CubeFile, ifd: &Ifd<'_>, tag: u16, name: &str) -> Result<u64> {
     ifd.integer(tag)?.ok_or_else(|| source.format("TIFF directory", format_args!("the tag {name} ({tag})"), "none"))
 }
@@ -101,7 +96,7 @@ pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {
     Ok(ifd.values(tag)?.as_ref().and_then(TiffValues::text))
 }
 
-/// True if a tag describes the picture, and not the place of its bytes.
+/// True if a tag describes the picture rather than the place of its bytes.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }

@@ -1,7 +1,6 @@
-//! TIFF, BigTIFF and GeoTIFF, as cubes of numbers.
+//! TIFF, BigTIFF and GeoTIFF as cubes of numbers.
 //!
-//! Our own reader, because image libraries are made for pictures: they fail at many bands, at
-//! planar data, or at float predictors.
+//! We use our own reader, because image libraries fail at many bands, planar data or float predictors.
 
 mod budget;
 mod chunk;
@@ -21,8 +20,7 @@ use ifd::{Ifd, TiffSource};
 use page::Page;
 use shardpack_base::tiff::is_tiff;
 
-/// The full-resolution pages that form the cube, and the layout of their elements once they are
-/// joined.
+/// The full-resolution pages that form the cube, and the layout of their joined elements.
 struct TiffCube {
     pages: Vec<Page>,
     layout: CubeLayout,
@@ -39,7 +37,7 @@ impl TiffCube {
         let mut pages: Vec<Page> = Vec::new();
         for (number, ifd) in full.iter().enumerate() {
             let page = Page::read(source, file, ifd, full.len(), max_bytes)?;
-            // Compared at once, so that no tables are read for pages that do not form a cube.
+            // Compare at once, so that no tables are read for pages that do not form a cube.
             if let Some(first) = pages.first()
                 && (page.shape() != first.shape()
                     || page.dtype != first.dtype
@@ -56,7 +54,7 @@ impl TiffCube {
         let [height, width, bands] = first.shape();
         if pages.len() > 1 && bands > 1 {
             let error = source.unsupported(format_args!("the TIFF has 4 axes: {} pages of {bands} bands", pages.len()));
-            return Err(error.with_hint("save each page to a file of its own"));
+            return Err(error.with_hint("save each page as a separate file"));
         }
         let (shape, order) = match pages.len() as u64 {
             1 => ([height, width, bands], if first.planar { AxisOrder::Bsq } else { AxisOrder::Bip }),
@@ -72,7 +70,6 @@ impl TiffCube {
     }
 }
 
-/// TIFF and BigTIFF.
 pub(super) struct Tiff;
 
 impl CubeFormat for Tiff {

@@ -1,4 +1,4 @@
-//! One page: its elements according to the tags, and the way from strips and tiles to planes.
+//! One page: its element type, and the conversion from strips and tiles to planes.
 
 use super::budget::Chunks;
 use super::chunk::{self, ChunkRange, Compression};
@@ -9,12 +9,10 @@ use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
-/// A tile may be larger than the picture, but only up to a limit: this many times its bytes, or 16
-/// MiB.
+/// Maximum size of a tile: `MAX_TILE_TIMES` × the picture, or `MAX_SMALL_TILE` if larger.
 const MAX_TILE_TIMES: u64 = 16;
 const MAX_SMALL_TILE: u64 = 16 << 20;
 
-/// A page of numbers.
 pub(super) struct Page {
     width: u64,
     height: u64,
@@ -22,13 +20,13 @@ pub(super) struct Page {
     pub(super) dtype: Dtype,
     /// True if each band is stored separately.
     pub(super) planar: bool,
-    /// True for one bit per element, packed: bilevel masks.
+    /// True for bilevel masks, which pack one bit per element.
     bilevel: bool,
     file_big_endian: bool,
     compression: Compression,
     predictor: Predictor,
-    /// True for tiles, which extend past the edge of the picture. A strip is a tile of the
-    /// picture's width, and is cut off at the picture's end.
+    /// True for tiles, which extend past the picture's edge. Strips are tiles of the picture's width, clipped
+    /// at its end.
     tiled: bool,
     tile_width: u64,
     tile_height: u64,
@@ -37,12 +35,12 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Pyramid levels and transparency masks are not pages of their own.
+    /// True for pyramid levels and transparency masks, which are not pages of their own.
     pub(super) fn is_overview_or_mask(ifd: &Ifd<'_>) -> Result<bool> {
         Ok(ifd.integer_or(254, 0)? & 0b101 != 0)
     }
 
-    /// Reads one of `pages` pages. Their cube may have at most `max_bytes`.
+    /// Reads one of `pages` pages, whose cube may have at most `max_bytes` bytes.
     pub(super) fn read(
         source: &CubeFile,
         file: &TiffSource<'_>,
@@ -98,7 +96,7 @@ impl Page {
         CubeLayout { dtype, big_endian: false, shape: [height, width, channels], order: AxisOrder::Bip }
             .bytes(source, max_bytes)?;
         let of_tiles = if tiled { (file.integers(ifd, 324)?, file.integers(ifd, 325)?) } else { (None, None) };
-        // Old writers store the offsets of tiles in the tags of strips.
+        // Old writers store tile offsets in the strip tags.
         let (offsets, counts) = match of_tiles {
             (Some(offsets), counts) => (offsets, counts),
             _ => (file.integers(ifd, 273)?.unwrap_or_default(), file.integers(ifd, 279)?),
@@ -151,8 +149,8 @@ impl Page {
         }
     }
 
-    /// Adds every strip and tile to the sums of the file. Refuses a chunk that cannot decompress to
-    /// its size, before any memory is allocated for it.
+    /// Adds every strip and tile to the file's sums. Refuses a chunk that cannot decompress to its size,
+    /// before allocating memory.
     pub(super) fn add_chunks(&self, source: &CubeFile, chunks: &mut Chunks) -> Result<()> {
         let planes = if self.planar { self.bands } else { 1 };
         let (across, down) = (self.across(), self.down());
@@ -164,8 +162,7 @@ impl Page {
                 } else {
                     self.tile_height.min(self.height - row * self.tile_height)
                 };
-                // `check_chunks` has compared these products with the size of the picture or with a
-                // limit.
+                // `check_chunks` compared these products with the picture size or a limit.
                 let needed = self.stored_row() * rows;
                 for _ in 0..across {
                     let ChunkRange { offset, count } = self.range(source, number, needed)?;
@@ -190,7 +187,7 @@ impl Page {
         Ok(())
     }
 
-    /// Bytes of one row of a strip or tile after decompression.
+    /// Returns the size of one decompressed row of a strip or tile, in bytes.
     fn stored_row(&self) -> u64 {
         if self.bilevel {
             self.tile_width.div_ceil(8)
@@ -199,7 +196,7 @@ impl Page {
         }
     }
 
-    /// Offset and size of a chunk that decompresses to `needed` bytes.
+    /// Returns offset and size of a chunk that decompresses to `needed` bytes.
     fn range(&self, source: &CubeFile, number: usize, needed: u64) -> Result<ChunkRange> {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
@@ -215,8 +212,7 @@ impl Page {
         [self.height, self.width, self.bands]
     }
 
-    /// Byte order of the elements after [`Page::read_into`]: predictors are undone in
-    /// little-endian.
+    /// True if [`Page::read_into`] returns big-endian elements. Predictors are undone in little-endian.
     pub(super) fn big_endian(&self) -> bool {
         self.file_big_endian && self.predictor == Predictor::None
     }
@@ -233,8 +229,7 @@ impl Page {
         if self.planar { 1 } else { self.bands }
     }
 
-    /// Decodes every strip or tile into `out`: planar pages as bands, rows, columns, others as
-    /// rows, columns, bands.
+    /// Decodes every strip or tile into `out`: bands, rows, columns for planar pages; rows, columns, bands for others.
     pub(super) fn read_into(&self, source: &CubeFile, out: &mut [u8]) -> Result<()> {
         let pixel = size(self.bands_per_chunk() * self.dtype.bytes());
         let (width, height) = (size(self.width), size(self.height));
@@ -256,7 +251,7 @@ impl Page {
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
-                        // `across` does not count tiles that begin after the end of a row.
+                        // Never empty, because `across` does not count tiles that begin after the end of a row.
                         let to = to.get_mut(left..).unwrap_or_default();
                         if self.bilevel {
                             let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
@@ -271,7 +266,7 @@ impl Page {
         Ok(())
     }
 
-    /// Decodes strip or tile `number`, which fills `out` in rows of `row` bytes.
+    /// Decodes strip or tile `number` into `out`, in rows of `row` bytes.
     fn decode(&self, source: &CubeFile, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
         source.check_cancel()?;
         let range = self.range(source, number, out.len() as u64)?;
@@ -309,7 +304,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
         return Err(source.unsupported(text));
     }
     let bits = one(258, "bits per sample", 1)?;
-    // 4 = undefined: read as integers, like every reader.
+    // 4 means undefined, which every reader takes as integers.
     let format = one(339, "sample formats", 1)?;
     Ok(match (format, bits) {
         (1 | 4, 1) => Dtype::Bool,

@@ -1,5 +1,4 @@
-//! Predictors: 2 stores differences between neighbouring elements, 3 (floats) differences between
-//! bytes of equal significance.
+//! Predictors: 2 stores differences between neighbouring elements, 3 (for floats) between bytes of equal significance.
 
 use super::chunk::Compression;
 use crate::cubes::error::Result;
@@ -8,7 +7,6 @@ use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 use shardpack_jpeg::TiffCoding;
 
-/// The transform of each row before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Predictor {
     None,
@@ -30,7 +28,7 @@ impl Predictor {
                 ));
             }
         };
-        // libtiff ignores the tag here and other readers obey it, so the file is ambiguous.
+        // libtiff ignores the tag here but other readers obey it, so the file is ambiguous.
         if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
@@ -38,8 +36,8 @@ impl Predictor {
     }
 }
 
-/// Undoes `predictor` on one row of pixels with `bands` elements, and leaves the row little-endian.
-/// `scratch` is scratch memory.
+/// Undoes `predictor` on one row of pixels with `bands` elements, and leaves it little-endian. `scratch` is
+/// scratch memory.
 pub(super) fn undo(
     predictor: Predictor,
     row: &mut [u8],
@@ -62,8 +60,8 @@ pub(super) fn undo(
             }
         }
         Predictor::Float => {
-            // Undo the differences of bytes. After that the most significant byte of every element
-            // comes first, whatever the file's order.
+            // Undo the byte differences. Elements then begin with their most significant byte, whatever the
+            // file's byte order.
             sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]);
             scratch.clear();
             scratch.extend_from_slice(row);
@@ -76,7 +74,7 @@ pub(super) fn undo(
     }
 }
 
-/// Running sums over pixels of `bands` elements of `N` bytes.
+/// Computes running sums over pixels of `bands` elements of `N` bytes.
 fn sum<const N: usize>(row: &mut [u8], bands: usize, add: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
     let mut pixels = row.as_chunks_mut::<N>().0.chunks_exact_mut(bands.max(1));
     let Some(mut before) = pixels.next() else { return };
