@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shardpack import _start
 
 if _start.is_command():
-    # Before the slow imports. A program that imports the package keeps its own handler.
+    # Must run before the slow imports. A program that imports the package keeps its own handler.
     _start.end_at_once()
 
 from shardpack import align, augment, view

@@ -7,14 +7,14 @@ import sys
 
 
 def main() -> int:
-    """Runs the command with the arguments of this process and returns its exit code."""
+    """Run the command with this process's arguments and return its exit code."""
     if sys.argv[1:2] in (["convert"], ["export"]):
         from shardpack import _command
 
         return _command.run(sys.argv[1:])
     from shardpack import _shardpack
 
-    # A Python handler would wait for the interpreter while Rust runs; the default handler ends the process at once.
+    # A Python handler would wait until Rust returns; the default handler ends the process at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _shardpack.command(["shardpack", *sys.argv[1:]])
 

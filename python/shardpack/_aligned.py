@@ -1,4 +1,4 @@
-"""Checks ``align=``: the fields that follow the view of their picture."""
+"""Checks ``align=``, the fields that follow the view of their picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shardpack._warn import warn
 
 
 def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]:
-    """The ``align`` mapping as pairs of field and text, without the fields that are ``None``."""
+    """Return the ``align`` mapping as (field, text) pairs, without the fields set to ``None``."""
     if align is None:
         return []
     if not isinstance(align, Mapping):
@@ -23,26 +23,27 @@ def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]
     return [(name, _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in given]
 
 
-# Four numbers do not show which of the three formats a box has.
+# Four numbers do not tell which of the three box formats they are in.
 _BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
-# A name does not show if an array is one mask of several channels or one mask for each object.
+# A name does not tell whether an array is one mask with several channels or one mask per object.
 _MASKS = "mask() | instance_masks()"
 
 
-# Words in names of arrays that hold coordinates of a picture.
+# Words in the names of arrays that hold picture coordinates.
 _PLACES = {
     "mask": "mask()", "masks": _MASKS, "segmentation": "mask()", "box": _BOXES, "boxes": _BOXES, "bbox": _BOXES,
     "bboxes": _BOXES, "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
     "polygon": "polygons()", "polygons": "polygons()",
 }  # fmt: skip
-# Words in names of JSON fields that hold polygons.
+# Words in the names of JSON fields that hold polygons.
 _POLYGONS = {"polygon", "polygons", "segmentation", "segmentations"}
-# Names with "mask" that are not masks of a picture.
+# Words in names with "mask" that are not picture masks.
 _ELSEWHERE = {"attention", "padding", "token", "loss"}
 
 
 def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Warn about fields with names such as ``boxes`` that are not aligned although the view moves their picture.
+    """Warn about fields with names such as ``boxes`` that are not aligned although the view crops or scales their
+    picture.
 
     Raises ``UsageError`` for a name in ``align`` that is not among the fields.
     """
@@ -63,7 +64,7 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
         elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
             moves = f"align={{{name!r}: sp.align.polygons()}} aligns it"
         elif kinds.get(name) == "json":
-            # Lists of a table of labels are JSON.
+            # Lists from a label table are stored as JSON.
             moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} can align'
         else:
             continue
@@ -74,7 +75,7 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
 
 
 def _of_name(name: str) -> str | None:
-    """The function of ``sp.align`` that a field name suggests; ``None`` if it suggests none."""
+    """Return the ``sp.align`` function that a field name suggests, or ``None``."""
     words = _words(name)
     if _ELSEWHERE.intersection(words):
         return None
@@ -85,12 +86,12 @@ def _words(name: str) -> list[str]:
     return re.split("[^a-z]+", name.lower())
 
 
-# Number of samples read to find arrays that have a row for each box.
+# Number of samples read to find arrays with one row per box.
 _LOOKED_AT = 8
 
 
 def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Refuse arrays that have a row for each box but do not follow the boxes.
+    """Refuse arrays with one row per box that do not follow the boxes.
 
     Boxes outside the view are removed, so the remaining rows would silently belong to other boxes.
     """
@@ -116,7 +117,7 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
 
 
 def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
-    """These fields of a few samples, spread over the dataset, without samples that cannot be read.
+    """Read these fields of a few samples spread over the dataset, leaving out samples that cannot be read.
 
     The loader reports or skips an unreadable sample when it reaches it.
     """
@@ -130,7 +131,7 @@ def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
 
 
 def _has_a_row_for_each(samples: Sequence[Sample], name: str, boxes: str) -> bool:
-    """True if the array has one row for each box in every sample, and some sample has several boxes."""
+    """True if the array has one row per box in every sample, and some sample has several boxes."""
     both = [(sample[name], sample[boxes]) for sample in samples if sample[name] is not None and sample[boxes] is not None]
     counts = {len(those) for _, those in both if those.ndim > 0}
     return (len(counts) > 1 or max(counts, default=0) > 1) and all(

@@ -24,9 +24,9 @@ from shardpack._warn import warn
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Order of the samples of a loader."""
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
-"""Weights of samples for a loader's draws."""
+"""Sample weights for a loader's draws."""
 
-# Hints for keywords of torch's DataLoader.
+# Hints for keywords of PyTorch's DataLoader.
 _HABITS = {
     "batch": "did you mean 'batch_size'?",
     "num_workers": "threads read and decode, one for each core; threads=… sets their number",
@@ -34,12 +34,12 @@ _HABITS = {
     "persistent_workers": "threads last as long as the loader",
     "worker_init_fn": "there are no workers; seed=… seeds all random draws",
     "generator": "seed=… seeds all random draws",
-    "drop_last": 'end="drop" (the default), "pad" or "uneven" decides about the last samples',
+    "drop_last": 'use end="drop" (the default), "pad" or "uneven" for the last samples',
     "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
     "normalize": 'dtype="float32" with mean=… and std=… normalises as torchvision does',
     "collate_fn": "batches are tensors already: change batch[field] in the loop",
-    "sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
-    "batch_sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
+    "sampler": "use weights=… to draw by weight, or dataset.subset(…) to choose samples",
+    "batch_sampler": "use weights=… to draw by weight, or dataset.subset(…) to choose samples",
 }
 
 
@@ -58,7 +58,7 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and world size: as given, or from ``torch.distributed``, or 0 and 1."""
+    """Return rank and world size as given, else from ``torch.distributed``, else 0 and 1."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
@@ -71,8 +71,8 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _threads(threads: int | None, workers: int) -> int:
-    """Threads of a loader: as given; or this rank's share of the cores, if several ranks share the
-    machine; or 0 for one per core. At least one for each worker process.
+    """Return the number of loader threads: as given; else this rank's share of the cores if several ranks share the
+    machine; else 0, for one per core. At least one per worker process.
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:
@@ -88,34 +88,33 @@ def _share() -> int:
     if ranks < 2 or _is_bound(ranks, cores):
         return 0
     share = max(1, cores // ranks)
-    # One warning for all ranks of a machine.
+    # Warn only once per machine.
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0":
         _say_share(share, cores, ranks)
     return share
 
 
 def _is_bound(ranks: int, cores: int) -> bool:
-    """True if each rank is already bound to cores of its own: to fewer cores than its launcher has, which suffice for
-    all ranks. The cores of the machine cannot be compared, because a container may have only a few of them.
+    """True if each rank is already bound to its own cores: fewer than its launcher has, but enough for all ranks
+    together. The machine's cores do not count, because a container may have only some of them.
     """
     ours = len(os.sched_getaffinity(0))
     if cores < ours:
-        # A quota of the container, which all ranks share.
+        # All ranks share the CPU quota of the container.
         return False
     try:
         launcher = len(os.sched_getaffinity(os.getppid() or os.getpid()))
     except OSError:
-        # The launcher has ended, or belongs to another user.
+        # The launcher has ended or belongs to another user.
         return False
     return ours < launcher and ours * ranks <= launcher
 
 
 @cache
 def _say_share(share: int, cores: int, ranks: int) -> None:
-    """Warn once about the number of threads."""
     warn(
         f"threads: {share} per rank, because {ranks} ranks share {cores} cores (LOCAL_WORLD_SIZE)\n"
-        f"hint: threads={share} turns this warning off; or bind each rank to cores of its own, or pass another number"
+        f"hint: threads={share} turns this warning off; or pass another number, or bind each rank to its own cores"
     )
 
 
@@ -140,7 +139,7 @@ def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
 
 
 def _known(unknown: Mapping[str, object], known: Iterable[str]) -> None:
-    """Raise ``TypeError`` for an unknown option of a loader."""
+    """Raise ``TypeError`` for an unknown loader option."""
     for name in unknown:
         near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
         hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "help(shardpack.Loader) lists them")
@@ -155,7 +154,7 @@ def _expect_dataset(dataset: object) -> None:
         hint = f"\nhint: open it: shardpack.Dataset({os.fspath(dataset)!r})"
     elif isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices"):
         # The result of torch.utils.data.random_split.
-        hint = "\nhint: take the same samples by split.dataset.subset(split.indices)"
+        hint = "\nhint: pass split.dataset.subset(split.indices), which has the same samples"
     raise TypeError(f"dataset: expected a shardpack.Dataset, found {type(dataset).__name__}{hint}")
 
 
@@ -168,10 +167,10 @@ def _text(name: str, value: object, such_as: str) -> str:
 def _fields(
     fields: Sequence[str] | None, dataset: Dataset, cube: str, align: Sequence[tuple[str, str]]
 ) -> tuple[list[str], list[str], frozenset[str]]:
-    """Names of all fields of a batch, of the fields that are tensors, and of the arrays that are lists."""
+    """Return the names of all fields of a batch, of the tensor fields, and of the arrays that are lists."""
     kinds = {field.name: field.kind for field in dataset.schema}
     plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
-    # Patches have one size, so arrays of any shape become a tensor.
+    # All patches have the same size, so they form a tensor whatever the shapes of the arrays.
     varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
     for name, text in align:
         if text.split(",")[0] == "mask":
@@ -180,7 +179,7 @@ def _fields(
             varying |= {name}
     chosen = names(fields)
     if chosen is None:
-        # Polygons follow a picture, so JSON polygons are loaded, too.
+        # Aligned polygons follow a picture, so load JSON polygons too.
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
@@ -189,7 +188,7 @@ def _fields(
 
 
 def _dtype(dtype: Any) -> str | None:
-    """Types of arrays as text: ``float16``, or ``cube=float16,mask=int64``."""
+    """Return the array types as text: ``float16``, or ``cube=float16,mask=int64``."""
     if dtype is None:
         return None
     if isinstance(dtype, Mapping):
@@ -198,12 +197,12 @@ def _dtype(dtype: Any) -> str | None:
 
 
 def _type(dtype: Any) -> str:
-    """The name of an element type of NumPy, PyTorch (``torch.float16``) or JAX."""
+    """Return the name of a NumPy, PyTorch (``torch.float16``) or JAX element type."""
     name = str(dtype)
     if type(dtype).__module__ == "torch":
         name = name.removeprefix("torch.")
     if name == _BFLOAT16:
-        # NumPy knows bfloat16 only after `ml_dtypes` was imported.
+        # NumPy knows bfloat16 only after `ml_dtypes` is imported.
         return name
     try:
         return str(np.dtype(dtype if name == str(dtype) else name).name)
@@ -215,7 +214,7 @@ _BFLOAT16 = "bfloat16"
 
 
 def _holds(dtype: str | None, to: str | None) -> None:
-    """Raise if the library of the tensors lacks the type."""
+    """Raise if the tensor library lacks the type."""
     if dtype is None or _BFLOAT16 not in (part.rpartition("=")[2] for part in dtype.split(",")):
         return
     if to in (None, "numpy") and find_spec("ml_dtypes") is None:
@@ -227,13 +226,13 @@ def _holds(dtype: str | None, to: str | None) -> None:
 
 
 Numbered: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | None"
-"""Numbers for pictures, or for each field by name."""
+"""Numbers for pictures, or by field name."""
 
 
 def _normalised(
     mean: Numbered, std: Numbered, dataset: Dataset
 ) -> tuple[tuple[Numbers, Numbers] | None, list[tuple[str, Numbers, Numbers]]]:
-    """Means and standard deviations of pictures, or ``None``, and of the array fields."""
+    """Return means and standard deviations: for pictures (or ``None``) and for the array fields."""
     if mean is None and std is None:
         return None, []
     if not isinstance(mean, Mapping) and not isinstance(std, Mapping):
@@ -251,12 +250,12 @@ def _normalised(
         elif pictures in (None, pair):
             pictures = pair
         else:
-            raise _shardpack.UsageError("mean and std differ between fields of pictures: give all of them the same")
+            raise _shardpack.UsageError("mean and std differ between picture fields: pass the same for all of them")
     return pictures, arrays
 
 
 def _numbers(name: str, given: Any, default: float) -> Numbers:
-    """One number, or a sequence of them. The user of the numbers checks their values."""
+    """Return one or several numbers as floats. The compiled part checks their values."""
     try:
         numbers = np.asarray(default if given is None else given, np.float64)
     except (TypeError, ValueError):
@@ -268,14 +267,14 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
 
 
 def _no_data(given: float | Mapping[str, float] | None) -> float | list[tuple[str, float]] | None:
-    """Replacement of no-data values: for all cubes, or by field."""
+    """Return the replacement for no-data values, for all cubes or by field."""
     if isinstance(given, Mapping):
         return [(str(name), _single(f"no_data of {name}", value)) for name, value in given.items()]
     return None if given is None else _single("no_data", given)
 
 
 def _single(name: str, value: Any) -> float:
-    """A number within the range of float32."""
+    """Return the number, which must be within the range of float32."""
     if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name}: expected a number, found {value!r}")
     number = float(value)
@@ -285,7 +284,7 @@ def _single(name: str, value: Any) -> float:
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:
-    """The augmentations as one text, separated by commas."""
+    """Join the augmentations with commas."""
     if augment is None:
         return None
     words = [augment] if isinstance(augment, str) else list(augment)
@@ -297,7 +296,7 @@ def _augment(augment: str | Sequence[str] | None) -> str | None:
 def _mix_batch(
     augment: str | Sequence[str] | None, num_classes: int | None, dataset: Dataset
 ) -> tuple[list[str], int] | None:
-    """The mixes of a batch as one text, and the number of classes."""
+    """Return the batch augmentations as texts, and the number of classes."""
     texts = [augment] if isinstance(augment, str) else list(augment or ())
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"augment_batch: expected results of shardpack.augment.mixup or cutmix, found {augment!r}")
@@ -308,14 +307,14 @@ def _mix_batch(
     if num_classes is None:
         if dataset.classes is None:
             raise _shardpack.UsageError(
-                "augment_batch: the dataset has no names of classes, so their number is unknown\nhint: num_classes=1000"
+                "augment_batch: the dataset has no class names, so the number of classes is unknown\nhint: num_classes=1000"
             )
         num_classes = len(dataset.classes)
     return texts, _number("num_classes", num_classes, 1, 2**24)
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
-    """Bands as text or as a list of numbers; ``None`` for all."""
+    """Return bands as text or as a list of numbers; ``None`` means all."""
     if bands is None or isinstance(bands, str):
         return bands
     if isinstance(bands, slice):
@@ -326,24 +325,25 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
             )
         chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
         if not chosen:
-            raise _shardpack.UsageError(f"bands: {bands} has no band")
+            raise _shardpack.UsageError(f"bands: {bands} selects no band")
         return chosen
     given = list(bands)
     if any(isinstance(band, (bool, np.bool_)) for band in given):
-        # To Python, True is the number 1.
-        raise TypeError("bands: expected numbers of bands, found a mask\nhint: bands=np.flatnonzero(mask)")
+        # Python treats True as the number 1.
+        raise TypeError("bands: expected band numbers, found a mask\nhint: bands=np.flatnonzero(mask)")
     return [_number("band", band, 0, 2**32 - 1) for band in given]
 
 
 def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
-    """Options for several patches of a sample. ``patches_per_sample`` 0 means a grid. The overlap has three sides;
-    patches of two axes have 0 planes in common.
+    """Return the options for several patches per sample. ``patches_per_sample`` 0 means a grid.
+
+    The overlap always has three sides; two-dimensional patches overlap by 0 planes.
     """
     weights = None
     if isinstance(kind, Mapping):
         weights = {_number("class", label, -(2**63), 2**63 - 1): float(weight) for label, weight in kind.items()}
     elif _text("patches", kind, "grid") not in ("random", "grid", "balanced"):
-        raise _shardpack.UsageError(f"patches: expected random, grid, balanced or weights of classes, found {kind!r}")
+        raise _shardpack.UsageError(f"patches: expected random, grid, balanced or class weights, found {kind!r}")
     each = _number("patches_per_sample", each, 1, 2**32 - 1)
     axes = 3 if cube.count("x") == 2 else 2
     sides = list(overlap) if isinstance(overlap, Sequence) and not isinstance(overlap, str) else [overlap] * axes
@@ -358,7 +358,7 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     if by_class and each == 1:
         raise _shardpack.UsageError("patches by class need several patches of each sample\nhint: patches_per_sample=8")
     if is_grid and each != 1:
-        raise _shardpack.UsageError(f'patches_per_sample={each} does not go with patches="grid", which gives all patches')
+        raise _shardpack.UsageError(f'patches_per_sample={each} cannot be combined with patches="grid", which gives all patches')
     if not is_grid and any(numbers):
         raise _shardpack.UsageError(f'overlap={overlap!r} needs patches="grid", found patches="random"')
     if scenes is not None and not is_grid and each == 1:
@@ -374,18 +374,18 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
 
 
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
-    """The weights as options: by class, or one for each sample of the whole dataset, 0 outside of a subset."""
+    """Return the weights as options: by class, or per sample of the whole dataset, 0 outside the subset."""
     none: dict[str, Any] = {"weights": None, "class_weights": None, "balanced": False}
     members = dataset._members
     if weights is None:
         return none
     if isinstance(weights, str):
         if weights != "balanced":
-            raise _shardpack.UsageError(f"weights: expected balanced, label → weight, or an array, found {weights!r}")
+            raise _shardpack.UsageError(f"weights: expected balanced, a mapping from label to weight, or an array, found {weights!r}")
         if members is None:
             return none | {"balanced": True}
         labels = np.unique(dataset.labels)
-        # A label below 0 is no class, as for the whole dataset.
+        # Labels below 0 are not classes, here as in the whole dataset.
         classes = dict.fromkeys(labels[labels >= 0].tolist(), 1.0)
         if not classes:
             raise _shardpack.UsageError(f"weights: none of the {len(dataset)} samples has a class (a label of 0 or more)")
@@ -404,21 +404,21 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
 
 
 def _label(label: object, dataset: Dataset) -> int:
-    """The label as a number; names of classes are looked up."""
+    """Return the label as a number; class names are looked up."""
     if not isinstance(label, str):
         return _number("label of a weight", label, -(2**63), 2**63 - 1)
     names = dataset.classes or []
     if label not in names:
         near = difflib.get_close_matches(label, names, n=1)
         hint = f"\nhint: did you mean {near[0]!r}?" if near else ""
-        raise _shardpack.UsageError(f"weights: expected labels or names of classes, found {label!r}{hint}")
+        raise _shardpack.UsageError(f"weights: expected labels or class names, found {label!r}{hint}")
     return names.index(label)
 
 
 def _mix(
     mix: Sequence[float] | None, dataset: Dataset, weights: Weights | None
 ) -> list[tuple[_shardpack.Dataset, float]] | None:
-    """The datasets of a concat and the weight of each."""
+    """Return the datasets of a concat, each with its weight."""
     if mix is None:
         return None
     if not isinstance(dataset, Concat):
@@ -433,19 +433,19 @@ def _mix(
 
 
 def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:
-    """A weight for each sample, so that each class is drawn by its own weight."""
+    """Return a weight per sample such that each class is drawn by its own weight."""
     found, place, counts = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     absent = [label for label, weight in classes.items() if weight > 0 and label not in found]
     if absent:
         raise _shardpack.UsageError(
-            f"weights of classes: class {absent[0]} has no sample"
+            f"weights: class {absent[0]} has no samples"
         )
     each = np.array([classes.get(int(label), 0.0) for label in found]) / counts
     return np.asarray(each[place], np.float64)
 
 
 def _spread(weights: NDArray[np.float64], dataset: Dataset) -> NDArray[np.float64]:
-    """Weights of a subset over the whole dataset."""
+    """Extend the weights of a subset to the whole dataset."""
     if dataset._members is None:
         return np.ascontiguousarray(weights)
     spread = np.zeros(len(dataset._core), np.float64)

@@ -15,7 +15,7 @@ from shardpack._convert import Convert
 from shardpack._device import stream_of
 
 Objects = Callable[["_shardpack.Batch", "Sequence[str]"], "dict[str, list[Any]]"]
-"""Reads the fields of a batch that are not tensors: a mapping from name to a list with a value for each row."""
+"""Reads the fields of a batch that are not tensors, as a mapping from name to a list of one value per row."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class BatchFormat:
     pictures: frozenset[str]
     """Names of the fields that are pictures."""
     unpacks: bool
-    """True if the program passed ``fields``: then a batch can be unpacked in their order."""
+    """True if the program passed ``fields``, so that a batch can be unpacked in that order."""
     members: NDArray[np.uint64] | None
-    """For a subset: the numbers of its samples in the whole dataset, ascending."""
+    """For a subset: its sample numbers in the whole dataset, ascending."""
 
 
 class Ragged:
-    """A field whose rows differ in size: whole pictures, cubes of several shapes, stored bytes.
+    """A field whose rows differ in size: whole pictures, cubes of several shapes, or stored bytes.
 
     ``ragged[i]`` is row ``i`` in its own shape, a view of :attr:`values`.
     """
@@ -45,7 +45,7 @@ class Ragged:
     __slots__ = ("offsets", "shapes", "values")
 
     values: Any
-    """All elements of all rows on one axis. There may be unused elements between rows."""
+    """The elements of all rows on one axis, perhaps with unused elements between rows."""
     offsets: NDArray[np.int64]
     """Start of each row in :attr:`values`, in elements: ``[rows]``."""
     shapes: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Ragged:
         self.values, self.offsets, self.shapes = values, offsets, shapes
 
     def __getattr__(self, name: str) -> Any:
-        """Explains why a tensor's attribute is missing."""
+        """Explain why a tensor attribute is missing."""
         message = f"Ragged has no attribute {name!r}: its rows differ in size"
         if not name.startswith("_"):
             message += "\nhint: image=\"rrc224\" or cube=\"patch64x64\" gives one tensor for all rows; ragged[i] is a row"
@@ -65,7 +65,7 @@ class Ragged:
         return len(self.offsets)
 
     def __getitem__(self, row: int) -> Any:
-        """Row ``row``, in its own shape; negative numbers count from the end."""
+        """Row ``row`` in its own shape; negative numbers count from the end."""
         if not -len(self) <= row < len(self):
             raise IndexError(f"row: expected {-len(self)} to {len(self) - 1}, found {row}")
         shape = tuple(int(axis) for axis in self.shapes[row])
@@ -83,7 +83,7 @@ class Ragged:
         return Ragged(self.values.to(*args, **kwargs), self.offsets, self.shapes)
 
     def pin_memory(self, *args: Any) -> Ragged:
-        """Torch only: the same rows in pinned memory; on a GPU they stay as they are."""
+        """Torch only: the same rows in pinned memory; rows on a GPU are returned unchanged."""
         return Ragged(_pinned(self.values, *args), self.offsets, self.shapes)
 
 
@@ -94,7 +94,7 @@ def _pinned(value: Any, *args: Any) -> Any:
     return value if getattr(value, "is_cuda", False) else value.pin_memory(*args)
 
 
-# Types that stay as they are when a batch moves to another device.
+# Types that do not change when a batch moves to another device.
 _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
@@ -109,18 +109,19 @@ class Batch(MutableMapping[str, Any]):
 
     The values are a tensor ``[rows, …]``, a :class:`Ragged`, or, for text, JSON and bytes, a list of Python objects.
 
-    Tensors are views of a slot of the loader, without a copy; you may write into them. The slot is reused after the
-    batch and all its tensors are gone. You may keep batches: the loader allocates more slots if all are in use
+    Tensors are writable views of a slot of the loader, without a copy. The loader reuses the slot once the batch and
+    all its tensors are gone. You may keep batches: the loader allocates more slots when all are in use
     (``stats()["extra_slots"]`` counts them).
 
-    ``dict(batch)``, ``model(**batch)``, ``batch.items()`` and ``batch.get("label")`` work as for a dict, and values may
-    be replaced or added. Two things differ: ``len(batch)`` counts rows, and iteration yields values. With
+    ``dict(batch)``, ``model(**batch)``, ``batch.items()`` and ``batch.get("label")`` work as for a dict, and you may
+    replace or add values. Two things differ: ``len(batch)`` counts rows, and iteration yields values. With
     ``Loader(…, fields=["image", "label"])`` the values come in that order, ``images, labels = batch``; without
-    ``fields``, iteration is a ``TypeError``. Code that iterates for names, such as ``ChainMap``, needs ``dict(batch)``.
-    :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so they cannot clash with fields.
+    ``fields``, iteration is a ``TypeError``. Code that iterates over names, such as ``ChainMap``, needs
+    ``dict(batch)``. :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so they cannot clash with
+    fields.
 
-    ``Batch(fields)`` makes a batch of any mapping, as libraries that cut and join batches do (Accelerate, Hugging
-    Face's Trainer). Such a batch has only fields: its sample keys, mask and indices raise an error.
+    ``Batch(fields)`` makes a batch from any mapping; libraries that split and join batches do this (Accelerate,
+    Hugging Face's Trainer). Such a batch has only fields: its sample keys, mask and indices raise an error.
     """
 
     # fmt: off
@@ -156,14 +157,14 @@ class Batch(MutableMapping[str, Any]):
     __hash__ = object.__hash__
 
     def __len__(self) -> int:
-        """Rows, padding included."""
+        """Number of rows, including padding."""
         return self._rows
 
     def __contains__(self, field: object) -> bool:
         return field in self._names
 
     def __iter__(self) -> Iterator[Any]:
-        """The values, in the order of the loader's ``fields``."""
+        """Yield the values in the order of the loader's ``fields``."""
         if self._is_collated:
             return iter(list(self._names))
         if not self._unpacks:
@@ -181,7 +182,7 @@ class Batch(MutableMapping[str, Any]):
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
-            # Several threads may convert at the same time: all get the value that was set first.
+            # If several threads convert at once, all get the value that was set first.
             value = self._values.setdefault(field, self._make(field))
         return value
 
@@ -197,15 +198,15 @@ class Batch(MutableMapping[str, Any]):
         self._values.pop(field, None)
 
     def update(self, other: Any = (), /, **fields: Any) -> None:
-        """Replaces and adds the fields of ``other``: a mapping, another batch too, or pairs of name and value."""
-        # MutableMapping.update iterates over a mapping for its names, but a batch yields values.
+        """Replace or add fields from ``other``: a mapping (or batch), or pairs of name and value."""
+        # MutableMapping.update would iterate over `other` for names, but iterating over a batch yields values.
         pairs: Iterable[tuple[str, Any]] = ((name, other[name]) for name in other.keys()) if hasattr(other, "keys") else other
-        # All values are read before the first is replaced, so an error changes nothing.
+        # Read all values before replacing the first, so that an error changes nothing.
         for name, value in [*pairs, *fields.items()]:
             self[name] = value
 
     def popitem(self) -> tuple[str, Any]:
-        """The last field: its name and values."""
+        """Remove the last field and return its name and values."""
         if not self._names:
             raise KeyError("the batch has no fields")
         name = self._names[-1]
@@ -220,7 +221,7 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         if field in self._values:
             return self._values[field]
-        # A batch without a loader has all its values.
+        # A batch made without a loader already has all its values.
         assert core is not None and form is not None
         tensors = core.names()
         if field not in tensors:
@@ -251,12 +252,12 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def rows(self) -> int:
-        """Rows, padding included."""
+        """Number of rows, including padding."""
         return self._rows
 
     @property
     def sample_keys(self) -> list[str]:
-        """Key of the sample of each row; empty for padding."""
+        """The sample key of each row; empty for padding."""
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("sample_keys"))
         if self._keys is None:
@@ -266,7 +267,7 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def mask(self) -> Any:
-        """True for rows that hold a sample, bool ``[rows]``; false for padding (``end="pad"``) and skipped damaged
+        """True for rows that hold a sample, bool ``[rows]``; false for padding (``end="pad"``) and for skipped damaged
         samples (``skip_corrupt``).
         """
         if not self._is_lent:
@@ -277,8 +278,8 @@ class Batch(MutableMapping[str, Any]):
         return self._mask
 
     def present(self, field: str) -> Any:
-        """True for rows whose sample has a value for ``field``, bool ``[rows]``. Values written as ``None``, and rows
-        without a sample, are zeros in a batch.
+        """True for rows whose sample has a value for ``field``, bool ``[rows]``. Values written as ``None`` and rows
+        without a sample are zeros in a batch.
         """
         if not self._is_lent or self._core is None:
             raise RuntimeError("present: this batch is a copy, not the one that the loader returned")
@@ -290,9 +291,10 @@ class Batch(MutableMapping[str, Any]):
         return self._format.convert(np.array([value is not None for value in self[field]], np.bool_))
 
     def views(self, field: str | None = None) -> Views:
-        """The view of each row: the visible part in pixels of the whole picture, its size in the batch, and its mirror.
+        """The view of each row: the visible part in pixels of the whole picture, its size in the batch, and whether it
+        is mirrored.
 
-        Nothing is read for this. The result is the same on a GPU.
+        This reads no data, and the result is the same on a GPU.
 
         Parameters
         ----------
@@ -348,7 +350,7 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def indices(self) -> Any:
-        """Number of each row's sample in the loader's dataset or subset, int64 ``[rows]``; -1 for padding."""
+        """Index of each row's sample in the loader's dataset or subset, int64 ``[rows]``; -1 for padding."""
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
@@ -356,7 +358,7 @@ class Batch(MutableMapping[str, Any]):
             numbers = self._core.indices()
             members = self._format.members
             if members is not None:
-                # As int64: NumPy makes floats of uint64 together with -1.
+                # NumPy promotes uint64 with -1 to float, so search as int64.
                 numbers = np.where(numbers < 0, -1, np.searchsorted(members.view(np.int64), numbers))
             self._indices = self._format.convert(numbers)
         return self._indices
@@ -366,8 +368,7 @@ class Batch(MutableMapping[str, Any]):
         return f"Batch({self._rows} rows: {', '.join(self._names[:4] + more)})"
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
-        """Torch only: the same rows on another device, through ``torch.Tensor.to``. Lightning and
-        Accelerate call it."""
+        """Torch only: the same rows on another device, by ``torch.Tensor.to``. Lightning and Accelerate call it."""
         return self._mapped(lambda value: value.to(*args, **kwargs))
 
     def pin_memory(self, *args: Any) -> Batch:
@@ -377,11 +378,11 @@ class Batch(MutableMapping[str, Any]):
         return self._mapped(lambda value: _pinned(value, *args))
 
     def used_on(self, stream: Any) -> None:
-        """Register another CUDA stream that uses this batch, in addition to the stream of the first access to a field.
+        """Register another CUDA stream that uses this batch, besides the stream that first accessed a field.
 
-        ``stream`` is a stream of PyTorch, CuPy or Numba, or its handle. The memory is reused only after the work that
-        is in the stream when the batch and its tensors are gone. Keep the stream until then. No effect on batches
-        that were decoded on the host.
+        ``stream`` is a PyTorch, CuPy or Numba stream, or its handle. When the batch and its tensors are gone, the
+        loader reuses their memory only after the work then queued on the stream; keep the stream until then. No
+        effect on batches decoded on the host.
         """
         handle = stream_of(stream)
         if self._core is not None:
@@ -389,7 +390,7 @@ class Batch(MutableMapping[str, Any]):
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:
-            # Arrays of several lengths are a list.
+            # Arrays of different lengths are kept in a list.
             if isinstance(value, list):
                 return [changed(one) for one in value]
             return value if isinstance(value, _PLAIN) else change(value)
@@ -410,11 +411,11 @@ class Batch(MutableMapping[str, Any]):
         return batch
 
     def copy(self) -> Batch:
-        """As ``copy.copy``: the same rows and tensors in a new mapping."""
+        """Same as ``copy.copy``: the same rows and tensors in a new mapping."""
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A batch sent to another process, as by a DataLoader worker, is no longer a view of the loader's memory.
+        # A batch sent to another process, for example by a DataLoader worker, no longer views the loader's memory.
         if not self._is_lent:
             return Batch, (self._whole(),)
         values, patches = self._whole(), self._places_if_any()
@@ -422,7 +423,6 @@ class Batch(MutableMapping[str, Any]):
 
 
 def lend(core: _shardpack.Batch, form: BatchFormat) -> Batch:
-    """A batch of a loader."""
     batch = Batch({})
     batch._core, batch._format, batch._is_lent = core, form, True
     batch._names, batch._rows, batch._unpacks = list(form.fields), len(core), form.unpacks
@@ -430,8 +430,8 @@ def lend(core: _shardpack.Batch, form: BatchFormat) -> Batch:
 
 
 def collated(batch: Batch) -> Batch:
-    """A batch for a ``collate_fn``: iteration yields the names of the fields, as for any mapping, until the
-    ``DataLoader`` copies it.
+    """Return a batch for a ``collate_fn``: until the ``DataLoader`` copies it, iteration yields field names, as for any
+    mapping.
     """
     batch._is_collated = True
     return batch
@@ -446,7 +446,7 @@ def _loose(
     unpacks: bool,
     patches: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Batch:
-    """A batch that is no longer a view of the loader's memory."""
+    """Make a batch that no longer views the loader's memory."""
     batch = Batch(values)
     batch._rows, batch._is_lent, batch._unpacks = rows, True, unpacks
     batch._keys, batch._mask, batch._indices, batch._patches = list(keys), mask, indices, patches

@@ -25,9 +25,9 @@ NAMES = ("convert", "export")
 """The subcommands of this module."""
 _LISTED = 20
 _OF_FILES = [name for name in FORMATS if name != "torchvision"]
-"""Formats of the command line: all but torchvision, which needs a dataset object."""
+"""Formats on the command line: all but torchvision, which needs a dataset object."""
 _NAMES = {"classes", "names"}
-"""Options whose values are names of classes."""
+"""Options whose values are class names."""
 _EXIT_CODES = "exit codes: 0 fine, 1 done but samples were left out, 2 could not run, 130 interrupted"
 _EXAMPLES = {
     "convert": """\
@@ -44,7 +44,7 @@ examples:
 
 
 def run(args: Sequence[str]) -> int:
-    """Runs ``convert`` or ``export`` with its arguments, and returns the exit code."""
+    """Run ``convert`` or ``export`` and return the exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return (_convert if args[0] == "convert" else _export)(args[1:])
@@ -61,7 +61,7 @@ def _convert(args: Sequence[str]) -> int:
         parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
-        # argparse reports the error, or prints the help.
+        # argparse reports the error or prints the help.
         parser.parse_args(args)
         raise AssertionError("a format was not looked up")
     format = args[0]
@@ -85,15 +85,15 @@ def _convert(args: Sequence[str]) -> int:
         "--append",
         action="store_const",
         const=True,
-        help="add the samples to the dataset at OUT, stored as it is, as its next generation",
+        help="add the samples to the dataset at OUT as its next generation, with its storage options",
     )
     added.add_argument(
         "--on-known-key",
         choices=("stop", "skip"),
-        help="with --append: what to do about samples whose keys the dataset has [default: stop]",
+        help="with --append: what to do about samples whose keys the dataset already has [default: stop]",
     )
     own = _of_format(parser, opener)
-    storage = parser.add_argument_group("storage, as of `shardpack pack`; JPEGs and all bits are kept unless you say otherwise")
+    storage = parser.add_argument_group("storage, as for `shardpack pack`; by default JPEGs and all bits are kept")
     storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="keep the order of the source")
     for name in _pack.StorageOptions.__annotations__:
         _add_stored(storage, name)
@@ -121,10 +121,9 @@ def _convert(args: Sequence[str]) -> int:
 
 
 def _added(report: Mapping[str, Any], out: str) -> str:
-    """Summary of an addition."""
     said = f"added {report['samples']:,} samples to `{out}` in {report['seconds']:.1f} s: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
     if report["outcome"] == "already-complete":
-        said = f"`{out}` holds all of them: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
+        said = f"`{out}` already holds all samples: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
     if report["new_classes"]:
         said += f"\n  new classes: {', '.join(report['new_classes'])}"
     if report["known"]:
@@ -157,7 +156,7 @@ def _export(args: Sequence[str]) -> int:
 def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"shardpack {command}",
-        # argparse would name all options, and several sources as `SRC… OUT [SRC… OUT ...]`.
+        # argparse would list all options, and several sources as `SRC… OUT [SRC… OUT ...]`.
         usage=f"%(prog)s [OPTIONS] {arguments}",
         description=about,
         epilog=f"{_EXAMPLES[command.split()[0]]}\n\n{_EXIT_CODES}",
@@ -169,14 +168,15 @@ def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser
 
 
 def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
-    """Add the options of a format that the command line can express, and return those with several values, by kind."""
+    """Add the options of a format that the command line can express. Return the options with several values, by
+    kind."""
     group = parser.add_argument_group("options of the format")
     about = _documented(opener)
     several = {}
     for name, parameter in inspect.signature(opener).parameters.items():
         if name in ("src", "drop"):
             continue
-        # ``str``, ``Sequence[str]``, ``Mapping[str, Any]`` …, each also with None.
+        # ``str``, ``Sequence[str]``, ``Mapping[str, Any]`` …, each optionally with None.
         kind = re.sub(r" \| None$", "", re.sub(r"^Union\[(.*), None\]$", r"\1", str(parameter.annotation)))
         flag, text = "--" + name.replace("_", "-"), about.get(name, "").replace("%", "%%")
         if kind == "bool" and parameter.default is True:
@@ -207,7 +207,6 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
 
 
 def _add_stored(group: Any, name: str) -> None:
-    """Adds an option of the writer."""
     flag, types = "--" + name.replace("_", "-"), types_of(_pack.StorageOptions)[name]
     if types == (bool,):
         group.add_argument(flag, action="store_const", const=True)
@@ -217,7 +216,7 @@ def _add_stored(group: Any, name: str) -> None:
 
 
 def _documented(function: Callable[..., Any]) -> dict[str, str]:
-    """Descriptions of the parameters, from the docstring."""
+    """Return the parameter descriptions in a docstring."""
     parameters = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     name = ""
@@ -230,13 +229,13 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def _add_names(group: Any, flag: str, about: str) -> None:
-    """Add an option for names of classes, which `_names` reads."""
+    """Add an option for class names, which `_names` parses."""
     text = f"{about} Separated by commas; or repeat the option for each name, which may then contain commas."
     group.add_argument(flag, metavar="A,B,…", action="append", help=text)
 
 
 def _names(given: list[str]) -> list[str]:
-    """Names from an option that was given once, separated by commas, or once for each name.
+    """Return the names from an option given once, separated by commas, or once per name.
 
     >>> _names(["cat, dog"]), _names(["cat", "dog, small"])
     (['cat', 'dog'], ['cat', 'dog, small'])
@@ -293,14 +292,14 @@ def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str,
 
 
 class _Progress:
-    """A progress line on a terminal. As a context manager it clears the line at the end, and prints
+    """A progress line on a terminal. As a context manager it clears the line at the end and prints
     warnings as notes."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
         self._shown = False
         self._phase: str | None = None
-        # Seconds at the start of the phase, and at the last report.
+        # Seconds at the start of the phase and at the last report.
         self._began = self._seconds = 0.0
 
     def __enter__(self) -> _Progress:
@@ -325,7 +324,7 @@ class _Progress:
     def __call__(self, now: dict[str, Any]) -> None:
         phase = now.get("phase")
         if phase != self._phase:
-            # A new phase counts samples and time from zero.
+            # A new phase restarts the sample count and the clock.
             self._phase, self._began = phase, self._seconds
         self._seconds = now["seconds"]
         if not sys.stderr.isatty():
@@ -337,7 +336,6 @@ class _Progress:
         self._shown = True
 
     def finish(self) -> None:
-        """Clear the line."""
         if self._shown:
             self._shown = False
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from shardpack._dataset import Dataset
 
 
 class Concat(Dataset):
-    """Several datasets as one; made by :func:`concat`."""
+    """Several datasets as one, made by :func:`concat`."""
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         for number, dataset in enumerate(datasets):
@@ -58,11 +58,11 @@ def concat(datasets: Sequence[Dataset]) -> Concat:
     """Several datasets as one, without packing again.
 
     Fields are matched by name, and the result has the fields of all datasets. If a dataset lacks a field, its samples
-    have ``None`` there. In a batch their rows are zeros and ``batch.present(field)`` is false. Missing scalars are −1,
-    NaN, false, or the largest number of an unsigned type, in batches and in :attr:`Dataset.columns`.
+    have ``None`` there; in a batch their rows are zeros and ``batch.present(field)`` is false. Missing scalars are −1,
+    NaN, false, or the maximum of an unsigned type, in batches and in :attr:`Dataset.columns`.
 
     Classes are matched by name: the classes of the first dataset keep their numbers, new ones follow, and labels refer
-    to ``concat(…).classes``. Labels below 0 stay as they are.
+    to ``concat(…).classes``. Labels below 0 do not change.
 
     Parameters
     ----------

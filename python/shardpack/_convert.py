@@ -1,4 +1,4 @@
-"""Converts tensors of the loader to tensors of a framework, without a copy where the framework allows it.
+"""Converts loader tensors to framework tensors, without a copy where the framework allows it.
 
 Frameworks are imported on first use.
 """
@@ -18,19 +18,19 @@ from shardpack import _shardpack
 Framework: TypeAlias = Literal["numpy", "torch", "jax", "cupy"]
 
 Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
-"""Converts a tensor of the loader, or a NumPy array, to a tensor of a framework."""
+"""Converts a loader tensor, or a NumPy array, to a framework tensor."""
 
 
 def finish(convert: Convert) -> None:
-    """Wait for running copies, and release their sources."""
+    """Wait for running copies and release their sources."""
     getattr(convert, "finish", lambda: None)()
 
 
 def converter(to: Framework, device: str) -> Convert:
-    """The conversion to framework ``to`` on ``device``.
+    """Return the conversion to framework ``to`` on ``device``.
 
-    Tensors are passed by DLPack or NumPy's array interface. The framework copies from the CPU to another device;
-    tensors that are already on the device are not copied.
+    Tensors are passed by DLPack or NumPy's array interface. The framework copies from the CPU to another device, but
+    does not copy tensors that are already there.
     """
     if to == "numpy":
         if device != "cpu":
@@ -54,7 +54,7 @@ def converter(to: Framework, device: str) -> Convert:
 def _to_numpy(tensor: _shardpack.Tensor | NDArray[Any]) -> NDArray[Any]:
     if isinstance(tensor, np.ndarray) or tensor.typestr != "bfloat16":
         return np.asarray(tensor)
-    # A type that only `ml_dtypes` has.
+    # Only `ml_dtypes` has this type.
     import ml_dtypes
 
     return np.asarray(tensor.bits()).view(ml_dtypes.bfloat16)
@@ -114,16 +114,16 @@ def _to_jax(device: str) -> Convert:
 class _Lent:
     """Copies on the device, for JAX.
 
-    JAX releases borrowed memory before its work is done, and does not expose its stream. So it gets a copy, and the
+    JAX releases borrowed memory before its work is done and does not expose its stream, so it gets a copy, and the
     loader's memory is held until the copy is done.
     """
 
     def __init__(self) -> None:
-        # Pairs: an array that is ready when the copy is, and the source of the copy.
+        # Pairs of an array that is ready once the copy is, and the source of the copy.
         self._held: deque[tuple[Any, Any]] = deque()
-        # By device: the input of these arrays.
+        # By device: the input from which these arrays are computed.
         self._seeds: dict[Any, Any] = {}
-        # Several threads may ask for fields.
+        # Several threads may access fields.
         self._lock = threading.Lock()
 
     def copy(self, tensor: Any) -> Any:
@@ -137,7 +137,8 @@ class _Lent:
             self._held.popleft()
         view = jax.dlpack.from_dlpack(tensor)
         copy = jax.numpy.array(view, copy=True)
-        # A device computes in order. The copy itself cannot be queried later, because its owner may donate it.
+        # A device computes in order, so this array is ready after the copy. The copy cannot be queried itself,
+        # because its owner may donate it.
         (device,) = view.devices()
         if device not in self._seeds:
             self._seeds[device] = jax.device_put(np.int32(0), device)
@@ -152,7 +153,7 @@ class _Lent:
 
 
 def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:
-    """64-bit integers as 32-bit ones, JAX's default; an error if a value does not fit."""
+    """Convert 64-bit integers to 32-bit ones, JAX's default; an error if a value does not fit."""
     if not isinstance(tensor, np.ndarray) and tensor.typestr == "bfloat16":
         return tensor
     host = np.asarray(tensor)
@@ -169,7 +170,6 @@ def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDA
 
 
 def jax_device(device: str) -> Any:
-    """JAX's device of this name."""
     import jax
 
     platform, _, number = device.partition(":")

@@ -1,4 +1,4 @@
-"""The compiled loader behind a :class:`Loader`; it is made again after a fork or a change of rank."""
+"""The compiled loader behind a :class:`Loader`, recreated after a fork or a change of rank."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from shardpack._options import Options, State
 from shardpack._workers import Workers
 
 _changing = threading.RLock()
-"""Held while a loader replaces its core, or is closed."""
+"""Held while a loader replaces its core or is closed."""
 
 
 def _unlock_in_child() -> None:
-    # A thread of the parent may hold it.
+    # At the fork, a thread of the parent may have held the lock.
     global _changing
     _changing = threading.RLock()
 
@@ -31,7 +31,7 @@ class Core:
     """A compiled loader of ``dataset``.
 
     With ``asks``, rank and world size are read from ``torch.distributed`` until the threads start, because frameworks
-    may initialise their process group after they got their loaders.
+    may create their loaders before they initialise their process group.
     """
 
     def __init__(self, dataset: _shardpack.Dataset, options: Options, workers: Workers | None, asks: bool) -> None:
@@ -42,8 +42,8 @@ class Core:
         self._workers = workers
         self._resume: State | None = None
         self._pid = os.getpid()
-        # At the end of the program, threads that decode on a device must end before the driver, and threads that call a
-        # transform before the interpreter.
+        # At exit, threads that decode on a device must end before the driver is unloaded, and threads that call a
+        # transform before the interpreter ends.
         self._ending: weakref.finalize[..., Core] | None = None
         self._inner = self._open()
 
@@ -63,7 +63,6 @@ class Core:
         return inner
 
     def find_place(self) -> None:
-        """Update rank and world size."""
         if not self._may_change():
             return
         with _changing:
@@ -75,7 +74,7 @@ class Core:
                 return
             self.options = replace(before, rank=rank, world_size=world_size)
             if before.stage is not None:
-                # Free its memory on the device first: there may not be room for two loaders.
+                # Free the old loader's device memory first, because two may not fit.
                 self._inner.close(None)
             try:
                 self._change()
@@ -95,14 +94,14 @@ class Core:
         self._inner = inner
 
     def ready(self) -> _shardpack.Loader:
-        """The compiled loader, in this process."""
+        """Return the compiled loader of this process."""
         if not self.is_closed and self._inner.has_threads:
-            # From now on it stays; the core itself refuses use in a fork.
+            # The loader is final from now on; it refuses use in a fork itself.
             return self._inner
         with _changing:
             if self.is_closed:
                 raise RuntimeError("the loader is closed")
-            # A loader without threads can be made again in a fork.
+            # A loader without threads can be recreated in a fork.
             if os.getpid() != self._pid and not self._inner.has_threads:
                 self._change()
             self.find_place()
@@ -113,11 +112,10 @@ class Core:
         inner = self.ready()
         inner.set_epoch(epoch)
         if not inner.has_threads:
-            # Used if a fork makes the loader again.
+            # Used if a fork recreates the loader.
             self._resume, _ = inner.state()
 
     def restore(self, state: State) -> None:
-        """Continue from a state with the next iteration."""
         inner = self.ready()
         inner.restore(*state)
         self._resume = None if inner.has_threads else state

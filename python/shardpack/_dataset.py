@@ -21,7 +21,7 @@ Sample: TypeAlias = "dict[str, Any]"
 
 Pictures are uint8 ``[height, width, 3]``, upright. Arrays are ``ndarray``, scalars Python numbers,
 text ``str``, JSON the result of ``json.loads``, bytes ``bytes``, and missing values ``None``.
-Figures that packing measured are in :attr:`Dataset.columns`.
+Figures measured by packing are in :attr:`Dataset.columns`.
 """
 
 
@@ -29,7 +29,7 @@ class Field(NamedTuple):
     """One field of a dataset's samples."""
 
     name: str
-    """Its name."""
+    """Name of the field."""
     kind: str
     """``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"`` or ``"scalar"``."""
     dtype: np.dtype[Any] | None
@@ -41,8 +41,8 @@ class Dataset:
 
     Samples are numbered in stored order. Opening reads only the manifest; shards are opened on first use. All methods
     may be called from several threads, and release the GIL while they read and decode. A pickled dataset holds its
-    path, its id, which is checked when it is opened again, and ``storage_options``. After a fork, files are opened
-    again.
+    path, its ``storage_options`` and its id, which is checked when the dataset is reopened. After a fork, files are
+    reopened.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Dataset:
     verify_crc : bool, default True
         Check the CRC32 of each record before it is returned.
     max_record : int or str, default "4GiB"
-        Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. It limits the
+        Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. This limits the
         memory that an untrusted file can take. If a :class:`Loader` takes a patch or some bands of an array, only that
         part counts.
     generation : int, optional
@@ -71,7 +71,7 @@ class Dataset:
     Warns
     -----
     UserWarning
-        Once: a picture of more than 8 bits a sample was decoded to 8 bits.
+        Warns once that a picture of more than 8 bits a sample was decoded to 8 bits.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # True once it has warned that pictures lose bits.
+    # True after the warning that pictures lose bits.
     _told = False
 
     def __init__(
@@ -112,7 +112,7 @@ class Dataset:
             raise ValueError(f"generation: expected an integer from 1, found {generation!r}")
         self._path: Path | str = path if isinstance(path, str) and is_url(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
-        # Absolute, because files are opened later, and the program may change its working directory.
+        # Made absolute because files are opened later and the program may change its working directory.
         self._place = self._path if isinstance(self._path, str) else self._path.absolute()
         self._settings = settings(storage_options, cache=cache, cache_bytes=None if cache_bytes is None else size("cache_bytes", cache_bytes))
         self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, generation, self._settings)
@@ -121,7 +121,7 @@ class Dataset:
 
     @property
     def _core(self) -> _shardpack.Dataset:
-        # After a fork, a thread of the parent may hold the lock of the open files.
+        # After a fork, the lock of the open files may be held by a thread of the parent.
         if os.getpid() != self._pid:
             again = _reopened(*self._again())
             self._opened = again._opened
@@ -150,7 +150,7 @@ class Dataset:
     @overload
     def __getitem__(self, index: Indices, /) -> list[Sample]: ...
     def __getitem__(self, index: int | np.integer[Any] | Indices, /) -> Sample | list[Sample]:
-        """One sample for a number; a list of samples for a slice, a list of numbers or a boolean mask."""
+        """One sample for a number, or a list of samples for a slice, a list of numbers or a boolean mask."""
         if _index.is_one(index):
             return self.get(index)
         return self.get_many(index)  # type: ignore[arg-type]
@@ -166,8 +166,8 @@ class Dataset:
         index : int
             Number of the sample.
         fields : sequence of str, optional
-            Fields to decode, which may include figures of packing (``"cube.max_abs_error"``).
-            Default: as ``dataset[i]``.
+            Fields to decode, including figures measured by packing (``"cube.max_abs_error"``). Default: as
+            ``dataset[i]``.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class Dataset:
         return sample
 
     def get_many(self, indices: Indices, fields: Sequence[str] | None = None) -> list[Sample]:
-        """Samples in the order of ``indices``. Neighbours are read together.
+        """Samples in the order of ``indices``. Neighbouring samples are read together.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Dataset:
         Returns
         -------
         list of dict
-            As ``dataset[i]``. All of them are in memory.
+            As ``dataset[i]``. All samples are in memory at once.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class Dataset:
             _warn.of_lost_bits(fields)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
-        """As :meth:`get_many`: ``torch.utils.data.DataLoader`` calls it for a batch."""
+        """Same as :meth:`get_many`; ``torch.utils.data.DataLoader`` calls it for a batch."""
         return self.get_many(indices)
 
     @overload
@@ -256,13 +256,13 @@ class Dataset:
         return self._core.raw_all(number) if field is None else self._core.raw(number, field)
 
     def by_key(self, key: str) -> Sample:
-        """The sample with this key. Raises ``KeyError``, with similar keys, if there is none."""
+        """The sample with this key. Raises ``KeyError`` with similar keys if there is none."""
         return self[self.index_of(key)]
 
     def index_of(self, key: str) -> int:
         """Number of the sample with this key. Raises ``KeyError`` if there is none.
 
-        The first call reads all indexes, and takes 16 bytes of memory per sample.
+        The first call reads all indexes and takes 16 bytes of memory per sample.
         """
         number = self._place_of(key)
         if number is None:
@@ -270,11 +270,11 @@ class Dataset:
         return number
 
     def _place_of(self, key: str) -> int | None:
-        """Number of the sample with this key; ``None`` if there is none."""
+        """Return the number of the sample with this key, or ``None``."""
         return self._core.index_of(key)
 
     def _stored(self, index: SupportsIndex) -> int:
-        """Number of a sample in stored order."""
+        """Return the number of a sample in stored order."""
         number = _index.one(index, len(self))
         return number if self._members is None else int(self._members[number])
 
@@ -289,7 +289,7 @@ class Dataset:
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """Every scalar field, and every figure that packing measured, as a read-only array ``[samples]`` of its own
+        """Every scalar field, and every figure measured by packing, as a read-only array ``[samples]`` of its own
         type. Each is read from the indexes on first use.
         """
         return self._columns
@@ -310,7 +310,7 @@ class Dataset:
 
     @property
     def schema(self) -> list[Field]:
-        """The fields of a sample, in order. Figures that packing measured (``cube.max_abs_error``) are only in
+        """The fields of a sample, in order. Figures measured by packing (``cube.max_abs_error``) are only in
         :attr:`columns`.
         """
         fields = self._core.schema()
@@ -323,17 +323,17 @@ class Dataset:
 
     @property
     def fidelity(self) -> dict[str, Any] | None:
-        """The errors of lossy steps, by field, as measured while packing; ``None`` for a lone shard."""
+        """The errors of lossy steps, by field, as measured by packing; ``None`` for a lone shard."""
         return self._core.fidelity()
 
     @property
     def path(self) -> Path | str:
-        """The path that was opened, or the URL, as text."""
+        """The opened path, or the URL as text."""
         return self._path
 
     @property
     def generation(self) -> int:
-        """Number of the generation: 1 as packed, one more after each :func:`add` or :func:`remove`. 1 for a concat."""
+        """The dataset's generation: 1 as packed, one more after each :func:`add` or :func:`remove`. 1 for a concat."""
         return self._core.generation
 
     @property
@@ -343,7 +343,7 @@ class Dataset:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all shards on disk."""
+        """Total size of all shards in bytes."""
         return self._core.nbytes
 
     # Subsets
@@ -385,23 +385,21 @@ class Dataset:
     ) -> list[Subset]:
         """Split the dataset into disjoint parts, such as training and validation.
 
-        Samples are sorted by a hash of ``seed`` and key, and cut at the shares. So the parts do not depend on storage,
-        and no later version changes them.
+        Samples are sorted by a hash of ``seed`` and key and cut at the shares, so the parts do not depend on how the
+        dataset is stored, and no later version changes them.
 
         Parameters
         ----------
         shares : float or sequence of float
-            One share (``0.8``) gives two parts: 0.8 and the rest. Several must sum to 1: ``[0.8,
-            0.1, 0.1]``. A part has its share of the samples, rounded up or down, and at least one
-            sample.
+            One share (``0.8``) gives two parts: 0.8 and the rest. Several must sum to 1: ``[0.8, 0.1, 0.1]``. A part
+            has its share of the samples, rounded up or down, and at least one sample.
         stratify : str or sequence, optional
             A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a text.
-            Each part gets its share of the samples of each value, to within one or two samples.
+            Each part gets its share of each value's samples, to within one or two samples.
         groups : str, sequence or callable, optional
-            A scalar field, a value for each sample, or a function of the key. Samples of one value
-            stay in one part, such as all pictures of one patient. Parts are then cut between
-            groups, as near to the shares as possible. With ``stratify``, a group has the class of
-            most of its samples.
+            A scalar field, a value for each sample, or a function of the key. Samples with the same value, such as all
+            pictures of one patient, stay in one part. Parts are then cut between groups, as near to the shares as
+            possible. With ``stratify``, a group has the class of most of its samples.
         seed : int, default 0
             Seed of the hash; a different seed gives different parts.
         growing : bool, default False
@@ -467,7 +465,6 @@ class Subset(Dataset):
 
 
 def names(fields: Sequence[str] | None) -> list[str] | None:
-    """Names of fields as a list."""
     if isinstance(fields, str):
         raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}\nhint: fields=[{fields!r}]")
     return None if fields is None else list(fields)
@@ -481,10 +478,10 @@ def _reopened(
     storage_options: Mapping[str, str] | None = None,
     generation: int = 1,
 ) -> Dataset:
-    """Open a pickled dataset in another process; an error if it has changed."""
+    """Reopen a pickled dataset in another process; an error if the dataset has changed."""
     dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
     if dataset.generation != generation:
-        # The dataset has grown meanwhile.
+        # The dataset has grown since then.
         place: Path | str = path
         if isinstance(path, str):
             place = path.rpartition("/")[0] if path.endswith(".json") else path

@@ -11,11 +11,11 @@ from shardpack import _shardpack, _warn
 from shardpack._convert import Framework, jax_device
 
 _CUDA = re.compile(r"cuda(?::(\d{1,9}))?")
-_MEANT = 'hint: decode="host" lets the host decode, without this message'
+_MEANT = 'hint: decode="host" decodes on the host without this message'
 
 
 def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stage | None:
-    """The decoder on ``device``, or ``None`` if the host decodes.
+    """Return the decoder on ``device``, or ``None`` if the host decodes.
 
     With ``decode="auto"`` and no device, warns and returns ``None``.
     """
@@ -41,7 +41,7 @@ def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stag
 
 
 def _number(to: Framework | None, device: str) -> int | None:
-    """The driver's number of a CUDA device; ``None`` for other devices."""
+    """Return the driver's index of a CUDA device; ``None`` for other devices."""
     named = _CUDA.fullmatch(device)
     if named is None:
         return None
@@ -49,7 +49,7 @@ def _number(to: Framework | None, device: str) -> int | None:
         return int(jax_device(device).local_hardware_id)
     if named[1] is not None:
         return int(named[1])
-    # "cuda" means the framework's current device. It is the default if the framework is not imported yet.
+    # "cuda" means the framework's current device, or the default one if the framework is not imported yet.
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if to == "torch" and torch is not None and torch.cuda.is_available():
         return int(torch.cuda.current_device())
@@ -68,7 +68,7 @@ def check_process(pid: int) -> None:
 
 
 def stream_of(stream: Any) -> int:
-    """The driver's handle of a stream: an integer, or a stream of PyTorch, CuPy, Numba or cuda.core."""
+    """Return the driver's handle of a stream: an integer, or a PyTorch, CuPy, Numba or cuda.core stream."""
     handle = stream
     for name in ("cuda_stream", "ptr"):
         handle = getattr(stream, name, handle)
@@ -82,5 +82,5 @@ def stream_of(stream: Any) -> int:
         handle = 0
     if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
         raise TypeError(f"stream: expected a CUDA stream or its handle, found {stream!r}")
-    # 0 may mean either default stream: the legacy one waits for the per-thread ones.
+    # 0 may mean either default stream. Use the legacy stream, which waits for the per-thread streams.
     return handle or 1

@@ -24,17 +24,16 @@ _DTYPES = frozenset(
 
 _PICTURE_FIELDS = frozenset("image images img imgs picture pictures photo photos pixels".split())
 _PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
-# First bytes of picture files.
+# Signatures of picture files.
 _PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM.{4}\0{4}|II\*\0|MM\0\*", re.S)
 
-# AVIF, HEIF, GIF, JPEG 2000, JPEG XL, Photoshop, OpenEXR: the compiled part refuses them, naming the format.
+# Signatures of AVIF, HEIF, GIF, JPEG 2000, JPEG XL, Photoshop and OpenEXR, which the compiled part refuses by name.
 _OTHER_PICTURES = re.compile(
     rb".{4}ftyp(avi[fs]|hei[cmsx]|hevc|mif1|msf1)|GIF8[79]a|\0{3}\x0c(jP  |JXL )|\xff\x4f\xff\x51|\xff\x0a|8BPS\0[\1\2]|\x76\x2f\x31\x01", re.S
 )
 
 
 def given(field: str, value: Any, kind: str | None) -> Given:
-    """Convert a value for the compiled part."""
     if value is None:
         return None
     if isinstance(value, os.PathLike):
@@ -58,21 +57,21 @@ def given(field: str, value: Any, kind: str | None) -> Given:
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
             return _array(field, _listed(field, value, kind.partition(":")[2]), False)
-        # NaN is refused by the compiled part, which can name sample and field.
+        # The compiled part refuses NaN, because it can name sample and field.
         return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
         if kind is None and _is_mask(field):
             raise _mask_as_picture(field, f"a PIL picture of mode {value.mode}", "np.asarray(picture)")
         return _picture(field, value)
     if hasattr(value, "__array__"):
-        # Tensors of PyTorch, JAX and the like.
+        # Tensors of PyTorch, JAX and similar libraries.
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
     expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
 
 
 def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
-    """A list as an array of this element type. Only floats may be rounded; other values must fit."""
+    """Convert a list to an array of this element type. Only floats may be rounded; other values must fit."""
     try:
         found = np.asarray(value)
     except ValueError as error:
@@ -88,7 +87,7 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
     kind = np.dtype(dtype)
     with np.errstate(all="ignore"):
         if found.dtype.kind == "f" and (np.abs(found) >= 2**53).any():
-            # NumPy made floats of a mix of large and other integers.
+            # NumPy turns a mix of large and other integers into floats.
             found = np.asarray(value, object)
             fits = np.asarray(np.frompyfunc(lambda each: _fits(np.asarray(each), kind).all(), 1, 1)(found), np.bool_)
         else:
@@ -96,14 +95,14 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
         if not fits.all():
             first = np.asarray(found[~fits].flat[0]).item()
             raise _shardpack.UsageError(
-                f"field {field!r}: expected a list of values that {dtype} holds, found {first!r}\n"
+                f"field {field!r}: expected a list of values that fit {dtype}, found {first!r}\n"
                 "hint: round or clip them first, or give another type in `schema`"
             )
         return np.asarray(value, kind)
 
 
 def _fits(found: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """True for numbers that this element type can hold."""
+    """Return a mask of the numbers that this element type can hold."""
     if kind.kind == "f":
         if found.dtype.kind == "f":
             return np.asarray(np.isfinite(found.astype(kind)) | ~np.isfinite(found))
@@ -132,7 +131,7 @@ def _frame(field: str, value: Any) -> bytes:
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:
-    """The content of a regular file. Others are not opened: reading a pipe could wait forever."""
+    """Read a regular file. Others are refused, because reading a pipe could block forever."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -144,7 +143,6 @@ def _file(field: str, path: os.PathLike[Any]) -> bytes:
 
 
 def _no_name(field: str, text: str, kind: str | None) -> str:
-    """Refuse a file name where the picture itself is expected."""
     is_meant = kind == "image" or (kind is None and _is_picture(field))
     if not is_meant or not text[-5:].lower().endswith(_PICTURE_FILES):
         return text
@@ -156,8 +154,8 @@ def _no_name(field: str, text: str, kind: str | None) -> str:
 
 
 def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
-    """Refuse pictures in a field of masks, because a loader would scale them as RGB, and other bytes in a field of
-    pictures, which would become a field of bytes."""
+    """Refuse pictures in a mask field, because a loader would scale them as RGB, and other bytes in a picture field,
+    which would become a bytes field."""
     if kind is not None:
         return content
     is_picture = _PICTURES.match(content) is not None
@@ -167,7 +165,7 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
         start = content[:8].hex(" ") or "nothing"
         raise _shardpack.UsageError(
             f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found {len(content)} bytes that begin with: {start}\n"
-            f'hint: pixels are given as an array, uint8 [height, width, 3]; schema={{{field!r}: "bytes"}} stores bytes of any kind'
+            f'hint: pass pixels as an array, uint8 [height, width, 3]; schema={{{field!r}: "bytes"}} stores bytes of any kind'
         )
     return content
 
@@ -175,31 +173,31 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
 def _mask_as_picture(field: str, found: str, how: str) -> Exception:
     return _shardpack.UsageError(
         f"field {field!r}: expected a mask as an array, found {found}, which would be loaded as RGB and scaled\n"
-        f'hint: {how} has the numbers of the classes; schema={{{field!r}: "image"}} stores it as a picture'
+        f'hint: {how} gives the class numbers; schema={{{field!r}: "image"}} stores it as a picture'
     )
 
 
 @lru_cache(maxsize=256)
 def _is_picture(field: str) -> bool:
-    """``image``, ``left_image``, ``image_2``; not ``image_path``."""
+    """True for ``image``, ``left_image`` and ``image_2``, but not ``image_path``."""
     words = re.findall("[a-z]+", field.lower())
     return bool(words) and words[-1] in _PICTURE_FIELDS
 
 
-# The loader's own rule, so that a mask it would refuse to scale is not stored as a picture.
+# Use the loader's own rule, so that a mask which the loader would refuse to scale is not stored as a picture.
 _is_mask = lru_cache(maxsize=256)(_shardpack.is_mask)
 
 
 def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:
-    """Refuse model inputs such as float or channels-first arrays in a field of pictures: stored as
-    arrays, they could not be loaded as pictures.
+    """Refuse model inputs (floats, channels first) in a picture field: stored as arrays, they could not be loaded as
+    pictures.
     """
     if field != "image" or kind not in (None, "image"):
         return array
     keep = '; schema={"image": "array"} stores it as it is'
     shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
     if np.issubdtype(array.dtype, np.floating):
-        hint = "give the file of the picture (read_bytes()) or its uint8 pixels"
+        hint = "pass the picture file (read_bytes()) or its uint8 pixels"
     elif array.dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3):
         axes = "array.transpose(1, 2, 0), of a torch tensor .permute(1, 2, 0)"
         hint = f"put the channels last: {axes}"
@@ -210,14 +208,13 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
 
 
 def no_fraction(field: str, taken: Given) -> None:
-    """Refuse a float as the number of a class."""
     if isinstance(taken, tuple) and isinstance(taken[0], float):
         hint = f'pass int(label); without classes, or with schema={{{field!r}: "float64"}}, a label may be any number'
-        raise _shardpack.UsageError(f"field {field!r}: expected the number or the name of a class, found {taken[0]}\nhint: {hint}")
+        raise _shardpack.UsageError(f"field {field!r}: expected the number or name of a class, found {taken[0]}\nhint: {hint}")
 
 
 def _utf8(field: str, text: str) -> str:
-    """The text, checked to be valid Unicode."""
+    """Return the text, or raise if it is not valid Unicode."""
     if not text.isascii():
         try:
             text.encode()
@@ -235,7 +232,7 @@ def _number(field: str, value: np.generic) -> Given:
 
 def _array(field: str, array: np.ndarray[Any, Any], is_picture: bool) -> Given:
     if np.ma.isMaskedArray(array):
-        hint = "fill its masked values first, array.filled(value), or write the mask as a field of its own"
+        hint = "fill masked values first with array.filled(value), or write the mask as a separate field"
         raise TypeError(f"field {field!r}: masked arrays cannot be stored\nhint: {hint}")
     name = array.dtype.name
     if name not in _DTYPES:
@@ -251,7 +248,7 @@ _CONVERTED = {"1": "L", "P": "RGB", "CMYK": "RGB", "YCbCr": "RGB"}
 
 
 def _picture(field: str, picture: Any) -> Given:
-    """Pixels of a PIL picture as RGB or grey, converted without visible loss. PIL need not be installed."""
+    """Return the pixels of a PIL picture as RGB or grey, converted without visible loss. PIL need not be installed."""
     mode = picture.mode
     if mode in _CONVERTED and not (mode == "P" and "transparency" in getattr(picture, "info", {})):
         mode = _CONVERTED[mode]
@@ -265,7 +262,7 @@ def _picture(field: str, picture: Any) -> Given:
 
 
 def _json(value: object) -> object:
-    """JSON values for NumPy values in a document."""
+    """Convert NumPy values in a document to JSON values."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

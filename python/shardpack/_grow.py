@@ -1,4 +1,4 @@
-"""``add``, ``remove`` and ``compact``: change the samples of a dataset."""
+"""``add``, ``remove`` and ``compact``, which change the samples of a dataset."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     """Pack more files into a dataset, by its own recipe, as its next generation.
 
     The new samples go into new shards in the same folder. Existing shards are not rewritten. Classes are matched by
-    name; new ones get the next numbers. Older generations stay: ``Dataset(path, generation=1)`` is the dataset as it
-    was packed. An interrupted call leaves the dataset unchanged; the same call continues.
+    name; new ones get the next numbers. Older generations stay: ``Dataset(path, generation=1)`` is the dataset as
+    packed. An interrupted call leaves the dataset unchanged; repeat it to continue.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def remove(
     max_record: Size = "4GiB",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Remove samples from a dataset: make a generation without them.
+    """Remove samples from a dataset by making a generation without them.
 
     Only the shards with these samples are rewritten. Older generations keep the samples until :func:`compact` deletes
-    them. An interrupted call leaves the dataset unchanged; the same call continues.
+    them. An interrupted call leaves the dataset unchanged; repeat it to continue.
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ def remove(
 def compact(dataset: StrPath) -> dict[str, Any]:
     """Delete all generations of a dataset but the newest, and the shards that only older ones use.
 
-    After :func:`remove`, this deletes the bytes of the removed samples: no file of the folder holds them any more. It
-    cannot reach copies of the folder, backups or free blocks of the disk. Names of classes stay in the manifest and in
-    every shard, even without samples.
+    After :func:`remove`, this deletes the bytes of the removed samples from every file of the folder, but not from
+    copies of the folder, backups or free disk blocks. Class names stay in the manifest and in every shard, even without
+    samples.
 
     Returns
     -------

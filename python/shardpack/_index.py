@@ -1,4 +1,4 @@
-"""Converts an index of a dataset (number, slice, list, mask) to numbers of samples."""
+"""Converts an index of a dataset (number, slice, list, mask) to sample numbers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ Indices: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
 
 
 def is_one(index: object) -> TypeGuard[SupportsIndex]:
-    """True for the number of one sample. Arrays of PyTorch and NumPy have ``__index__`` with any number of axes."""
+    """True if the index is the number of one sample. PyTorch and NumPy arrays have ``__index__`` whatever their number
+    of axes.
+    """
     return isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0)
 
 
 def _of_a_key(expected: str, found: str) -> TypeError:
-    """The error for a string as index."""
+    """Return the error for a string index."""
     hint = f"by_key({found!r}) gets a sample by key, columns[{found!r}] the values of a scalar field"
     return TypeError(f"{expected}, found the string {found!r}\nhint: {hint}")
 
 
 def one(index: SupportsIndex, length: int) -> int:
-    """Number of the sample ``index``, counted from the end if negative; ``IndexError`` if there is none."""
+    """Return the number of the sample ``index``; negative indexes count from the end. ``IndexError`` if there is none."""
     if isinstance(index, str):
         raise _of_a_key("sample index: expected a number", index)
     number = index.__index__()
@@ -34,7 +36,7 @@ def one(index: SupportsIndex, length: int) -> int:
 
 
 def many(indices: Indices, length: int) -> NDArray[np.uint64]:
-    """Numbers of several of ``length`` samples, in the given order: uint64 ``[n]``."""
+    """Return the numbers of several of ``length`` samples, in the given order: uint64 ``[n]``."""
     if isinstance(indices, slice):
         return np.arange(length, dtype=np.int64)[indices].astype(np.uint64)
     if isinstance(indices, str):
@@ -44,7 +46,7 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
         raise TypeError(f"sample indices: expected one axis, found {numbers.ndim}")
     if numbers.dtype == np.bool_:
         if len(numbers) != length:
-            raise IndexError(f"mask of samples: expected {length} values, found {len(numbers)}")
+            raise IndexError(f"sample mask: expected {length} values, found {len(numbers)}")
         return np.flatnonzero(numbers).astype(np.uint64)
     if len(numbers) == 0:
         return np.empty(0, np.uint64)

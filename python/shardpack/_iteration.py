@@ -1,4 +1,4 @@
-"""Iteration over one epoch of a loader, and the call of ``transform_batch``."""
+"""Iteration over one epoch of a loader, which also calls ``transform_batch``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class Iteration(Iterator[Batch]):
 
 
 def changed(change: Callable[[Batch], Batch | None], batch: Batch) -> Batch:
-    """Apply ``transform_batch`` to a batch."""
     try:
         result = change(batch)
     except Exception as error:

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 @cache
 def types_of(options: type) -> dict[str, tuple[type, ...]]:
-    """The types that each option of a typed dict accepts, in order of preference; ``list`` if
-    several values are allowed."""
+    """Return the types that each option of a typed dict accepts, in order of preference; ``list`` if several values are
+    allowed."""
     return {name: tuple(dict.fromkeys(_types(hint))) for name, hint in get_type_hints(options).items()}
 
 
@@ -30,12 +30,11 @@ def _types(hint: Any) -> list[type]:
         return [list]
     if isinstance(origin, type) and issubclass(origin, (tuple, os.PathLike)):
         return [origin]
-    # A union.
     return [one for part in get_args(hint) for one in _types(part)]
 
 
 def keywords(function: str, given: Mapping[str, object], options: type) -> dict[str, object]:
-    """The given options, without ``None``, which means the default.
+    """Return the given options, without ``None``, which means the default.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def keywords(function: str, given: Mapping[str, object], options: type) -> dict[
 
 
 def _check(function: str, name: str, value: object, types: tuple[type, ...]) -> None:
-    # To Python a bool is an int; here it would be a mistake.
+    # In Python a bool is an int, but here it would be a mistake.
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         expected = " or ".join("path" if one is os.PathLike else one.__name__ for one in types)
         raise TypeError(f"{function}(): {name}: expected {expected}, found {type(value).__name__} {value!r}")

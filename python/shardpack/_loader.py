@@ -30,21 +30,21 @@ class Loader:
 
     A pool of threads reads, checks and decodes samples straight into the memory of the batch.
 
-    **Epochs.** Each ``for batch in loader`` is one epoch. The first is ``epoch``, and each later one is the next, also
-    after a ``break``. Each epoch has a new order, which depends only on dataset, seed and epoch, not on batch size,
-    threads or ranks. ``set_epoch(e)`` chooses the epoch of the next ``for``, as for a ``DistributedSampler``, but you
-    need not call it.
+    **Epochs.** Each ``for batch in loader`` is one epoch: the first is ``epoch``, and each later ``for`` starts the
+    next, even after a ``break``. Each epoch has a new order, which depends only on dataset, seed and epoch, not on
+    batch size, threads or ranks. ``set_epoch(e)`` chooses the epoch of the next ``for``, as for a
+    ``DistributedSampler``, but you need not call it.
 
-    **Resuming.** Call ``state_dict()`` at any time, also in the loop: batches you got count as done. After
-    ``load_state_dict(state)`` the next ``for`` gives the rest of that epoch, each sample exactly once, with any batch
-    size and any number of ranks.
+    **Resuming.** Call ``state_dict()`` at any time, even inside the loop; batches that you received count as done.
+    After ``load_state_dict(state)`` the next ``for`` yields the rest of that epoch, each sample exactly once, with any
+    batch size and any number of ranks.
 
     **Ranks.** Without ``rank`` and ``world_size`` the loader takes them from ``torch.distributed`` if that is
     initialised at the first batch; otherwise it is rank 0 of 1. Ranks do not communicate.
 
     **Memory** is fixed at the start (:attr:`predicted_bytes`): ``prefetch`` batches and the window of the order.
-    Threads start with the first batch. They end with :meth:`close`, with the end of a ``with`` block, or with the
-    loader. A loader whose threads have started cannot be used after a fork.
+    Threads start with the first batch. They end at :meth:`close`, at the end of a ``with`` block, or when the loader is
+    deleted. A loader whose threads have started cannot be used after a fork.
 
     Parameters
     ----------
@@ -59,7 +59,8 @@ class Loader:
         Number of 4 MiB reads whose samples are mixed at a time, over all ranks together; default 240. More lanes mix
         better and take more memory. If the number of ranks divides ``lanes``, ranks share no reads. With hundreds of
         ranks, use 15 lanes per rank (15360 for 1,024), or each rank gets only small parts of each read. The order
-        depends on ``lanes``, so a state is valid for one number. A dataset of no more reads than lanes is fully mixed.
+        depends on ``lanes``, so a state is valid only for the same number. A dataset of no more reads than lanes is
+        fully mixed.
     seed : int, default 0
         Seed of the order and of random views, patches and turns.
     epoch : int, default 0
@@ -75,148 +76,139 @@ class Loader:
         (``dtype``, ``mean``); pictures are upright.
     frames : int or str, default "all"
         Frames of clips, ``[rows, time, height, width, 3]`` (with ``layout="chw"`` ``[rows, time, 3, height, width]``).
-        ``8``: eight, evenly spaced. ``"window8"``: eight in a row from a random start; ``"window8,every=2"``: every
-        other one. Clips that are too short repeat frames. ``"all"``: all frames of each clip, ragged. All frames of a
-        sample get the same view and augmentation.
+        ``8``: eight, evenly spaced. ``"window8"``: eight consecutive frames from a random start; ``"window8,every=2"``:
+        every other frame. Short clips repeat frames. ``"all"``: all frames of each clip, ragged. All frames of a sample
+        get the same view and augmentation.
     cube : str, default "whole"
         View of arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``,
         ``"cycleHxW"`` (the next tile in each epoch), ``"raw"``. For volumes ``[depth, height, width]`` and ``[depth,
         height, width, channels]``: ``"patchDxHxW"`` and ``"centerDxHxW"``. All arrays of a sample are cut at the same
         place, such as a cube and its mask.
     patches_per_sample : int, default 1
-        Patches of each sample in an epoch, of the size in ``cube="patchHxW"``, each at a random
-        place. Length, order and states of the epoch then count patches. A scene is read and decoded
-        once for all its patches. Fields may be scalars, arrays that are cut, and arrays of one
-        shape.
+        Patches of each sample in an epoch, of the size in ``cube="patchHxW"``, each at a random place. Length, order
+        and states of the epoch then count patches. A scene is read and decoded once for all its patches. Fields may
+        be scalars, arrays that are cut, and arrays of one shape.
     patches : "random", "grid", "balanced" or mapping from class to weight, default "random"
-        ``"grid"``: all patches of each scene, side by side, each once in an epoch. The last patches of a row or column
-        are moved back to the border. With ``shuffle=False`` scenes follow one another. :func:`shardpack.stitch` joins
-        predictions for them.
-        ``"balanced"``: a class of the scene's mask is drawn for each of ``patches_per_sample``, all
-        equally likely, then a pixel of the class, then a patch that contains the pixel. Weights
-        (``{0: 1, 3: 5}``) limit the draw to these classes. A scene without any of the classes gives
-        patches at random places.
+        ``"grid"``: all patches of each scene, side by side, each once per epoch. The last patch of a row or column is
+        moved back to the border. With ``shuffle=False`` each scene ends before the next begins.
+        :func:`shardpack.stitch` joins predictions for them.
+        ``"balanced"``: for each of ``patches_per_sample``, draws a class of the scene's mask (all equally likely), a
+        pixel of that class, and a patch that contains the pixel. Weights (``{0: 1, 3: 5}``) limit the draw to these
+        classes. A scene without any of the classes gives patches at random places.
     overlap : int or sequence of int, default 0
-        Pixels that neighbours in a grid share, for all axes or for each (planes,) rows and columns.
+        Pixels shared by neighbouring patches of a grid: one number for all axes, or (planes,) rows and columns.
     open_scenes : int, optional
         Number of scenes whose patches are mixed, over all ranks together. The loader holds their remaining patches. A
-        state is valid for one number. Default: 16, and 4 for grids; 1 with ``shuffle=False``.
+        state is valid only for the same number. Default: 16, or 4 for grids; 1 with ``shuffle=False``.
     bands : slice, range, sequence of int or str, optional
         Bands of arrays of three axes, in this order; ``"10..50"`` is ``range(10, 50)``. Default: all.
     layout : "hwc" or "chw", default "hwc"
         Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels,
         height, width]``.
     dtype : dtype, or mapping from field to dtype, optional
-        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16",
-        "mask": "int64"}``). If a value would change, the batch is an error that names the sample;
-        only ``"bfloat16"`` and normalised values are rounded, to the nearest, ties to even.
-        Default: the type of the source, or one that holds the values of all sources. Pictures are
-        uint8; with ``mean``, with ``std`` or by name (``{"image": "float16"}``) they are float16,
-        bfloat16 or float32. With ``mean`` or ``std`` but no type, pictures and arrays of integers
-        or float64 become float32. NumPy needs ``ml_dtypes`` for bfloat16; CuPy lacks it.
+        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``).
+        A value that would change is an error, which names the sample; only ``"bfloat16"`` and normalised values are
+        rounded, to the nearest, ties to even. Default: the type of the source, or one that holds the values of all
+        sources. Pictures are uint8; with ``mean``, with ``std`` or by name (``{"image": "float16"}``) they are
+        float16, bfloat16 or float32. With ``mean`` or ``std`` but no type, pictures and arrays of integers or float64
+        become float32. NumPy needs ``ml_dtypes`` for bfloat16; CuPy lacks it.
     fields : sequence of str, optional
-        Fields to load. Default: all scalars, pictures and arrays, without the figures that packing
-        measured (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as
-        lists of Python objects. Arrays whose length differs between samples (boxes, token ids) are
-        lists with an array for each row. These lists are not part of :attr:`predicted_bytes`. With
-        ``fields``, batches can be unpacked in that order: ``images, labels = batch``.
+        Fields to load. Default: all scalars, pictures and arrays, except figures measured by packing
+        (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
+        Arrays whose length differs between samples (boxes, token ids) are lists of one array per row. These lists do
+        not count towards :attr:`predicted_bytes`. With ``fields``, batches can be unpacked in that order: ``images,
+        labels = batch``.
     align : mapping from field to str or None, optional
         Fields that are cropped, scaled and mirrored with their picture: masks, boxes, keypoints, polygons, and arrays
         with a row for each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes":
-        sp.align.boxes("xywh")}``. Masks are tensors of the view's size, the others lists with an array for each row.
-        ``None`` leaves a field as it is stored, without the warning for names such as ``boxes`` and without the error
-        for arrays with a row for each aligned box.
+        sp.align.boxes("xywh")}``. Masks are tensors of the view's size; other fields are lists of one array per row.
+        ``None`` leaves a field as stored, and turns off the warning for names such as ``boxes`` and the error for
+        arrays with one row per aligned box.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement; an epoch has as many samples as the dataset. ``"balanced"`` (all
         classes equally often; samples with a label below 0 are never drawn), a mapping from label or name of a class to
         weight, or one weight for each sample. Default: each sample once.
     mix : sequence of float, optional
-        For a :func:`concat`: weight of each dataset. Each dataset keeps its own order, independently of the others. An
-        epoch has as many samples as all datasets together. Default: every sample once.
+        For a :func:`concat`: weight of each dataset. Each dataset keeps its own order. An epoch has as many samples as
+        all datasets together. Default: every sample once.
     threads : int, optional
-        Threads that read and decode. Default: one for each core that the process may use. If a
-        launcher such as ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``)
-        and they are not bound to cores of their own, this rank's share of the cores; rank 0 warns
-        once.
+        Threads that read and decode. Default: one for each core that the process may use. If a launcher such as
+        ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``) and they are not bound to cores of
+        their own, this rank's share of the cores; rank 0 warns once.
     prefetch : int, optional
-        Batches in memory: the one you use, and those being filled. Default: 3, and 4 if a device decodes.
+        Batches in memory: the one in use, and the next ones being filled. Default: 3, or 4 if a device decodes.
     window : "auto", "memory" or "page-cache", default "auto"
-        Place of the samples that are being mixed. ``"memory"``: in the process, up to 1 GiB divided by the number of
-        ranks. ``"page-cache"``: in the page cache of the operating system; each sample is read again when its batch
-        needs it. ``"auto"``: the page cache if samples take 16 KiB to 1 MiB, the disk is local and there is room; else
-        memory.
+        Place of the samples being mixed. ``"memory"``: process memory, up to 1 GiB divided by the number of ranks.
+        ``"page-cache"``: the page cache of the operating system; each sample is read again when its batch needs it.
+        ``"auto"``: the page cache if samples take 16 KiB to 1 MiB, the disk is local and there is room; else memory.
     max_batch : int or str, default "8GiB"
-        Largest batch to accept, in bytes or as text such as ``"16GiB"``. It protects against sizes in untrusted files.
-        ``max_record`` of the :class:`Dataset` limits records and decoded fields.
+        Largest batch to accept, in bytes or as text such as ``"16GiB"``. This protects against huge sizes in untrusted
+        files. ``max_record`` of the :class:`Dataset` limits records and decoded fields.
     end : "drop", "pad" or "uneven", default "drop"
-        Samples that do not fill a batch on every rank: ``"drop"`` leaves them out. ``"pad"`` fills
-        the batch with zeros, which ``batch.mask`` marks, so that all batches have one shape.
-        ``"uneven"`` makes the last batch shorter, and some ranks may have one batch fewer.
-        ``"pad"`` and ``"uneven"`` give every sample, as evaluation needs.
+        Samples that do not fill a batch on every rank: ``"drop"`` leaves them out. ``"pad"`` fills the batch with
+        zeros, which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"`` makes the last batch
+        shorter, and some ranks may have one batch fewer. ``"pad"`` and ``"uneven"`` give every sample, as evaluation
+        needs.
     skip_corrupt : int, default 0
-        Number of damaged samples to skip in the life of the loader (``batch.mask`` is false for them). The next one is
-        an error of its batch. Undamaged samples that contradict ``align`` or another option are not skipped: a
+        Maximum number of damaged samples to skip in the life of the loader (``batch.mask`` is false for them). One more
+        is an error of its batch. Undamaged samples that contradict ``align`` or another option are not skipped: a
         ``UsageError`` names them.
     to : "numpy", "torch", "jax", "cupy" or None
         Library of the tensors. ``None`` is NumPy.
     device : str, default "cpu"
         Device of the tensors, as the framework names it. For ``"cuda"`` or ``"cuda:1"`` the loader decodes on that GPU,
-        to the same values. If there is no driver or no such device, it warns once, and works as for any other device:
-        the host decodes, and the framework copies each field on first use.
+        with the same values. Without a driver or such a device, it warns once and works as for any other device: the
+        host decodes, and the framework copies each field on first use.
     decode : "auto", "device" or "host", default "auto"
-        ``"host"``: the host decodes for any device. ``"device"``: an error instead of that warning.
+        ``"host"``: the host decodes for any device. ``"device"``: raises an error instead of that warning.
     resident : bool, default False
-        Keep the encoded pictures and cubes on the GPU. They are read and checked once, when the loader is made; every
-        epoch is decoded from there, to the same batches. Each rank holds all samples, because it gets different ones in
-        each epoch. An error, with figures, if they do not fit, or if the host decodes.
+        Keep the encoded pictures and cubes on the GPU. They are read and checked once, when the loader is made, and
+        every epoch is decoded from there, with the same batches. Each rank holds all samples, because it gets different
+        samples in each epoch. If they do not fit, or the host decodes, an error gives the figures.
     mean, std : float, or three, or mapping from field to floats, optional
         Normalise pictures as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and blue.
-        ``dtype`` is float16, bfloat16 or float32 (default). One product and one sum in float32, rounded once, and then
-        to ``dtype``. A number above 1 is an error: divide levels from 0 to 255 by 255. Default for pictures as floats:
-        ``level / 255``.
-        By name, ``mean={"cube": means}``, arrays are normalised: ``(value − mean) / std``, with one
-        number for each band of the stored array (``bands`` selects), or one for all.
+        ``dtype`` is float16, bfloat16 or float32 (default). This is one product and one sum in float32, rounded once,
+        then to ``dtype``. A number above 1 is an error: divide levels from 0 to 255 by 255. Default for pictures as
+        floats: ``level / 255``.
+        By name, ``mean={"cube": means}``, arrays are normalised: ``(value − mean) / std``, with one number for each
+        band of the stored array (``bands`` selects), or one for all.
     no_data : float, or mapping from field to float, optional
-        Replacement of no-data values, in the units of the batch: after ``mean`` and ``std``, 0 is
-        the mean. The file declares its no-data value (``data ignore value`` of ENVI,
-        ``GDAL_NODATA`` of GeoTIFF). It is compared with the source values, before ``mean``, ``std``
-        and ``dtype``; packing keeps it exactly, even if it rounds floats. If the declared value is
-        NaN, every NaN is no-data; else NaNs stay. A number applies to all arrays of three axes that
-        declare no-data, except masks; a field named in a mapping must declare it. These arrays are
-        float16, bfloat16 or float32, and the host decodes them. Augmentation of bands and noise
-        leave the replacement unchanged. Default: no-data is a number like any other.
+        Replacement of no-data values, in the units of the batch: after ``mean`` and ``std``, 0 is the mean. The file
+        declares its no-data value (``data ignore value`` of ENVI, ``GDAL_NODATA`` of GeoTIFF). It is compared with
+        the source values, before ``mean``, ``std`` and ``dtype``; packing keeps it exactly, even if it rounds floats.
+        If the declared value is NaN, every NaN is no-data; else NaNs stay. A number applies to all arrays of three
+        axes that declare no-data, except masks; a field named in a mapping must declare it. These arrays are float16,
+        bfloat16 or float32, and the host decodes them. Augmentation of bands and noise leave the replacement
+        unchanged. Default: no-data is a number like any other.
     augment : str or sequence of str, optional
         Augmentations, applied in this order. For pictures, right after decoding: :mod:`shardpack.augment` has
         TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. Draws depend on
         seed, epoch and sample. A device that decodes also augments, to the same bits.
-        For arrays of two and three axes, after patches are cut: ``"hflip"`` and ``"vflip"`` flip
-        half of the samples left to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270
-        degrees, or by 0 or 180 if they are not square. All arrays of a sample are turned alike,
-        such as a cube and its mask. Pictures are mirrored by their view (``rrcN``).
-        For bands of arrays of three axes, after ``mean`` and ``std``:
-        :func:`shardpack.augment.random_gain`, :func:`~shardpack.augment.band_jitter` and
-        :func:`~shardpack.augment.band_dropout`, also on a device. These arrays are floats of at
-        most 32 bits.
+        For arrays of two and three axes, after patches are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples
+        left to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270 degrees, or by 0 or 180 if they are
+        not square. All arrays of a sample are turned alike, such as a cube and its mask. Pictures are mirrored by
+        their view (``rrcN``).
+        For bands of arrays of three axes, after ``mean`` and ``std``: :func:`shardpack.augment.random_gain`,
+        :func:`~shardpack.augment.band_jitter` and :func:`~shardpack.augment.band_dropout`, also on a device. These
+        arrays are floats of at most 32 bits.
     augment_batch : str or sequence of str, optional
-        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`; if you give several,
-        each batch gets one, all equally likely. ``batch["label"]`` is then float32 ``[rows,
-        classes]``, the weight of each class. All pictures must have one size. Draws depend on seed,
-        epoch and the first sample of the batch, so a resumed loader repeats them with the same
-        batch size and number of ranks.
+        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`; if you give several, each batch gets
+        one, all equally likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. All
+        pictures must have the same size. Draws depend on seed, epoch and the first sample of the batch, so a resumed
+        loader repeats them with the same batch size and number of ranks.
     num_classes : int, optional
         Classes of these labels. Default: the number of classes that the dataset names.
     transform : function, optional
-        Called for every row as the last step, in the loader's threads, with a :class:`Row`: a NumPy
-        array for each field, which it may write to. Or it returns a mapping from field to array, of
-        the same shape and type. Python code runs in one thread at a time. Draw from ``row.seed``,
-        so that a resumed loader repeats the draws. An exception is the error of its batch, which
-        names the sample. The host must decode. You may change the function between epochs, because
-        no epoch is prepared ahead.
+        Called for every row as the last step, in the loader's threads, with a :class:`Row` of one NumPy array per
+        field. It may write to the arrays, or return a mapping from field to array of the same shape and type. Python
+        code runs in one thread at a time. Draw from ``row.seed``, so that a resumed loader repeats the draws. An
+        exception becomes the error of its batch, which names the sample. The host must decode. You may change the
+        function between epochs, because no epoch is prepared ahead.
     transform_workers : int, default 0
         Number of processes that call ``transform``, each with its own interpreter. Reading and decoding stay in the
         threads; batches, order and states are the same. The function must be picklable, or cloudpickle installed. Each
-        process has a copy of it from the time when the loader was made. At most ``threads``, whose default is at least
-        this number.
+        process gets a copy of the function as it is when the loader is made. At most ``threads``, whose default is at
+        least this number.
     transform_batch : function, optional
         Called for every batch when you take it, in your thread, also on a device. It writes to tensors of the batch,
         replaces them (``batch["image"] = …``), or returns another batch.
@@ -302,7 +294,7 @@ class Loader:
         self._dataset = dataset
         prepared = Prepared.of(dataset, self._keywords)
         self._batches, self._change_batch = prepared.batches, prepared.change_batch
-        # True once it has warned that pictures lose bits.
+        # True after the warning that pictures lose bits.
         self._told = False
         self._core = Core(dataset._core, prepared.options, prepared.workers, asks)
 
@@ -332,38 +324,35 @@ class Loader:
 
     @property
     def predicted_bytes(self) -> int:
-        """Maximum memory of the loader in bytes, without indexes of the dataset and batches that you keep."""
+        """Maximum memory of the loader in bytes, not counting the dataset's indexes and batches that you keep."""
         return self._core.ready().predicted_bytes()
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Predicted memory on the device in bytes: batches in work, resident samples, and open
-        scenes (approximately); 0 if the host decodes. Batches that you keep, and slots that grow
-        for a larger batch, are not counted.
+        """Predicted device memory in bytes: batches in flight, resident samples, and open scenes (approximately); 0 if
+        the host decodes. Batches that you keep, and slots that grow for a larger batch, are not counted.
         """
         return self._core.ready().predicted_device_bytes()
 
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model
-        is the limit. Else compare ``decode_s`` (limit: cores) with ``idle_for_data_s`` (limit:
-        disk). ``extra_slots`` counts batches beyond ``prefetch``, made because you kept the others;
-        ``skipped``, damaged samples; ``narrowed_pictures``, pictures of more than 8 bits a sample
-        that were decoded to 8. ``window_in_page_cache`` is 1 if the current epoch uses the page
-        cache as its ``window``.
+        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model is the bottleneck;
+        else compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by disk). ``extra_slots`` counts
+        batches beyond ``prefetch``, made because you kept the others; ``skipped``, damaged samples;
+        ``narrowed_pictures``, pictures of more than 8 bits a sample that were decoded to 8. ``window_in_page_cache`` is
+        1 if the current epoch uses the page cache as its ``window``.
 
-        For a dataset behind a URL, since it was opened and over all loaders: ``requests``,
-        ``retried_requests`` (after an error or a time-out) and ``fetched_bytes``;
-        ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are maxima. ``cache_hits``,
-        ``cache_misses``, ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and
-        ``cache_failed_writes`` describe the cache on the local disk (``storage_options={"cache":
-        …}``).
+        For a dataset behind a URL, since it was opened and for all loaders together: ``requests``, ``retried_requests``
+        (after an error or a time-out) and ``fetched_bytes``; ``peak_requests_in_flight`` and
+        ``peak_fetched_bytes_held`` are maxima. ``cache_hits``, ``cache_misses``, ``cache_hit_bytes``,
+        ``cache_evicted``, ``cache_dropped`` and ``cache_failed_writes`` describe the cache on the local disk
+        (``storage_options={"cache": …}``).
 
-        If a device decodes: ``device_rows`` counts decoded values, each field of a sample
-        separately; ``refused`` counts rows that the host decoded instead, by reason;
-        ``refused_first`` has up to three keys for each reason; ``grown_slots`` counts slots that
-        needed more memory than predicted; ``resident_values``, values kept on the device.
+        If a device decodes: ``device_rows`` counts decoded values, each field of a sample separately; ``refused``
+        counts rows that the host decoded instead, by reason; ``refused_first`` has up to three keys for each reason;
+        ``grown_slots`` counts slots that needed more memory than predicted; ``resident_values``, values kept on the
+        device.
         """
         core = self._core.ready()
         refusals = core.refusals()
@@ -376,7 +365,7 @@ class Loader:
     # Iterating
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin an epoch: see the class."""
+        """Begin an epoch, as the class describes."""
         return Iteration(self, self._core.ready().begin())
 
     def _next(self, turn: int) -> Batch:
@@ -406,11 +395,11 @@ class Loader:
         return epoch + (phase == "ended")
 
     def set_epoch(self, epoch: int) -> None:
-        """Start the next iteration at the beginning of ``epoch``, or, if a state of that epoch was
-        just loaded, with the rest of it.
+        """Start the next iteration at the beginning of ``epoch``, or, if a state of that epoch was just loaded, with the
+        rest of it.
 
-        So the same loop starts and resumes a run: ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. A
-        running iteration cannot continue after this call.
+        The same loop therefore starts and resumes a run: ``for epoch in range(loader.epoch, 90):
+        loader.set_epoch(epoch)``. A running iteration cannot continue after this call.
         """
         self._core.set_epoch(_number("epoch", epoch, 0, 2**32 - 1))
 
@@ -420,28 +409,27 @@ class Loader:
         """The position of the loader: ``seed``, ``epoch`` and ``samples_consumed`` (integers) and
         ``fingerprint`` (text).
 
-        It also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch
-        counts patches. It is the same on every rank after the same number of batches. Batches you
-        got count as done; at the end of an epoch the state is the start of the next one. Save it as
-        JSON, or with ``torch.save``, to a temporary file, and move that with ``os.replace``, so
-        that a kill while saving cannot destroy the last state.
+        It also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch counts patches. It is
+        the same on every rank after the same number of batches. Batches that you received count as done; at the end of
+        an epoch the state is the start of the next one. Save it as JSON, or with ``torch.save``, to a temporary file,
+        then move that file with ``os.replace``, so that a kill while saving cannot destroy the last state.
         """
         return self._state()[0]
 
     def _state(self) -> tuple[dict[str, int | str], str]:
-        """The state, and the progress of its epoch."""
+        """Return the state and the progress of its epoch."""
         (fingerprint, seed, epoch, consumed, unit), phase = self._core.ready().state()
-        # Then every rank is at the end, or reaches it without another batch.
+        # Every rank has reached the end, or will without another batch.
         if phase == "ended":
             epoch, consumed = epoch + 1, 0
         state: dict[str, int | str] = {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
         if unit != "samples":
             state["unit"] = unit
-        # A dataset that never grew has states without a generation.
+        # The state of a dataset that never grew has no generation.
         return (state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}), phase
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state``: the next iteration gives the rest of its epoch (``len`` still counts the whole).
+        """Continue from ``state``: the next iteration yields the rest of its epoch (``len`` still counts the whole).
 
         The state may come from a run with another batch size, number of ranks or number of threads.
 
@@ -455,7 +443,7 @@ class Loader:
         self._core.restore(checked(state, self._dataset.generation))
 
     def __getitem__(self, index: object) -> NoReturn:
-        # A DataLoader would use a loader as a map-style dataset.
+        # Otherwise a DataLoader would treat a loader as a map-style dataset.
         raise TypeError(
             "a loader cannot be indexed: iterate over it, or index its dataset\n"
             "hint: in a torch DataLoader: DataLoader(shardpack.torch.IterableDataset(loader), batch_size=None)"
@@ -468,7 +456,7 @@ class Loader:
     # Ending
 
     def close(self) -> None:
-        """End the threads. The loader cannot be used any more; batches that you hold stay valid."""
+        """End the threads. The loader cannot be used any more, but batches that you hold stay valid."""
         self._core.close(partial(finish, self._batches.convert))
 
     def __enter__(self) -> Loader:

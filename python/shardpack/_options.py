@@ -1,4 +1,4 @@
-"""Options of the compiled loader, as plain values; :class:`shardpack.Loader` describes each."""
+"""Options of the compiled loader as plain values; :class:`shardpack.Loader` describes each."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from shardpack import _shardpack
 from shardpack._workers import Workers
 
 State: TypeAlias = "tuple[str, int, int, int, str]"
-"""Fingerprint, seed, epoch, samples consumed, and their unit: ``samples``, or a kind of patches."""
+"""Fingerprint, seed, epoch, samples consumed, and the unit of that count: ``samples``, or a kind of patches."""
 Numbers: TypeAlias = "list[float]"
-"""One number, or one for each channel or band."""
+"""One number, or one per channel or band."""
 
 
 @dataclass(frozen=True)

@@ -133,9 +133,9 @@ def pack(
     """Convert a folder of pictures or cubes into a dataset, once.
 
     JPEGs are stored in tiles, with the same pixels as the source, so that a reader can decode just the part it needs.
-    ``jpeg="keep"`` stores the files unchanged. Cubes of integers, also integers held as floats, are stored without
+    ``jpeg="keep"`` stores the files unchanged. Integer cubes, including integers held as floats, are stored without
     loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every bit. After an
-    interruption, also by Ctrl-C, the same call continues.
+    interruption, for example by Ctrl-C, repeat the call to continue.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ def pack(
     Warns
     -----
     UserWarning
-        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (with
-        their number and the largest error); pictures of more than 8 bits a sample, which are
-        decoded to 8; kept pictures whose markers show damage; and all other notes of the command.
+        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (with their number and
+        the largest error); pictures have more than 8 bits a sample and are decoded to 8; kept pictures have damaged
+        markers; and all other notes of the command.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def pack(
     UsageError
         The source, the folder or the options cannot be used.
     FormatError
-        A file cannot be packed, and the policy is to stop.
+        A file cannot be packed, and ``on_bad_input`` is ``"stop"``.
     OSError
         A file cannot be read or written.
 
@@ -210,9 +210,8 @@ def plan(
     Parameters
     ----------
     src, out, storage_options, **options
-        As for :func:`pack`, except ``part`` and ``force``. ``listing`` names a file to write the
-        file list of the source to. :func:`pack` with the same ``listing`` reads it, so that the
-        source is scanned only once.
+        As for :func:`pack`, except ``part`` and ``force``. ``listing`` names a file for the file list of the source.
+        :func:`pack` with the same ``listing`` reads it, so that the source is scanned only once.
     parts : int
         Number of parts.
 
@@ -221,8 +220,8 @@ def plan(
     dict
         The output of ``shardpack plan --json``: ``samples``, ``source_bytes``, ``stored_bytes``
         (estimated), ``shards``, ``memory_bytes``, ``listing_seconds``, ``seconds`` and
-        ``longest_part_seconds`` (at the rate ``measured`` on a few samples), ``empty_parts``, and
-        ``parts``, a dict for each.
+        ``longest_part_seconds`` (at the rate ``measured`` on a few samples), ``empty_parts``, and ``parts`` (a dict per
+        part).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Checks the keywords of a loader against each other and the dataset, and makes the options of the compiled one."""
+"""Checks loader keywords against each other and the dataset, and makes the options of the compiled loader."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from shardpack._workers import Workers
 
 @dataclass(frozen=True)
 class LoaderKeywords:
-    """The keywords of a loader, unchecked; :class:`shardpack.Loader` describes each."""
+    """Unchecked loader keywords; :class:`shardpack.Loader` describes each."""
 
     batch_size: int
     shuffle: Shuffle
@@ -91,7 +91,7 @@ class LoaderKeywords:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Checked keywords of a loader: options of the compiled loader, and the format of its batches."""
+    """Checked loader keywords: options of the compiled loader, and the format of its batches."""
 
     options: Options
     workers: Workers | None
@@ -100,7 +100,6 @@ class Prepared:
 
     @classmethod
     def of(cls, dataset: Dataset, given: LoaderKeywords) -> Prepared:
-        """Check keywords against each other and the dataset."""
         device = str(given.device)
         types = _dtype(given.dtype)
         _holds(types, given.to)
@@ -113,7 +112,7 @@ class Prepared:
                 f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'
             )
         if stage is not None and given.to != "jax":
-            # Fixed for the life of the loader, even if the program changes its current device.
+            # The device does not change during the life of the loader, even if the program changes its current device.
             convert = converter(given.to or "numpy", f"cuda:{stage.number}")
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
@@ -161,10 +160,10 @@ class Prepared:
         batches = BatchFormat(
             convert=convert,
             fields=fields,
-            # Not a method, so that a kept batch does not keep the threads alive.
+            # Not a bound method, so that a kept batch does not keep the threads alive.
             objects=partial(_read, arrays, convert),
             pictures=frozenset(field.name for field in dataset.schema if field.kind == "image"),
-            # With `fields`, the program knows their order.
+            # With `fields`, the program knows the order of the fields.
             unpacks=given.fields is not None,
             members=dataset._members,
         )
@@ -178,7 +177,7 @@ def _function(name: str, value: Any) -> Any:
 
 
 def _workers(transform: Transform | None, count: int) -> Workers | None:
-    """Processes for a transform; ``None`` if none are wanted."""
+    """Return the worker processes of a transform, or ``None``."""
     count = _number("transform_workers", count, 0, 4096)
     if count == 0:
         return None
@@ -190,7 +189,7 @@ def _workers(transform: Transform | None, count: int) -> Workers | None:
 def _read(
     arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """The fields of a batch that are not tensors; ``None`` in rows without a sample."""
+    """Return the fields of a batch that are not tensors; rows without a sample are ``None``."""
     values = {field: batch.objects(field) for field in fields}
     for field in arrays.intersection(fields):
         values[field] = [None if value is None else convert(value) for value in values[field]]

@@ -1,4 +1,4 @@
-"""The function ``report``: measures the cost of lossy storage."""
+"""The function ``report``, which measures the cost of lossy storage."""
 
 from __future__ import annotations
 
@@ -104,14 +104,14 @@ def report(
 ) -> Report:
     """Measure the loss of quality and the size under several storage options, before or after packing.
 
-    Some samples are encoded under each candidate as :func:`pack` would, decoded and scored.
+    Some samples are encoded under each candidate as by :func:`pack`, then decoded and scored.
 
     Parameters
     ----------
     src : str or os.PathLike
         Folder (or single file) of pictures or cubes, or a dataset.
     output : str or os.PathLike, optional
-        Page to write: one self-contained HTML file. Default: none.
+        Page to write, one self-contained HTML file. Default: none.
     progress : callable, optional
         Called about ten times a second with a dict: ``done`` and ``total`` (encodings), ``doing`` (current step).
     **options : ReportOptions

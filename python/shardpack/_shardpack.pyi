@@ -65,7 +65,7 @@ class UsageError(ValueError):
     """An argument does not fit the dataset, or another argument."""
 
 class RepeatedKeyError(UsageError):
-    """Two samples have one key."""
+    """Two samples have the same key."""
 
 class KnownKeyError(UsageError):
     """The dataset already has a sample with this key."""

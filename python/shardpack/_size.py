@@ -11,7 +11,6 @@ Size: TypeAlias = "SupportsIndex | str"
 
 
 def size(name: str, value: Size) -> int:
-    """``value`` in bytes."""
     if isinstance(value, str):
         try:
             return _shardpack.size(value)

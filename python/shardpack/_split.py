@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shardpack._dataset import Dataset
 
 Attribute: TypeAlias = "str | Sequence[Any] | NDArray[Any]"
-"""The name of a scalar field, or a value for each sample: an integer, a boolean or a text."""
+"""The name of a scalar field, or a value per sample: an integer, a boolean or a text."""
 
 
 def parts(
@@ -26,7 +26,7 @@ def parts(
     seed: int,
     growing: bool,
 ) -> list[NDArray[np.uint64]]:
-    """Sample numbers of each part, in the whole dataset."""
+    """Return the sample numbers of each part, in the whole dataset."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, found {seed!r}")
     return dataset._core.split(
@@ -40,7 +40,7 @@ def parts(
 
 
 def _shares(given: float | Sequence[float]) -> list[float]:
-    """The shares of the parts; one number gives two parts."""
+    """Return the shares of the parts; one number gives two parts."""
     if isinstance(given, str):
         raise TypeError(f"split: expected a share such as 0.8, or a list of shares, found the string {given!r}")
     if not isinstance(given, Sequence | np.ndarray):
@@ -53,7 +53,7 @@ def _shares(given: float | Sequence[float]) -> list[float]:
 
 
 def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, dataset: Dataset) -> str | list[str] | None:
-    """The name of a scalar field, or a text for each sample."""
+    """Return the name of a scalar field, or a text per sample."""
     if given is None:
         return None
     if isinstance(given, str):

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command starts, in the tenths of a second that the imports take."""
+"""Handles Ctrl-C while the command starts; the imports take some tenths of a second."""
 
 from __future__ import annotations
 

@@ -15,27 +15,27 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
     Raises
     ------
     UsageError
-        It is of another generation.
+        The state is of another generation.
     ValueError
         It is not a state of a loader.
     """
     names = ("fingerprint", "seed", "epoch", "samples_consumed")
     if not isinstance(state, Mapping):
         hint = "\nhint: json.loads parses the text" if isinstance(state, (str, bytes)) else ""
-        raise ValueError(f"state of a loader: expected a dict, found {type(state).__name__}{hint}")
+        raise ValueError(f"loader state: expected a dict, found {type(state).__name__}{hint}")
     saved = state.get("generation", 1)
     unit = state.get("unit", "samples")
     state = {name: value for name, value in state.items() if name not in ("generation", "unit")}
     if set(state) != set(names):
-        raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state)) or 'nothing'}")
+        raise ValueError(f"loader state: expected {', '.join(names)}, found {', '.join(map(str, state)) or 'nothing'}")
     bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
     for name, value in state.items():
         fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
         if not fits:
             expected = "text" if name == "fingerprint" else f"an integer of {bits[name]} bits"
-            raise ValueError(f"state of a loader: {name}: expected {expected}, found {value!r}")
+            raise ValueError(f"loader state: {name}: expected {expected}, found {value!r}")
     if not isinstance(unit, str):
-        raise ValueError(f"state of a loader: unit: expected text, found {unit!r}")
+        raise ValueError(f"loader state: unit: expected text, found {unit!r}")
     if saved != generation:
         raise _shardpack.UsageError(
             f"the state is of generation {saved}, but the dataset is generation {generation}\n"

@@ -23,9 +23,9 @@ class Scene:
     """A whole scene, joined from the predictions of its patches."""
 
     key: str
-    """Key of its sample."""
+    """Key of the sample."""
     index: int
-    """Number of the sample in the dataset of the loader."""
+    """Number of the sample in the loader's dataset."""
     values: NDArray[Any]
     """``[height, width]``, ``[height, width, channels]`` or ``[channels, height, width]``, like the predictions."""
 
@@ -46,23 +46,23 @@ def stitch(
 ) -> Stitcher:
     """Join predictions for the patches of a loader with ``patches="grid"`` into whole scenes.
 
-    Where patches overlap, a pixel is the weighted mean of their predictions. With sums in float64
-    and ``window="uniform"``, equal predictions of float32, float16 or integers of up to 53 bits
-    come back exactly; otherwise the last bit may differ.
+    Where patches overlap, a pixel is the weighted mean of their predictions. With float64 sums and
+    ``window="uniform"``, equal predictions of float32, float16 or integers of up to 53 bits come back exactly;
+    otherwise the last bit may differ.
 
     An unfinished scene takes ``height × width × (channels + 1) × 8`` bytes: 2.2 GB for 5,000 × 5,000 pixels and 10
     classes, and 1 GB more during the conversion to float32. With ``dtype="float32"`` it takes 1.1 GB, and 1 GB more at
-    the end with channels first. With ``shuffle=False`` one scene is held at a time, else all open scenes of the loader.
+    the end if channels are first. With ``shuffle=False`` one scene is held at a time, else all open scenes of the
+    loader.
 
     Parameters
     ----------
     loader : Loader
-        The loader of the batches, with ``patches="grid"``, on one rank, without ``augment``,
-        ``weights`` and ``mix``, and with ``end="pad"`` or ``"uneven"``, so that it gives every
-        patch.
+        The loader of the batches. It needs ``patches="grid"``, one rank, ``end="pad"`` or ``"uneven"``, and no
+        ``augment``, ``weights`` or ``mix``, so that it gives every patch.
     window : "uniform" or "hann", default "uniform"
         Weights of the pixels of a patch. ``"uniform"``: all equal. ``"hann"``: from almost 0 at the borders to 1 in the
-        middle, which hides seams if neighbours overlap by half.
+        middle, which hides seams if neighbouring patches overlap by half.
     dtype : "float64" or "float32", default "float64"
         Type of the sums. ``"float32"`` halves the memory; where patches overlap, the last bits of float32 predictions may
         differ, and integers are exact up to 24 bits.
@@ -70,7 +70,7 @@ def stitch(
     Returns
     -------
     Stitcher
-        It takes batches and predictions, and gives whole scenes.
+        Takes batches and predictions, and returns whole scenes.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def stitch(
 
 
 class Stitcher:
-    """Joins predictions: see :func:`stitch`. It holds the sums and weights of unfinished scenes."""
+    """Joins predictions, as described in :func:`stitch`. It holds the sums and weights of unfinished scenes."""
 
     def __init__(self, loader: Loader, window: str = "uniform", dtype: str = "float64") -> None:
         if not isinstance(loader, Loader):
@@ -124,7 +124,7 @@ class Stitcher:
         self._type: np.dtype[np.floating[Any]] = np.dtype(dtype)
         self._weights = _weights(window, self._size).astype(self._type)
         self._open: dict[int, _Open] = {}
-        # Patches of skipped, damaged scenes.
+        # Patches of damaged scenes that the loader skipped.
         self._skipped: Counter[str] = Counter()
         self._adding = threading.Lock()
 
@@ -137,9 +137,8 @@ class Stitcher:
             A batch of the loader.
         predictions : array_like
             ``[rows, height, width]`` or ``[rows, height, width, channels]``; if the loader has
-            ``layout="chw"``, ``[rows, channels, height, width]``. Height and width are the patch's;
-            volumes have a depth before the height. Tensors of PyTorch may be on a device. Rows
-            without a sample are ignored.
+            ``layout="chw"``, ``[rows, channels, height, width]``. Height and width are those of the patch; volumes have
+            a depth before the height. Tensors of PyTorch may be on a device. Rows without a sample are ignored.
 
         Returns
         -------
@@ -171,7 +170,7 @@ class Stitcher:
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())
-        # A sample without the array has no scene.
+        # A sample that lacks the array has no scene.
         for row in np.flatnonzero(mask & (sizes >= 0).all(axis=1)).tolist():
             index, origin = int(indices[row]), tuple(origins[row].tolist())
             scene = self._open.get(index)
@@ -210,7 +209,7 @@ class Stitcher:
         values = scene.sums
         values /= weights
         to = dtype if np.issubdtype(dtype, np.floating) else self._type
-        # At most one copy; the other layout is a view of it.
+        # At most one copy: the other layout is a view of it.
         return np.ascontiguousarray(np.moveaxis(values, -1, 0), to) if first else values.astype(to, copy=False)
 
     @property
@@ -220,12 +219,12 @@ class Stitcher:
         return dict(self._skipped) | begun
 
     def close(self) -> None:
-        """End the work. Scenes without any patch are not noticed.
+        """End the work. Scenes of which no patch arrived go unnoticed.
 
         Raises
         ------
         UsageError
-            Patches of some scenes are missing: the epoch stopped early, or damaged scenes were skipped.
+            Patches of some scenes are missing, because the epoch stopped early or damaged scenes were skipped.
         """
         missing = self.missing
         if not missing:
@@ -246,7 +245,7 @@ class Stitcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The first error matters most.
+        # Do not replace an earlier error.
         if error is None:
             self.close()
 
@@ -255,18 +254,18 @@ class Stitcher:
 
 
 def _weights(window: str, size: tuple[int, ...]) -> NDArray[np.float64]:
-    """Weights of the pixels of a patch."""
+    """Return the weight of each pixel of a patch."""
     weights = np.ones(size)
     if window == "hann":
         for axis, side in enumerate(size):
-            # Sampled at the centres of the pixels, so that no weight is 0 and every pixel gets a value.
+            # Sampled at pixel centres, so that no weight is 0 and every pixel gets a value.
             one = np.sin(np.pi * (np.arange(side) + 0.5) / side) ** 2
             weights *= one.reshape([-1 if other == axis else 1 for other in range(len(size))])
     return weights
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """A NumPy array; PyTorch tensors are copied to the host first."""
+    """Return a NumPy array, copying PyTorch tensors to the host first."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":

@@ -1,4 +1,4 @@
-"""Transforms of rows by the program's own functions."""
+"""Calls the program's own functions to transform rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Row(dict[str, "NDArray[Any]"]):
     key: str
     """Key of the sample."""
     epoch: int
-    """Epoch."""
+    """The epoch."""
     seed: int
     """A random number below 2⁵³, fixed by seed, epoch and sample: ``numpy.random.default_rng(row.seed)``."""
 
 
 Transform: TypeAlias = "Callable[[Row], Mapping[str, Any] | None]"
-"""Changes a row in place, or returns a mapping with new arrays."""
+"""Changes a row in place, or returns a mapping of new arrays."""
 
 
 class Rows:
-    """Calls a transform, and writes its result to the batch."""
+    """Calls a transform and writes its result to the batch."""
 
     __slots__ = ("function",)
 

@@ -1,4 +1,4 @@
-"""Pickling of loaders: arguments and state, without threads and batches."""
+"""Pickles loaders: arguments and state, without threads and batches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 
 def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
-    """The pickle of a loader at this state."""
-    # A known rank is pickled, because a worker of a DataLoader cannot query it. If there was none yet, the copy queries
-    # again: it may be sent to the processes that become the ranks.
+    # Pickle a known rank, because a DataLoader worker cannot query it. If there is none yet, the copy queries again,
+    # because it may be sent to the processes that become the ranks.
     asks = loader._core.asks and loader.world_size == 1
     rank, world_size = (None, None) if asks else (loader.rank, loader.world_size)
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
@@ -22,7 +21,7 @@ def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
 
 
 def next_state(loader: Loader) -> dict[str, int | str]:
-    """The state of the next iteration; after an unfinished epoch, the start of the next epoch."""
+    """Return the state of the next iteration; after an unfinished epoch, the start of the next epoch."""
     state, phase = loader._state()
     if phase in ("running", "broken"):
         return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
@@ -46,9 +45,9 @@ def refuse_workers(loader: Loader) -> None:
 
 
 def for_worker(loader: Loader, worker: int, workers: int) -> Loader:
-    """A loader for one of several workers of this rank."""
+    """Return a loader for one of several workers of this rank."""
     refuse_workers(loader)
-    # The state first, because it determines the rank.
+    # Get the state first, because it determines the rank.
     state = next_state(loader)
     rank, world_size = loader.rank * workers + worker, loader.world_size * workers
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
@@ -58,7 +57,7 @@ def for_worker(loader: Loader, worker: int, workers: int) -> Loader:
 def _made(dataset: Dataset, keywords: LoaderKeywords, state: dict[str, Any]) -> Loader:
     from shardpack._loader import Loader  # it imports this module
 
-    # A plain Loader, because a subclass may take other arguments.
+    # Make a plain Loader, because a subclass may take other arguments.
     loader = Loader(dataset, **vars(keywords))
     loader.load_state_dict(state)
     return loader

@@ -1,4 +1,4 @@
-"""URLs of datasets, and the options of their stores."""
+"""URLs of datasets, and their store options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9]*://")
 
 
 def is_url(path: object) -> bool:
-    """True for text that is a URL."""
     return isinstance(path, str) and _URL.match(path) is not None
 
 
@@ -35,12 +34,12 @@ def refuse(function: str, *, hint: str = "copy it here first, or mount the store
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """The absolute path, valid after a change of the working directory; a URL as it is."""
+    """Return the absolute path, which stays valid when the working directory changes; URLs are returned unchanged."""
     return path if isinstance(path, str) and is_url(path) else os.path.abspath(path)
 
 
 def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[str, str]]:
-    """Options of a store as text (``True`` is ``"true"``), with those in ``more`` that are not ``None``."""
+    """Return store options as text (``True`` becomes ``"true"``), with those in ``more`` that are not ``None``."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"storage_options: expected a mapping from names to values, found {type(options).__name__}")
     given = {name: value for name, value in more.items() if value is not None}

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 class Views:
     """The view of each row of a batch: visible part, size, mirror. Rows without a picture are zeros.
 
-    All arrays are NumPy's, with a row for each row of the batch. Coordinates are in pixels: the
+    All attributes are NumPy arrays with one entry per row of the batch. Coordinates are in pixels: the
     first pixel extends from 0 to 1, and its centre is 0.5.
     """
 
@@ -35,8 +35,8 @@ class Views:
         row : int
             Number of the row.
         points : array_like
-            ``[…, 2]``: x and y in pixels of the row. Boxes are two points each: ``boxes.reshape(-1,
-            2, 2)``; in a mirrored row, left and right are exchanged afterwards.
+            ``[…, 2]``: x and y in pixels of the row. Boxes are two points each: ``boxes.reshape(-1, 2, 2)``; for a
+            mirrored row, exchange left and right afterwards.
 
         Returns
         -------
@@ -49,7 +49,7 @@ class Views:
         return np.stack([left + x * width / self.size[row, 1], top + there[..., 1] * height / self.size[row, 0]], axis=-1)
 
     def from_source(self, row: int, points: ArrayLike) -> NDArray[np.float64]:
-        """Map points of the whole picture to the row, where they may lie outside: the inverse of :meth:`to_source`."""
+        """Map points of the whole picture to the row: the inverse of :meth:`to_source`. They may lie outside the row."""
         here = _points(points)
         left, top, width, height = self.crop[row]
         x = (here[..., 0] - left) * self.size[row, 1] / width

@@ -24,24 +24,24 @@ from shardpack._transform import Rows, Transform
 __all__ = ["Workers"]
 
 _PATIENCE_S = 5.0
-"""Seconds that a process may take to end, and between checks of its parent."""
+"""Seconds that a process may take to end, and seconds between checks of its parent."""
 
 
 class Workers:
-    """Starts the processes that the compiled loader asks for, and ends them. See ``python/src/workers.rs``."""
+    """Starts and ends the processes that the compiled loader asks for. See ``python/src/workers.rs``."""
 
     def __init__(self, function: Transform, count: int) -> None:
         self._pickled = _pickled(function)
         self.count = count
         self._processes: dict[int, SpawnProcess] = {}
-        # Reentrant: the garbage collector may close a loader while its thread starts a process.
+        # Reentrant, because the garbage collector may close a loader while its thread starts a process.
         self._lock = threading.RLock()
         self._closed = False
 
     def start(self, number: int, descriptor: int) -> None:
-        """Start process ``number``, which gets its rows through the socket ``descriptor``."""
+        """Start process ``number``, which receives its rows through the socket ``descriptor``."""
         with socket.socket(fileno=descriptor) as theirs:
-            # Spawned, because a fork would inherit locks of threads that it lacks.
+            # Spawned, because a fork would inherit locks held by threads that it lacks.
             process = multiprocessing.get_context("spawn").Process(
                 target=_serve, args=(theirs, self._pickled, os.getpid()), name=f"shardpack-transform-{number}", daemon=True
             )
@@ -52,7 +52,7 @@ class Workers:
                 process.start()
 
     def ended(self, number: int) -> str:
-        """Describe the end of process ``number``."""
+        """Describe how process ``number`` ended."""
         with self._lock:
             process = self._processes.pop(number, None)
         if process is None or process.pid is None:
@@ -83,17 +83,19 @@ class Workers:
 
 
 def _pickled(function: Transform) -> bytes:
-    """Pickle the function. If it has no name, or its program has no file (a notebook), by cloudpickle if installed."""
+    """Pickle the function. cloudpickle, if installed, pickles functions without a name or of a program without a file
+    (a notebook).
+    """
     file = getattr(sys.modules["__main__"], "__file__", None)
     if file is not None and not os.path.exists(file):
-        # Each spawned process runs the program's file.
+        # A spawned process runs the program's file.
         raise RuntimeError(
             f"transform_workers: cannot start processes of the program {file}, which is not a file\n"
             "hint: save the program as a file and run that, or leave transform_workers out"
         )
     try:
         pickled = pickle.dumps(function)
-        # A function of the program is looked up in its file.
+        # The worker process finds the program's functions in its file.
         if b"__main__" not in pickled or file is not None:
             return pickled
         reason = "its program has no file"
@@ -111,8 +113,8 @@ def _pickled(function: Transform) -> bytes:
 
 
 def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
-    """Main loop of a process: change rows until the socket is closed."""
-    # Ctrl-C goes to all processes of a program; this one ends with its parent.
+    """Main loop of a process: transform rows until the socket is closed."""
+    # Ctrl-C goes to all processes of a program, but this one ends with its parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
@@ -141,7 +143,7 @@ def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
 
 
 def _one_thread() -> None:
-    """Limit loaded libraries to one thread, because the processes already use the cores."""
+    """Limit loaded libraries to one thread, because the worker processes already use all cores."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
     if (cv2 := sys.modules.get("cv2")) is not None:
@@ -152,14 +154,14 @@ def _end_with(parent: int) -> None:
     """End this process when its parent is gone, even in the middle of a row."""
     process = multiprocessing.parent_process()
     while os.getppid() == parent:
-        # A fork of the parent may hold the sentinel.
+        # A fork of the parent may keep the sentinel open.
         wait([] if process is None else [process.sentinel], _PATIENCE_S)
     os._exit(1)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
-        # From now on NumPy knows the name.
+        # Importing it registers the name with NumPy.
         import ml_dtypes as _
     return np.dtype(name)
 

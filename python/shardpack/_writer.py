@@ -1,4 +1,4 @@
-"""Writing a dataset from a program: samples one at a time, from any iterator and any number of threads."""
+"""Writes a dataset from a program, one sample at a time, from any iterator and any number of threads."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 class Writer:
     """Writes samples of a program as a dataset.
 
-    A sample is a dict from field to value. It is encoded in the calling thread, without the GIL,
-    and kept in a temporary file in ``path``. At the end the samples are mixed and written as
-    shards. The dataset is complete or does not exist, and a second writer in the same folder is
-    refused, as for :func:`pack`. Encoded data are written twice, and need twice their space until
-    the end. Memory stays small for any number of samples.
+    A sample is a dict from field to value. It is encoded in the calling thread, without the GIL, and kept in a
+    temporary file in ``path``. At the end the samples are shuffled and written as shards. The dataset is complete or
+    does not exist, and a second writer in the same folder is refused, as for :func:`pack`. Encoded data are written
+    twice and need twice their space until the end. Memory use stays small for any number of samples.
 
     Parameters
     ----------
@@ -36,26 +35,25 @@ class Writer:
     schema : mapping of str to str, optional
         Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or
         ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``,
-        ``"int64"``, ``"float32"``, …. Default: the first sample decides, see below. With
-        ``"array"``, lists become arrays. A value that does not fit, such as 1.7 or None in
-        ``"array:int32"``, is an error; only floats are rounded, to narrower floats.
+        ``"int64"``, ``"float32"``, …. Default: decided by the first sample, see below. With ``"array"``, lists become
+        arrays. A value that does not fit, such as 1.7 or None in ``"array:int32"``, is an error; only floats are
+        rounded, to narrower floats.
     classes : sequence of str, optional
         Names of the classes, indexed by the field ``label``. Labels may then be given by name.
     shuffle : bool, default True
-        Mix the samples, so that a sequential read gives a random order. The mix depends only on the keys and ``seed``:
-        the same samples give the same bytes, in any order of writing. ``False`` keeps the order of writing, or of
-        ``order``.
+        Shuffle the samples, so that a sequential read gives a random order. The shuffle depends only on the keys and
+        ``seed``: the same samples give the same bytes, whatever the order of writing. ``False`` keeps the order of
+        writing, or of ``order``.
     append : bool, default False
-        Add to the dataset in ``path``, of any origin, as its next generation: see the notes.
+        Add to the dataset in ``path``, whatever its origin, as its next generation: see the notes.
     on_known_key : {"stop", "skip"}, default "stop"
-        With ``append``: ``"stop"`` raises an error at a key that the dataset already has;
-        ``"skip"`` leaves such samples out and counts them.
+        With ``append``: ``"stop"`` raises an error at a key that the dataset already has; ``"skip"`` leaves such
+        samples out and counts them.
     storage_options : mapping from str to str, optional
         With a URL: options of the store, as for :class:`Dataset`.
     **options : StorageOptions
-        Storage options, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``,
-        ``shard_size``, ``force``, …. ``threads`` is the number of threads that write the shards at
-        the end.
+        Storage options, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``, ``force``,
+        …. ``threads`` is the number of threads that write the shards at the end.
 
     Notes
     -----
@@ -81,37 +79,34 @@ class Writer:
     ``None``                           no value (not for scalars)
     =================================  ==============================================================================
 
-    ``jpeg`` applies to JPEG files; other picture files are stored unchanged. Pixels are stored
-    losslessly as PNG, or as JPEG with ``jpeg="reencode"``. A picture opened by PIL is only pixels:
-    give the ``Path`` of its file instead, which is smaller and loses nothing. Masks are arrays of
-    class numbers: a field named ``mask`` refuses pictures unless ``schema`` says ``"image"``. A
-    dataset with one picture field gets the columns ``height``, ``width``, ``orientation`` and
-    ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and ``score="sample"`` check one
+    ``jpeg`` applies to JPEG files; other picture files are stored unchanged. Pixels are stored losslessly as PNG, or as
+    JPEG with ``jpeg="reencode"``. A picture opened by PIL is only pixels, so give the ``Path`` of its file instead,
+    which is smaller and loses nothing. Masks are arrays of class numbers, so a field named ``mask`` refuses pictures
+    unless ``schema`` says ``"image"``. A dataset with one picture field gets the columns ``height``, ``width``,
+    ``orientation`` and ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and ``score="sample"`` check one
     picture in 32, chosen by key.
 
-    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless
-    they are integers, and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose
-    nothing. If values changed, and you gave neither ``values`` nor ``max_error``, closing warns
-    (``UserWarning``) with the largest error. ``values="keep"`` keeps every bit. The first array of
-    a field decides the coding of that field. If several threads write, write one sample before they
-    start: then the same samples give the same bytes.
+    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless they are integers,
+    and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If values changed and you
+    gave neither ``values`` nor ``max_error``, closing warns (``UserWarning``) with the largest error.
+    ``values="keep"`` keeps every bit. The first array of a field decides its coding. If several threads write, write
+    one sample before they start, so that the same samples give the same bytes.
 
-    If the program is killed, no dataset is left. The temporary file has no name, and disappears with the program.
+    If the program is killed, it leaves no dataset. The temporary file has no name and disappears with the program.
 
     ``append=True`` rewrites no existing shard. Until the end, and after an exception or a kill, the
-    dataset is unchanged. Fields, shard size and storage options come from the dataset; a different
-    option is an error. Each sample names all fields, with ``None`` for missing values, unless you
-    give a ``schema``. Classes are matched by name, new ones get the next numbers, and labels refer
-    to ``classes`` if you give them. Samples without a key get the next numbers as keys. ``force``
-    drops the unfinished work of an interrupted addition of files or removal. The report has
-    ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``, as for :func:`add`. If
-    all samples equal the last addition, ``outcome`` is ``"already-complete"``.
+    dataset is unchanged. Fields, shard size and storage options come from the dataset; a different option is an error.
+    Each sample must name all fields, with ``None`` for missing values, unless you give a ``schema``. Classes are
+    matched by name, new ones get the next numbers, and labels refer to ``classes`` if given. Samples without a key get
+    the next numbers as keys. ``force`` drops the unfinished work of an interrupted addition of files or removal. The
+    report has ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``, as for :func:`add`. If all samples
+    equal the last addition, ``outcome`` is ``"already-complete"``.
 
     Raises
     ------
     UsageError
-        The folder already has a dataset (``force=True`` replaces it when this one is complete, ``append=True`` adds to
-        it) or other files. Or options contradict each other or the dataset.
+        The folder already contains other files or a dataset (``force=True`` replaces it when this one is complete,
+        ``append=True`` adds to it). Or options contradict each other or the dataset.
     BlockingIOError
         Another writer uses the folder.
     TypeError
@@ -159,7 +154,7 @@ class Writer:
         self._options = dict(options)
         self._report: dict[str, Any] | None = None
         self._aborted = False
-        # The first of several threads writes the dataset. Reentrant, because `progress` may ask for the report.
+        # The first of several threads writes the dataset. Reentrant, because `progress` may access the report.
         self._closing = threading.RLock()
         self._pid = os.getpid()
         # Absolute, because the program may change its working directory before the end.
@@ -184,17 +179,17 @@ class Writer:
         sample : mapping of str to object
             A value for each field. ``"__key__"`` may hold the key.
         key : str, optional
-            The sample's key, unique in the dataset: a relative path such as ``"cats/0001.jpg"``. Default: the number
-            of the call, ``"00000000"``.
+            The sample's key, unique in the dataset: a relative path such as ``"cats/0001.jpg"``. Default: the number of
+            the call, such as ``"00000000"``.
         order : int, optional
-            Position of the sample, with ``shuffle=False`` and several threads. Give it for all samples or for none.
+            Position of the sample, for ``shuffle=False`` with several threads. Give it for all samples or for none.
 
         Raises
         ------
         UsageError
             A value does not fit its field or the options, or the key already exists (``RepeatedKeyError``; in the
-            dataset that is appended to, ``KnownKeyError``). The message names sample and field. The sample is left out;
-            you can write more.
+            dataset being appended to, ``KnownKeyError``). The message names sample and field. The sample is left out,
+            and you can write more.
         FormatError
             A picture is damaged.
         TypeError
@@ -216,7 +211,7 @@ class Writer:
     def close(self, progress: Progress | None = None) -> dict[str, Any]:
         """Write the dataset. The end of a ``with`` block also does this.
 
-        After an error, or Ctrl-C, the samples are kept: call it again, or :meth:`abort`.
+        After an error or Ctrl-C the samples are kept; call it again, or :meth:`abort`.
 
         Parameters
         ----------
@@ -227,18 +222,17 @@ class Writer:
         -------
         dict
             ``samples``, ``bytes_in`` (of the given values), ``bytes_out``, ``shards``, ``seconds``,
-            ``fidelity`` (loss by field), ``settings`` (storage of arrays), …. If the dataset is
-            already complete, the same dict again. With ``append`` also ``generation``,
-            ``samples_of_dataset``, ``new_classes``, ``known`` (samples left out) and ``notes``,
-            each also a warning; ``fidelity`` then describes the whole dataset.
+            ``fidelity`` (loss by field), ``settings`` (storage of arrays), …. If the dataset is already complete, the
+            same dict again. With ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``
+            (samples left out) and ``notes`` (each also a warning); ``fidelity`` then describes the whole dataset.
         """
         if self._report is None and os.getpid() != self._pid:
-            # After a fork, a thread of the parent may hold the lock; the core raises the error.
+            # After a fork, a thread of the parent may hold the lock; the compiled writer raises the error.
             self._inner.commit(progress)
         with self._closing:
             if self._report is None:
                 report: dict[str, Any] = json.loads(self._inner.commit(progress))
-                # Set first, so that a warning turned into an error leaves the dataset complete.
+                # Set before any warning, so that a warning turned into an error leaves the dataset complete.
                 self._report = report
                 if not self._append:
                     _warn.of_rounding(report, self._options)

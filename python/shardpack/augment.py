@@ -1,11 +1,10 @@
 """Augmentations of pictures, and of the bands of cubes, for ``Loader(augment=…)``.
 
-Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and files of
-settings take. Pictures are changed as by torchvision's transforms of the same names for uint8
-tensors, within one level. :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout` and
-:func:`gaussian_noise` change bands of arrays of three axes, as float16, bfloat16 or float32, after
-``mean`` and ``std``, but not masks. Draws depend on seed, epoch and sample, not on threads; a
-resumed loader repeats them.
+Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept. Pictures
+change as by torchvision's transforms of the same names for uint8 tensors, within one level. :func:`random_gain`,
+:func:`band_jitter`, :func:`band_dropout` and :func:`gaussian_noise` change bands of arrays of three axes, as float16,
+bfloat16 or float32, after ``mean`` and ``std``, but not masks. Draws depend on seed, epoch and sample, not on threads;
+a resumed loader repeats them.
 
 >>> import shardpack as sp
 >>> sp.augment.random_erasing(p=0.1)
@@ -46,20 +45,19 @@ __all__ = [
 ]
 
 Range = SupportsFloat | Sequence[SupportsFloat]
-"""A number, or lower and upper end."""
+"""A number, or a lower and upper bound."""
 
 
 def trivial_augment_wide(num_magnitude_bins: SupportsIndex = 31) -> str:
     """One of 14 operations, of a random magnitude.
 
-    The operations are shear and translation along x and y, rotation, brightness, colour, contrast,
-    sharpness, posterize, solarize, autocontrast, equalize, and none. Pixels from outside the
-    picture are black.
+    The operations are shear and translation along x and y, rotation, brightness, colour, contrast, sharpness,
+    posterize, solarize, autocontrast, equalize, and none. Pixels from outside the picture are black.
 
     Parameters
     ----------
     num_magnitude_bins : int, default 31
-        How many magnitudes there are.
+        Number of magnitudes.
     """
     return _text("trivial_augment_wide", num_magnitude_bins=_integer("num_magnitude_bins", num_magnitude_bins, 31))
 
@@ -72,7 +70,7 @@ def rand_augment(num_ops: SupportsIndex = 2, magnitude: SupportsIndex = 9, num_m
     num_ops : int, default 2
         Number of operations, at most 64.
     magnitude : int, default 9
-        Number of the magnitude, from 0.
+        Index of the magnitude, from 0.
     num_magnitude_bins : int, default 31
         Number of magnitudes.
     """
@@ -95,7 +93,7 @@ def color_jitter(brightness: Range = 0, contrast: Range = 0, saturation: Range =
         Largest shift of the hue either way, at most 0.5 (half the circle), or its range.
     """
     given = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
-    # A range of no width at the centre is the default.
+    # A range that contains only the centre is the default.
     return _text("color_jitter", **{name: _range(name, value) for name, value in given.items() if value != 0})
 
 
@@ -107,17 +105,17 @@ def random_erasing(
 ) -> str:
     """Fill a random rectangle with one colour, before normalisation.
 
-    Recipes for torchvision erase by 0 after the normalisation: here use the mean as levels,
-    ``value=(124, 116, 104)`` for ImageNet.
+    Recipes for torchvision erase with 0 after normalisation; here use the mean level instead, ``value=(124, 116, 104)``
+    for ImageNet.
 
     Parameters
     ----------
     p : float, default 0.5
         Probability.
     scale : pair of float, default (0.02, 0.33)
-        Range of the fraction of the area.
+        Range of the rectangle's fraction of the area.
     ratio : pair of float, default (0.3, 3.3)
-        Range of height over width.
+        Range of the rectangle's height over its width.
     value : int or three, default 0
         Level, or red, green and blue.
     """
@@ -135,7 +133,7 @@ def random_erasing(
 
 
 def gaussian_blur(kernel_size: SupportsIndex, sigma: Range = (0.1, 2.0), p: SupportsFloat = 1.0) -> str:
-    """Gaussian blur by a kernel of ``kernel_size`` × ``kernel_size`` pixels, an odd number.
+    """Blur by a Gaussian kernel of ``kernel_size`` × ``kernel_size`` pixels, an odd number.
 
     Parameters
     ----------
@@ -165,7 +163,7 @@ def random_affine(
     """Rotate, translate, scale and shear about the centre, by nearest pixels, as torchvision's
     ``RandomAffine`` (without its ``p``). Pixels from outside the picture are black.
 
-    Refused together with masks, boxes and keypoints, which would no longer fit.
+    Refused together with masks, boxes and keypoints, which would no longer match.
 
     Parameters
     ----------
@@ -218,7 +216,7 @@ def random_posterize(bits: SupportsIndex, p: SupportsFloat = 0.5) -> str:
 
 
 def random_solarize(threshold: SupportsFloat, p: SupportsFloat = 0.5) -> str:
-    """With probability ``p``, invert levels from ``threshold`` on."""
+    """With probability ``p``, invert levels of at least ``threshold``."""
     return _text("random_solarize", threshold=_number("threshold", threshold), p=_number("p", p, 0.5))
 
 
@@ -248,12 +246,12 @@ def random_grayscale(p: SupportsFloat = 0.1) -> str:
 
 
 def random_gain(gain: Range) -> str:
-    """Multiply a cube by one random factor, as under another illumination.
+    """Multiply a cube by one random factor, like a change of illumination.
 
     Parameters
     ----------
     gain : float or pair of float
-        Largest distance of the factor from 1, or its range. Not below 0.
+        Largest distance of the factor from 1, or its range. At least 0.
     """
     return _text("random_gain", gain=_range("gain", gain))
 
@@ -264,7 +262,7 @@ def band_jitter(gain: Range = 0, offset: Range = 0) -> str:
     Parameters
     ----------
     gain : float or pair of float, default 0
-        Largest distance of the factors from 1, or their range. Not below 0.
+        Largest distance of the factors from 1, or their range. At least 0.
     offset : float or pair of float, default 0
         Largest offset either way, or its range, in the units of the batch (with ``std``, of normalised values).
     """
@@ -287,9 +285,9 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
 def gaussian_noise(sigma: Range) -> str:
     """Add normally distributed noise to each value of a cube, after all other changes of bands.
 
-    Draws depend only on seed, epoch, sample and position of the value; all arrays of a sample get
-    the same noise. Values are rounded to float16 or bfloat16 after it. The host decodes cubes with
-    noise; ``stats()["refused"]`` counts them.
+    Draws depend only on seed, epoch, sample and the value's position; all arrays of a sample get the same noise. Values
+    are rounded to float16 or bfloat16 afterwards. The host decodes cubes with noise; ``stats()["refused"]`` counts
+    them.
 
     Parameters
     ----------
@@ -325,7 +323,7 @@ def cutmix(alpha: SupportsFloat = 1.0) -> str:
 def _text(name: str, **options: str | None) -> str:
     given = ",".join(f"{option}={value}" for option, value in options.items() if value is not None)
     text = f"{name}({given})" if given else name
-    # Values out of range raise here, not only in the loader.
+    # Check ranges here, not only in the loader.
     _shardpack.check_augmentation(text)
     return text
 
@@ -349,7 +347,7 @@ def _number(name: str, value: object, default: float | None = None) -> str | Non
 
 
 def _range(name: str, value: object, default: tuple[float, float] | None = None) -> str | None:
-    """``LOW..HIGH``, or one number."""
+    """Return ``LOW..HIGH``, or one number, as text."""
     if default is None and not isinstance(value, Sequence):
         return _number(name, value)
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or len(value) != 2:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
-"""Tasks per slot. The last task delays the end: a quarter of a slot's work costs little."""
+"""Tasks per slot. Slots end unevenly by up to one task, which at a quarter of a slot's work costs little."""
 _PATIENCE = 30.0
-"""Seconds to wait for the board: if its machine fails, Ray needs a while to restart it elsewhere."""
+"""Seconds to wait for the board. If its machine fails, Ray needs a while to restart the board elsewhere."""
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
@@ -54,7 +54,7 @@ class _Board:
 
 
 class _Figures:
-    """The latest answer of the board. Reads time out, because packing does not depend on it."""
+    """The latest figures from the board. Reads time out, because packing does not depend on them."""
 
     def __init__(self, board: Any) -> None:
         self.board, self.patience = board, _PATIENCE
@@ -66,7 +66,7 @@ class _Figures:
         try:
             self.last = ray.get(self.asked, timeout=self.patience)
         except ray.exceptions.GetTimeoutError:
-            # Keep the pending call: its answer may still come, but do not wait for it again.
+            # Keep the pending call, whose answer may still come, but do not wait for it again.
             self.patience = 0.0
             return self.last
         except ray.exceptions.RayActorError:
@@ -78,7 +78,7 @@ class _Figures:
 def _part(
     src: str, out: str, part: tuple[int, int], options: dict[str, Any], store: _Settings, listing: bytes | None, board: Any
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Pack one part in a Ray worker. Returns the warnings and the skipped files."""
+    """Pack one part in a Ray worker and return the warnings and the skipped files."""
     if listing is not None:
         with tempfile.NamedTemporaryFile(prefix="shardpack-listing-") as file:
             file.write(listing)
@@ -97,7 +97,7 @@ def _part(
     try:
         report, notes = _shardpack.pack(src, out, given, tell, store)
     except BlockingIOError:
-        # A machine that Ray considers dead may still be packing this part: wait before the next try.
+        # A machine that Ray considers dead may still be packing this part, so wait before the next try.
         time.sleep(5)
         raise
     return notes, json.loads(report)["skipped"]
@@ -129,32 +129,32 @@ def pack(
     progress: _pack.Progress | bool | None = None,
     **options: Unpack[_pack.PackOptions],
 ) -> dict[str, Any]:
-    """Convert a folder into a dataset on the machines of a Ray cluster. The bytes are those of :func:`shardpack.pack`.
+    """Convert a folder into a dataset on the machines of a Ray cluster, with the same bytes as :func:`shardpack.pack`.
 
-    Every machine must see ``src`` and ``out`` under the same path or URL, and have this package. If
-    a worker or machine dies, its part is restarted, on another machine if there is one, and keeps
-    its finished shards. After a failure or an interruption the same call continues.
+    Every machine must have this package and see ``src`` and ``out`` under the same path or URL. If a worker or machine
+    dies, its part restarts, on another machine if possible, and keeps its finished shards. After a failure or an
+    interruption, repeat the call to continue.
 
     A source in a store is listed once, here, unless ``listing`` is given.
 
     Parameters
     ----------
     src, out : str or os.PathLike
-        As for :func:`shardpack.pack`, also URLs. Paths are made absolute here.
+        As for :func:`shardpack.pack`, including URLs. Paths are made absolute here.
     parts : int, optional
-        Number of tasks. Default: 4 for each ``cpus`` CPUs of the cluster. More parts than shards are of no use.
+        Number of tasks. Default: 4 per ``cpus`` CPUs of the cluster. More parts than shards are useless.
     cpus : int, default 1
         CPUs that a task requests from Ray, and its threads unless ``threads`` is given.
     retries : int, default 3
-        Number of restarts of a part whose worker dies. An error, such as bad input, is raised at once.
+        Maximum number of restarts of a part whose worker dies. An error, such as bad input, is raised at once.
     remote : mapping, optional
         Further options of Ray's tasks: ``{"memory": 8 << 30}``, ``{"runtime_env": {...}}``.
     storage_options : mapping, optional
-        With a URL, as for :func:`shardpack.pack`. They are passed to the tasks as arguments: for credentials prefer
+        With a URL, as for :func:`shardpack.pack`. They are passed to the tasks as arguments, so for credentials prefer
         environment variables or roles of the machines.
     progress : callable or bool, optional
         Called about twice a second with a dict: the figures of :func:`shardpack.pack`, summed over the started parts,
-        and ``parts``, ``parts_total`` and ``retries``. True writes one line to stderr, the default on a terminal.
+        and ``parts``, ``parts_total`` and ``retries``. True, the default on a terminal, writes one line to stderr.
     **options : PackOptions
         As for :func:`shardpack.pack`, except ``part`` and ``force``.
 
@@ -167,13 +167,13 @@ def pack(
     Raises
     ------
     UsageError, FormatError, OSError
-        As for :func:`shardpack.pack`, from the first part that fails, with a note that names it.
-        The others are stopped.
+        As for :func:`shardpack.pack`, from the first part that fails, with a note that names it. The other parts are
+        stopped.
     ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, …
         A part died more often than ``retries`` allows.
     BlockingIOError
-        Another run still packs the same part after a wait. In a store this may be the claim of a dead run:
-        ``take_over=True`` replaces it.
+        After a wait, another run is still packing the same part. In a store, a dead run may have left its claim, which
+        ``take_over=True`` replaces.
 
     Examples
     --------
@@ -222,13 +222,13 @@ def pack(
                     if isinstance(error, ray.exceptions.RayError):
                         lost.add(part)
                     elif part not in lost:
-                        # Not a worker of this call: another run may be packing the same dataset.
+                        # No worker of this call: another run may be packing the same dataset.
                         if part in held:
                             raise
                         held.add(part)
                     tries[part] += 1
                     again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
-                    # In a store the claim of the dead worker remains.
+                    # In a store, the claim of the dead worker remains.
                     over = {**given, "take_over": True} if is_url(target) and part in lost else given
                     parts_of[again.remote(source, target, (part, count), over, store, listing, board)] = part
                     continue
@@ -256,12 +256,12 @@ def pack(
 
 
 def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
-    """Options of a task that prefers nodes other than these."""
+    """Return the options of a task that prefers nodes other than these."""
     return {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={"ray.io/node-id": NotIn(*nodes)})} if nodes else {}
 
 
 def _result(ref: Any, what: str) -> Any:
-    """The result of a task. Its error is raised as in the worker."""
+    """Return the result of a task, or raise its error as in the worker."""
     try:
         return ray.get(ref)
     except ray.exceptions.RayError as error:
@@ -271,7 +271,7 @@ def _result(ref: Any, what: str) -> Any:
 
 
 class _Line:
-    """Progress of all parts, in one line on stderr."""
+    """Progress of all parts in one line on stderr."""
 
     def __call__(self, now: Mapping[str, int]) -> None:
         again = f", {now['retries']} restarted" if now["retries"] else ""
@@ -280,5 +280,4 @@ class _Line:
         print(f"\rpack: {parts}, {samples}, {sizes}{again}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Clear the line."""
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """PyTorch: a loader, or a dataset, inside a ``torch.utils.data.DataLoader``.
 
-You probably do not need it: a :class:`shardpack.Loader` is already an iterable of batches, and needs no worker
+You probably do not need this module: a :class:`shardpack.Loader` is already an iterable of batches and needs no worker
 processes. This module is for programs that require a ``DataLoader``.
 """
 
@@ -30,17 +30,17 @@ class MapDataset(_MapBase):
     """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
 
     A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class adds the type
-    ``torch.utils.data.Dataset``, and a function of single samples, such as a torchvision transform written for
-    ``ImageFolder``. If you do not need such a function, use a :class:`shardpack.Loader`: it decodes only the visible
-    part of a picture, and sends nothing between processes.
+    ``torch.utils.data.Dataset`` and a function applied to single samples, such as a torchvision transform written for
+    ``ImageFolder``. Without such a function use a :class:`shardpack.Loader`, which decodes only the visible part of a
+    picture and sends nothing between processes.
 
     Parameters
     ----------
     dataset : Dataset
         The samples.
     transform : callable, optional
-        Gets a sample, a dict with ``"__key__"`` and every field, and returns its replacement. Spawned workers need a
-        function that can be pickled.
+        Takes a sample, a dict with ``"__key__"`` and every field, and returns its replacement. Spawned workers need a
+        picklable function.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class MapDataset(_MapBase):
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """The samples of a batch, called by ``DataLoader``; neighbours are read together."""
+        """The samples of a batch, for ``DataLoader``; neighbouring samples are read together."""
         samples = self.dataset.get_many(indices)
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
 
@@ -76,26 +76,26 @@ class IterableDataset(_Base):
     """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
 
     Each worker makes its own loader, with its own threads: worker ``w`` of ``W`` on rank ``r`` is rank ``r·W + w`` of
-    ``world_size·W``. So all samples of an epoch come once. But ``W`` changes the samples of each batch, and the samples
-    that ``end="drop"`` leaves out. Pass ``threads`` to the loader: without it, each worker starts a thread for every
+    ``world_size·W``. All samples of an epoch therefore come once, but ``W`` changes the samples of each batch and the
+    samples that ``end="drop"`` leaves out. Pass ``threads`` to the loader, or each worker starts a thread for every
     core.
 
     Workers that are restarted for each epoch do not know the epoch: call :meth:`set_epoch` before each one, as for a
-    ``DistributedSampler``. With ``persistent_workers=True`` they count epochs themselves, and later calls do not reach
-    them.
+    ``DistributedSampler``. With ``persistent_workers=True`` the workers count epochs themselves, and later calls do not
+    reach them.
 
-    The number of batches depends on the workers, so ``len(DataLoader(…))`` is a ``TypeError``; ``len(loader)`` is
-    exact for the loader itself.
+    The number of batches depends on the workers, so ``len(DataLoader(…))`` is a ``TypeError``; ``len(loader)`` is exact
+    for the loader alone.
 
-    Only the workers know their position: ``state_dict()`` of the original loader does not change. To resume within an
-    epoch, use the loader itself, or torchdata's ``StatefulDataLoader``, which saves and restores :meth:`state_dict` of
-    each worker for the same number of workers.
+    Only the workers know their position, so ``state_dict()`` of the original loader does not change. To resume within
+    an epoch, use the loader itself, or torchdata's ``StatefulDataLoader``, which saves and restores the
+    :meth:`state_dict` of each worker for the same number of workers.
 
     Parameters
     ----------
     loader : Loader
-        The loader. With forked workers, its threads must not have started. A loader that decodes on
-        a device cannot have workers.
+        The loader. With forked workers, its threads must not have started. A loader that decodes on a device cannot
+        have workers.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -108,7 +108,7 @@ class IterableDataset(_Base):
         self.loader.set_epoch(epoch)
 
     def _here(self) -> Loader:
-        """The loader of this worker, or of the process itself."""
+        """Return the loader of this worker, or of the process itself."""
         worker = torch.utils.data.get_worker_info()
         if worker is None:
             return self.loader
@@ -129,7 +129,7 @@ class IterableDataset(_Base):
         self._here().load_state_dict(state)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # For spawned workers, which start where the next iteration would.
+        # Spawned workers start where the next iteration would.
         refuse_workers(self.loader)
         return _wrapped, travelling(self.loader, next_state(self.loader))
 

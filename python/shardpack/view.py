@@ -1,12 +1,11 @@
 """Views of pictures by their parameters, for ``Loader(image=…)``.
 
-Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack
-bench --image`` and files of settings take. The views are defined as torchvision's transforms of the
-same names. Pictures are turned upright before they are cut, and resized with antialiasing: bilinear
-by default, or ``interpolation="bicubic"``, both within one level of torchvision's with
-``antialias=True`` (and of Pillow's bilinear; Pillow's bicubic differs by two levels in single
-values). ``"nearest"`` takes the pixel that contains the centre of the new one, as torchvision's
-``NEAREST_EXACT``. The host decodes ``"nearest"`` and ``"bicubic"``, even with a device.
+Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack bench --image`` and
+settings files accept. The views match torchvision's transforms of the same names. Pictures are turned upright before
+cropping, and resized with antialiasing: bilinear by default, or ``interpolation="bicubic"``, both within one level of
+torchvision's with ``antialias=True`` (and of Pillow's bilinear; Pillow's bicubic differs by two levels in single
+values). ``"nearest"`` takes the pixel that contains the centre of the new pixel, like torchvision's ``NEAREST_EXACT``.
+The host decodes ``"nearest"`` and ``"bicubic"``, even with a device.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
@@ -26,7 +25,7 @@ from typing import Literal, SupportsIndex
 __all__ = ["center_crop", "pad", "random_resized_crop", "resize", "whole"]
 
 Size = SupportsIndex | Sequence[SupportsIndex]
-"""Pixels of both sides, or height and width."""
+"""Pixels of both sides as one number, or height and width."""
 
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
 """Interpolation between pixels."""
@@ -39,7 +38,7 @@ def random_resized_crop(
     hflip: float = 0.5,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """A random part of the picture, resized: for training.
+    """A random part of the picture, resized; for training.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ def random_resized_crop(
     ratio : pair of float, default (3/4, 4/3)
         Range of the part's width over its height.
     hflip : float, default 0.5
-        Probability of a mirror left to right.
+        Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
         Interpolation between pixels.
 
@@ -66,17 +65,17 @@ def random_resized_crop(
 def center_crop(
     size: Size, short_side: SupportsIndex | None = None, hflip: float = 0.0, interpolation: Interpolation = "bilinear"
 ) -> str:
-    """The centre of the picture, after resizing its shorter side to ``short_side``: for evaluation.
+    """The centre of the picture, after resizing its shorter side to ``short_side``; for evaluation.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     short_side : int, optional
-        Pixels of the shorter side before the crop, not fewer than the crop has. Default: 8/7 of the larger side of the
-        crop, such as 256 for 224.
+        Pixels of the shorter side before the crop, at least as many as the crop has. Default: 8/7 of the larger side of
+        the crop, such as 256 for 224.
     hflip : float, default 0
-        Probability of a mirror left to right.
+        Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
         Interpolation between pixels.
     """
@@ -93,7 +92,7 @@ def resize(size: Size, hflip: float = 0.0, interpolation: Interpolation = "bilin
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     hflip : float, default 0
-        Probability of a mirror left to right.
+        Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
         Interpolation between pixels.
     """
@@ -106,21 +105,21 @@ def pad(
     hflip: float = 0.0,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """The whole picture at its own proportions, centred on one colour: a letterbox, for detection.
+    """The whole picture at its own proportions, centred on one colour (a letterbox); for detection.
 
     The picture fills one side; the other is rounded to the nearest pixel. If the borders differ, the right or lower one
-    is a pixel wider. Aligned boxes and keypoints move with the picture, masks have ``sp.align.mask(fill=)`` in the
-    borders, and ``batch.views()`` maps predictions back.
+    is a pixel wider. Aligned boxes and keypoints move with the picture, masks are filled with ``sp.align.mask(fill=)``
+    in the borders, and ``batch.views()`` maps predictions back.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     fill : int or three of int, default (114, 114, 114)
-        Red, green and blue of the borders, 0 to 255, or one level for all three. The default grey
-        is usual for detection.
+        Red, green and blue of the borders, 0 to 255, or one level for all three. The default grey is usual for
+        detection.
     hflip : float, default 0
-        Probability of a mirror left to right.
+        Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
         Interpolation between pixels.
     """
@@ -138,7 +137,7 @@ def whole(hflip: float = 0.0) -> str:
     Parameters
     ----------
     hflip : float, default 0
-        Probability of a mirror left to right.
+        Probability of mirroring left to right.
     """
     return _text("full", None, [("flip", _number("hflip", hflip), "0.0")])
 

@@ -1,4 +1,4 @@
-//! Converts keywords of Python to options of the packer.
+//! Converts Python keyword arguments to options of the packer.
 
 use crate::errors::{UsageError, raise};
 use pyo3::exceptions::PyTypeError;
@@ -13,7 +13,7 @@ use shardpack_pack::pack::PackOptions;
 use shardpack_recipe::OptionValue;
 use std::path::{Path, PathBuf};
 
-/// Returns the options by name. Python has checked the types; a list repeats an option.
+/// Returns the options by name. Python has already checked the types; a list stands for a repeated option.
 fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
     let mut all = Vec::new();
     for (name, given) in options {
@@ -31,7 +31,7 @@ fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
 }
 
 fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
-    // The order matters: a bool is also an int.
+    // Bool first, because a Python bool is also an int.
     if given.is_instance_of::<PyBool>() {
         return given.extract().map(OptionValue::Switch);
     }
@@ -50,16 +50,14 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     given.extract::<PathBuf>().map(OptionValue::Path)
 }
 
-/// Returns the number of cores that this process may use, by its affinity and its cgroup. It is the default number of
-/// threads of a loader.
+/// Returns the number of cores that this process may use, by its affinity and cgroup: the default of loader threads.
 #[pyfunction]
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The options of packing.
 pub(crate) struct Packing {
-    /// Options by name, without the fields below.
+    /// Options by name, except the fields below.
     pub(crate) given: Vec<(String, OptionValue)>,
     spool: Option<PathBuf>,
     pub(crate) take_over: bool,
@@ -68,7 +66,7 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Reads keywords. Options of a recipe come first, and no keyword may repeat them.
+    /// Reads keywords. The options of a recipe come first, and no keyword may repeat them.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (mut all, mut note) = (Vec::new(), None);
         let options = options.copy()?;
@@ -97,18 +95,16 @@ impl Packing {
         Ok(Self { given: all, spool, take_over, note })
     }
 
-    /// Returns the options for packing into `out`.
     pub(crate) fn options(&self, out: &Path) -> PyResult<PackOptions> {
         PackOptions::read(&self.given, out).map_err(raise)
     }
 
-    /// Returns the output at `path`.
     pub(crate) fn destination(&self, path: PathBuf) -> Destination {
         Destination { path, spool: self.spool.clone(), take_over: self.take_over }
     }
 }
 
-/// Removes a keyword from the others and returns it.
+/// Removes a keyword from the options and returns its value.
 fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let found = options.get_item(name)?;
     if found.is_some() {
@@ -117,22 +113,19 @@ fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound
     Ok(found)
 }
 
-/// Reads the options of a report.
 pub(crate) fn reporting(options: &Bound<'_, PyDict>) -> PyResult<ReportArguments> {
     ReportArguments::read(&given(options)?).map_err(raise)
 }
 
-/// Reads the options of adding.
 pub(crate) fn adding(options: &Bound<'_, PyDict>) -> PyResult<AddOptions> {
     AddOptions::read(&given(options)?).map_err(raise)
 }
 
-/// Reads the options of a writer that adds to a dataset.
 pub(crate) fn appending(options: &Bound<'_, PyDict>) -> PyResult<AppendOptions> {
     AppendOptions::read(given(options)?).map_err(raise)
 }
 
-/// Returns the names of the options of `pack`, `report` or `add`.
+/// Returns the option names of `pack`, `report` or `add`.
 #[pyfunction]
 pub(crate) fn option_names(of: &str) -> PyResult<Vec<&'static str>> {
     match of {

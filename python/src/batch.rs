@@ -1,5 +1,5 @@
-//! Batches and their tensors: views into a slot of the loader, through DLPack, NumPy's array interface and the CUDA
-//! array interface.
+//! Batches and their tensors: views into a slot of the loader, exported through DLPack, NumPy's array interface and the
+//! CUDA array interface.
 
 use crate::device;
 use crate::dlpack::{self, CPU, CUDA, Elements, LentTensor};
@@ -15,13 +15,13 @@ use shardpack_loader::Object;
 use shardpack_loader::stage::StreamHandle;
 use std::ptr::NonNull;
 
-/// A batch of the loader. Its slot is returned when this object and all tensors made from it are gone.
+/// A batch of the loader. Its slot is returned once this object and all tensors made from it are gone.
 #[pyclass(name = "Batch", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyBatch {
     pub(crate) inner: shardpack_loader::Batch,
 }
 
-/// A field of a batch: a C-contiguous tensor, in memory of this process or of a device.
+/// A field of a batch: a C-contiguous tensor in host or device memory.
 #[pyclass(name = "Tensor", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyTensor {
     batch: shardpack_loader::Batch,
@@ -56,9 +56,9 @@ impl PyBatch {
         Ok(vector(py, self.field(field)?.mask().collect()))
     }
 
-    /// The part of the picture in each row: height and width of the picture; x, y, width and height of the part, which
-    /// extends beyond a padded picture; height and width of the result, row after row; and true if it is reflected.
-    /// Zeros for rows without a picture.
+    /// The view of each row, row after row: height and width of the picture; x, y, width and height of the
+    /// visible part, which extends beyond a padded picture; height and width of the result; and true if it is
+    /// mirrored. Zeros for rows without a picture.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
         let rows = detached(py, || self.inner.shown(field))?.map_err(raise)?;
         let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -74,7 +74,7 @@ impl PyBatch {
     }
 
     /// The position of each row's patch: the first pixel and the size of the scene, axis by axis, row after row; -1 for
-    /// rows without a patch. The first value is the number of axes.
+    /// rows without a patch. The first value returned is the number of axes.
     fn patches<'py>(&self, py: Python<'py>) -> Option<Patches<'py>> {
         let rows = self.inner.patches()?;
         let axes = self.inner.patch_axes();
@@ -88,25 +88,25 @@ impl PyBatch {
         Some((axes, vector(py, origins), vector(py, scenes)))
     }
 
-    /// Each row's value of a field that is not a tensor; `None` if the row has no value.
+    /// Each row's value of a field that is not a tensor; `None` if there is none.
     fn objects<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyList>> {
         let rows = self.inner.objects(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
         let object = |row: Option<&Object>| row.cloned().map_or(FieldValue::Missing, FieldValue::from).into_object(py);
         PyList::new(py, rows.into_iter().map(object).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Index of the sample of each row; -1 for padding.
+    /// Index of each row's sample; -1 for padding.
     fn indices<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())
     }
 
-    /// The device of all fields, in DLPack's notation; `None` if they are in memory of this process.
+    /// The device of all fields in DLPack's notation; `None` if they are in host memory.
     fn device(&self) -> Option<(i32, i32)> {
         self.inner.device().map(|device| (device.kind, device.number))
     }
 
-    /// Registers that a consumer uses the batch in this stream of its device: after the batch is given back, the slot
-    /// waits for the work in the stream.
+    /// Registers a stream of the device in which a consumer uses the batch. When the batch is given back, the
+    /// slot waits for the work then in the stream.
     #[expect(unsafe_code, reason = "a promise of the program in Python")]
     fn used_on(&self, stream: u64) {
         // SAFETY: the documentation of `Batch.used_on` requires this of the program.
@@ -118,7 +118,7 @@ impl PyBatch {
         Ok(self.field(field)?.shape().is_none())
     }
 
-    /// The field as one tensor. A ragged field has all elements on one axis.
+    /// The field as one tensor. A ragged field is flattened to one axis.
     fn tensor(&self, field: &str) -> PyResult<PyTensor> {
         let tensor = self.field(field)?;
         let bytes = tensor.on_device().map_or_else(|| tensor.memory().len(), |there| there.bytes);
@@ -127,7 +127,7 @@ impl PyBatch {
         Ok(PyTensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
 
-    /// For a field: the index of each row's first element, and each row's shape, row after row.
+    /// The index of each row's first element in a field, and each row's shape, row after row.
     fn rows<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Rows<'py>> {
         let tensor = self.field(field)?;
         let width = usize::try_from(tensor.dtype().bytes()).unwrap_or(1);
@@ -162,7 +162,7 @@ impl PyTensor {
         Elements::Host(field.map_or_else(none, |field| field.memory()))
     }
 
-    /// Returns the element type in NumPy's notation; bfloat16, which NumPy lacks, by its name.
+    /// Returns the element type in NumPy's notation, or the name of bfloat16, which NumPy lacks.
     fn type_text(&self) -> String {
         let ElementType::Dtype(dtype) = self.dtype else { return self.dtype.name().to_owned() };
         let kind = match dtype {
@@ -197,7 +197,7 @@ impl PyTensor {
         let bytes = detached(py, || self.batch.field(&self.field).map(|field| field.to_host()))?;
         let bytes = bytes.transpose().map_err(raise)?.unwrap_or_default();
         let view = match self.dtype {
-            // NumPy has no bfloat16: JAX and others provide it.
+            // NumPy has no bfloat16; JAX and other libraries provide it.
             ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
             ElementType::Dtype(_) => self.type_text().into_pyobject(py)?.into_any(),
         };
@@ -208,8 +208,8 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// The tensor as a capsule for another library to consume. On a device the slot is reused only after the work that
-    /// is in `stream` when the tensor is given back.
+    /// The tensor as a capsule for another library to consume. On a device, the slot is reused only after the
+    /// work in `stream` at the time when the tensor is given back.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -234,7 +234,7 @@ impl PyTensor {
                 "DLPack: this tensor cannot be copied on export\nhint: copy the imported tensor",
             ));
         }
-        // The CPU has no streams. Values on a device are complete: the consumer need not wait.
+        // The CPU has no streams. Values on a device are complete, so the consumer need not wait.
         if here.0 == CUDA
             && let Some(stream) = device::stream(stream.as_ref())?
         {
@@ -266,16 +266,16 @@ impl PyTensor {
         }
     }
 
-    /// The array interface of CUDA, version 3. The values are complete, so there is no stream to wait for. The
-    /// interface does not name the consumer's stream: the slot waits for the legacy default stream, and thereby for all
-    /// streams that are not created as non-blocking.
+    /// The CUDA array interface, version 3. The values are complete, so there is no stream to wait for. The
+    /// interface does not name the consumer's stream, so the slot waits for the legacy default stream, and
+    /// thereby for all streams that are not created as non-blocking.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Elements::Device { device: (CUDA, _), address } = self.elements() else {
             return Err(PyAttributeError::new_err("CUDA array interface: the tensor is not on a CUDA device"));
         };
         self.batch.used_on(StreamHandle::LEGACY);
-        // By definition, the address of an empty array is 0.
+        // The interface defines the address of an empty array as 0.
         let address = if self.shape.contains(&0) { 0 } else { address };
         let dict = self.interface(py, usize::try_from(address)?)?;
         dict.set_item("strides", py.None())?;

@@ -1,4 +1,4 @@
-//! A dataset: samples by index, columns, and facts about the dataset.
+//! A dataset: samples by index, columns, and metadata.
 
 use crate::errors::{UsageError, raise};
 use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
@@ -19,15 +19,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(name = "Dataset", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyDataset {
     pub(crate) inner: shardpack_reader::Dataset,
-    /// True if a part of the dataset is behind a URL: then each read may wait for a server.
+    /// True if a part of the dataset is behind a URL, so that each read may wait for a server.
     pub(crate) is_far: bool,
-    /// The fields of a sample: all except the figures that packing measured.
+    /// The fields of a sample: all except the figures measured by packing.
     fields: Arc<[Field]>,
-    /// Names of the fields whose pictures were decoded with fewer bits so far.
+    /// Names of the fields whose pictures have so far been decoded with fewer bits.
     narrowed: Arc<Mutex<Vec<String>>>,
 }
 
-/// The name of a column, or a text for each sample.
+/// The name of a column, or a text per sample.
 #[derive(FromPyObject)]
 enum AttributeOption {
     Column(String),
@@ -53,7 +53,7 @@ impl PyDataset {
         Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 
-    /// Reads without the interpreter; Ctrl-C interrupts the wait.
+    /// Reads without holding the interpreter; Ctrl-C interrupts the wait.
     fn read<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -63,13 +63,12 @@ impl PyDataset {
         heard(py, self.is_far, move |_| work(&inner))?.map_err(raise)
     }
 
-    /// Reads samples and decodes the given fields.
     fn decode(&self, py: Python<'_>, indices: Vec<u64>, fields: Arc<[Field]>) -> PyResult<Vec<Decoded>> {
         let all = Arc::clone(&self.narrowed);
         self.read(py, move |dataset| {
             let mut decoders = Decoders::new(dataset.limits().clone());
             let samples = dataset.get_many(&indices)?;
-            // The result of a cancelled call is dropped.
+            // Stop early when cancelled, because the result is dropped.
             let wanted = samples.iter().take_while(|_| !shardpack_io::is_cancelled());
             let decoded = wanted.map(|sample| decoders.sample(sample, &fields)).collect();
             if !decoders.narrowed.is_empty() {
@@ -90,7 +89,7 @@ impl PyDataset {
             None => {
                 let known: Vec<&str> = self.fields.iter().map(|field| field.name.as_str()).collect();
                 let known = known.join(", ");
-                let text = format!("field name: expected a field out of [{known}], found `{}`", name.escape_debug());
+                let text = format!("field name: expected one of [{known}], found `{}`", name.escape_debug());
                 Err(UsageError::new_err(text))
             }
         };
@@ -125,7 +124,7 @@ impl PyDataset {
         Ok(Self::over(joined.map_err(raise)?, is_far))
     }
 
-    /// Names of the array fields with arrays of different shapes that are not in the index.
+    /// Names of the array fields whose shapes differ between samples and are not in the index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.read(py, |dataset| Ok(shardpack_loader::varying_arrays(dataset)?.into_iter().map(str::to_owned).collect()))
     }
@@ -134,7 +133,8 @@ impl PyDataset {
         to_usize(self.inner.len())
     }
 
-    /// The path or the URL of the manifest, or of the lone shard. A `pathlib.Path` would remove a slash from a URL.
+    /// The path or URL of the manifest, or of the lone shard. Text for a URL, because `pathlib.Path` would
+    /// remove a slash.
     #[getter]
     fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let path = self.inner.path();
@@ -162,7 +162,7 @@ impl PyDataset {
         self.inner.generation()
     }
 
-    /// Bytes of all shards.
+    /// Total size of all shards in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.inner.shards().map(|shard| shard.bytes).sum()
@@ -180,7 +180,7 @@ impl PyDataset {
         self.fields.iter().map(describe).collect()
     }
 
-    /// Names of all scalar fields, including the figures that packing measured.
+    /// Names of all scalar fields, including the figures measured by packing.
     fn scalars(&self) -> Vec<String> {
         self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
@@ -297,7 +297,7 @@ impl PyDataset {
         Ok(parts.into_iter().map(|part| vector(py, part)).collect())
     }
 
-    /// Names of the fields with pictures of more than 8 bits per sample that were decoded to 8 bits so far.
+    /// Names of the fields whose pictures of more than 8 bits per sample have so far been decoded to 8 bits.
     fn narrowed(&self) -> Vec<String> {
         self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -318,7 +318,6 @@ impl PyDataset {
     }
 }
 
-/// The files of one field of a sample.
 enum Files {
     One(Vec<u8>),
     Frames(Vec<Vec<u8>>),

@@ -1,5 +1,4 @@
-//! Devices: the stages that decode on them, and the streams in which other libraries use the
-//! decoded values.
+//! Devices: the stages that decode on them, and the streams in which other libraries use the decoded values.
 
 use crate::errors::NoDeviceError;
 use crate::watch::detached;
@@ -9,7 +8,7 @@ use shardpack_gpu::CudaStage;
 use shardpack_gpu::GpuError;
 use std::sync::Arc;
 
-/// The legacy default stream, in the numbering of the driver and of DLPack.
+/// The legacy default stream, as the driver and DLPack number it.
 pub(crate) const LEGACY: u64 = 1;
 /// The default stream of the calling thread.
 const PER_THREAD: u64 = 2;
@@ -36,27 +35,26 @@ impl Stage {
         Ok(Self { inner: Arc::new(inner?), number })
     }
 
-    /// The number of the device in the driver's numbering.
+    /// The driver's index of the device.
     #[getter]
     const fn number(&self) -> u32 {
         self.number
     }
 }
 
-/// Returns the stream that the slot has to wait for, if a consumer works in `stream`.
+/// Returns the stream that the slot has to wait for if a consumer works in `stream`.
 ///
-/// The default stream of a thread has no handle for other threads, and any thread may give a batch
-/// back. The legacy stream waits for all of them.
+/// The per-thread default stream has no handle that other threads could use, and any thread may give a batch back. The
+/// legacy stream waits for the default streams of all threads.
 pub(crate) const fn waited_for(stream: u64) -> u64 {
     if stream == PER_THREAD { LEGACY } else { stream }
 }
 
-/// Reads the stream argument of `__dlpack__` for a CUDA device, by the array API; `None` if no wait
-/// is required.
+/// Reads the stream argument of `__dlpack__` for a CUDA device, as the array API defines it; `None` if no wait is
+/// required.
 ///
 /// # Errors
-/// `ValueError` for 0, which could mean either default stream, and for a value that is not a
-/// handle.
+/// `ValueError` for 0, which could mean either default stream, and for a value that is not a handle.
 pub(crate) fn stream(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
     let Some(given) = given else { return Ok(Some(LEGACY)) };
     match given.extract::<i64>()? {

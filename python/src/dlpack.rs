@@ -32,8 +32,8 @@ use std::ptr::{NonNull, null_mut, without_provenance_mut};
 /// Returns the stream of this handle.
 ///
 /// # Safety
-/// The handle belongs to a stream of the batch's device, and the stream lives until the batch is gone (rule 6): no
-/// driver can recognise an invalid number.
+/// The handle belongs to a stream of the batch's device, and the stream lives until the batch is gone (rule 6). No
+/// driver can recognise an invalid handle.
 pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
     // SAFETY: by the caller's promise.
     unsafe { StreamHandle::new(handle) }
@@ -42,7 +42,7 @@ pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
 const NAME: &CStr = c"dltensor";
 const NAME_VERSIONED: &CStr = c"dltensor_versioned";
 
-/// `kDLCPU`, number 0.
+/// `kDLCPU` with device index 0.
 pub(crate) const CPU: (i32, i32) = (1, 0);
 
 /// `kDLCUDA`.
@@ -92,7 +92,7 @@ struct ManagedVersioned {
     tensor: DlTensor,
 }
 
-/// One of the two structs, with the memory that it points to.
+/// One of the two structs, and the memory that it points to.
 struct Holder<M> {
     managed: M,
     shape: Vec<i64>,
@@ -109,11 +109,10 @@ pub(crate) struct LentTensor<'a> {
     pub(crate) shape: &'a [u64],
 }
 
-/// The elements of a tensor.
 pub(crate) enum Elements {
-    /// In memory of this process: a pointer for reading and writing, not a slice.
+    /// A pointer to host memory for reading and writing, not a slice.
     Host(NonNull<[u8]>),
-    /// On a device, at this address.
+    /// An address on a device.
     Device { device: (i32, i32), address: u64 },
 }
 
@@ -130,7 +129,7 @@ impl Elements {
         match self {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
             Self::Device { address, .. } => usize::try_from(*address).map(without_provenance_mut).map_err(|_| {
-                PyBufferError::new_err("DLPack: a device address that does not fit a pointer of this machine")
+                PyBufferError::new_err("DLPack: the device address does not fit a pointer of this machine")
             }),
         }
     }
@@ -139,7 +138,6 @@ impl Elements {
 /// `kDLBfloat`.
 const BFLOAT: u8 = 4;
 
-/// Returns DLPack's code of a type.
 const fn data_type(element: ElementType) -> Option<DataType> {
     let ElementType::Dtype(dtype) = element else {
         return Some(DataType { code: BFLOAT, bits: 16, lanes: 1 });
@@ -156,11 +154,11 @@ const fn data_type(element: ElementType) -> Option<DataType> {
     Some(DataType { code, bits, lanes: 1 })
 }
 
-/// Returns a capsule for `lent`: of DLPack 1.0 if `versioned`, else in the older form.
+/// Returns a capsule for `lent`, of DLPack 1.0 if `versioned`, else in the older form.
 ///
 /// # Errors
-/// `BufferError` if DLPack has no such type or the shape does not fit its integers; Python's own
-/// error if it cannot make a capsule.
+/// `BufferError` if DLPack has no such type or the shape does not fit its integers; Python's own error if it
+/// cannot make a capsule.
 pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
     let dtype =
         data_type(lent.dtype).ok_or_else(|| PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype)))?;
@@ -220,8 +218,8 @@ impl<M: Exported> Holder<M> {
             strides[axis - 1] = strides[axis] * shape[axis].max(1);
         }
         let holder = Box::into_raw(Box::new(Self { managed, shape, strides, _batch: batch }));
-        // SAFETY: `holder` was just made from a box and has no other owner. The vectors do not grow any more: their
-        // heap memory does not move.
+        // SAFETY: `holder` was just made from a box and has no other owner. The vectors do not grow any more,
+        // so their heap memory does not move.
         let this = unsafe { &mut *holder };
         this.managed.tensor().shape = this.shape.as_mut_ptr();
         this.managed.tensor().strides = this.strides.as_mut_ptr();

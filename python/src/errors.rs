@@ -1,4 +1,4 @@
-//! Errors of the libraries as Python exceptions. Each derives from the matching built-in exception.
+//! Library errors as Python exceptions, each derived from the matching built-in exception.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyRuntimeError, PyValueError};
@@ -23,15 +23,14 @@ create_exception!(
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
-create_exception!(shardpack, RepeatedKeyError, UsageError, "Two samples have one key.");
+create_exception!(shardpack, RepeatedKeyError, UsageError, "Two samples have the same key.");
 create_exception!(shardpack, KnownKeyError, UsageError, "The dataset already has a sample with this key.");
 
-/// Returns the exception for an error.
 pub(crate) fn raise(error: impl Into<shardpack::Error>) -> PyErr {
     raise_where(error, |_| true)
 }
 
-/// Like [`raise`], with only the hints that apply to the caller.
+/// Like [`raise`], but keeps only the hints that apply to the caller.
 pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
     let error = error.into();
     let text = explain_where(&error, Voice::Python, &can_follow);
@@ -45,7 +44,6 @@ pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl F
     }
 }
 
-/// Returns the exception for a refused sample.
 pub(crate) fn raise_of_sample(error: CollectError) -> PyErr {
     let raised = match error {
         CollectError::RepeatedKey { .. } => RepeatedKeyError::new_err,
@@ -58,20 +56,19 @@ pub(crate) fn raise_of_sample(error: CollectError) -> PyErr {
 fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
     let Some(system) = error.system_error() else { return PyOSError::new_err(text) };
     match (system.code, system.path) {
-        // With a code as the first argument, Python picks the subclass: FileNotFoundError,
-        // PermissionError.
+        // With a code as the first argument, Python picks the subclass, such as FileNotFoundError or PermissionError.
         (Some(code), Some(path)) => {
             let mut hints = error.hints();
             hints.retain(can_follow);
             PyOSError::new_err((code, told(&system.text, &hints, Voice::Python), path.as_os_str().to_owned()))
         }
-        // Python puts the code before the text.
+        // Python itself puts the code before the text.
         (Some(code), None) => PyOSError::new_err((code, text.replace(&format!(" (os error {code})"), ""))),
         (None, _) => PyOSError::new_err(text),
     }
 }
 
-/// Returns a text whose URLs are safe to show: without user, password and query.
+/// Returns the text with user, password and query removed from its URLs, so that it is safe to show.
 #[pyfunction]
 pub(crate) fn plain_urls(text: &str) -> String {
     shardpack_format::plain_urls(text).into_owned()

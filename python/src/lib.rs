@@ -3,7 +3,7 @@
 //!
 //! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them with documentation,
 //! types and Python conventions.
-// Unsafe code is in one file, the fence around DLPack's C structs, and at the places that take a stream from Python.
+// Unsafe code is allowed only around DLPack's C structs (one file) and where a stream comes from Python.
 #![deny(unsafe_code)]
 
 mod arguments;
@@ -25,8 +25,8 @@ mod watch;
 mod workers;
 mod writer;
 
-/// The compiled part of the package `shardpack`. Its classes are frozen and use their own locks: the module needs no
-/// GIL.
+/// The compiled part of the package `shardpack`. It needs no GIL, because its classes are frozen and use
+/// their own locks.
 #[pyo3::pymodule(gil_used = false)]
 mod _shardpack {
     #[pymodule_export]
@@ -59,7 +59,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::writer::{PyWriter, is_mask, mask_of};
 
-    /// Default limit of the largest record or decoded field, the same as in the command.
+    /// Default size limit of a record or decoded field, as in the command.
     #[pymodule_export]
     const MAX_RECORD_BYTES: u64 = shardpack::MAX_RECORD_BYTES;
 

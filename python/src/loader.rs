@@ -1,4 +1,4 @@
-//! The loader: waits without the interpreter, and checks for signals in between.
+//! The loader, which waits without holding the interpreter and checks for signals in between.
 
 use crate::batch::PyBatch;
 use crate::dataset::PyDataset;
@@ -16,16 +16,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Interval between checks for signals: Ctrl-C ends a wait within a second.
+/// Interval between checks for signals, so that Ctrl-C ends a wait within a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A loader of the library, or `None` once it is closed.
 #[pyclass(name = "Loader", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyLoader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
-    /// A thread holds this lock only while it waits for `inner`.
+    /// Held by a thread only while it waits for `inner`.
     entrance: Mutex<()>,
-    /// The number of the latest iteration. It changes only while `inner` is locked.
+    /// Number of the latest iteration. Changes only while `inner` is locked.
     turn: AtomicU64,
     /// The process that created the loader.
     pid: u32,
@@ -75,8 +75,8 @@ impl PyLoader {
         begun?.map_err(raise)
     }
 
-    /// The next batch of the epoch, or `None` at its end, for the iteration with this number. Several threads may call
-    /// it at the same time: each batch is returned once.
+    /// The next batch of the epoch for the iteration with this number, or `None` at the end. Several threads
+    /// may call it at the same time; each batch is returned once.
     fn next(&self, py: Python<'_>, turn: u64) -> PyResult<Option<PyBatch>> {
         let next = |loader: &mut shardpack_loader::Loader| {
             let is_latest = self.turn.load(Ordering::Relaxed) == turn;
@@ -99,7 +99,7 @@ impl PyLoader {
         }
     }
 
-    /// Replaces another loader: an iteration that began there continues here.
+    /// Replaces another loader, so that an iteration that began there continues here.
     fn follow(&self, other: &Bound<'_, Self>) {
         self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -109,8 +109,8 @@ impl PyLoader {
         self.with(py, |loader| to_usize(loader.epoch_len()))
     }
 
-    /// Starts the next iteration at the beginning of this epoch; if a state of the epoch was restored and nothing was
-    /// handed out since, at that state. Ends all other iterations.
+    /// Starts the next iteration at the beginning of this epoch, or, if a state of the epoch was restored and
+    /// nothing was handed out since, at that state. Ends all other iterations.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         let set = self.with(py, |loader| {
             self.replace_iterations();
@@ -122,8 +122,8 @@ impl PyLoader {
         set?.map_err(raise)
     }
 
-    /// Progress of the loader: fingerprint, seed, epoch, samples consumed, and the unit of that count; and the phase of
-    /// the epoch: fresh, running, ended or broken.
+    /// State of the loader (fingerprint, seed, epoch, samples consumed and their unit), and the phase of the
+    /// epoch: fresh, running, ended or broken.
     fn state(&self, py: Python<'_>) -> PyResult<(Resume, &'static str)> {
         let (state, phase) = self.with(py, |loader| (loader.state(), loader.phase()))?;
         let unit = state.unit.to_string();
@@ -142,7 +142,7 @@ impl PyLoader {
         self.has_threads.load(Ordering::Relaxed)
     }
 
-    /// Number of samples of an epoch, or of patches, over all ranks.
+    /// Number of samples, or of patches, in an epoch over all ranks.
     fn positions(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.positions())
     }
@@ -174,18 +174,19 @@ impl PyLoader {
         self.with(py, |loader| loader.predicted_bytes())
     }
 
-    /// Predicted memory of the loader on its device, in bytes.
+    /// Predicted device memory of the loader, in bytes.
     fn predicted_device_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.predicted_device_bytes())
     }
 
-    /// Rows that the host decoded instead of the device: the reason, the number, and the keys of the first rows.
+    /// Rows that the host decoded instead of the device: the reason, the number of rows, and the keys of the
+    /// first rows.
     fn refusals(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, Vec<String>)>> {
         let all = self.with(py, |loader| loader.refusals())?;
         Ok(all.into_iter().map(|refusal| (refusal.reason, refusal.rows, refusal.first)).collect())
     }
 
-    /// Number of pictures so far with more than 8 bits per sample that were decoded to 8 bits.
+    /// Number of pictures of more than 8 bits per sample that have so far been decoded to 8 bits.
     fn narrowed_pictures(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.narrowed_pictures())
     }
@@ -243,8 +244,8 @@ impl PyLoader {
     /// Ends the threads, and the processes that they may wait for. Batches of the caller stay valid.
     fn close(&self, py: Python<'_>, workers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_process()?;
-        // Close the loader first, so that a thread that waits for a batch gets that error, and not the end of a
-        // process.
+        // Close the loader first, so that a thread waiting for a batch gets the error of a closed loader, not
+        // of an ended process.
         let inner = detached(py, || self.lock().take())?;
         let ended = workers.map(|workers| workers.call_method0("close")).transpose();
         detached(py, || drop(inner))?;
@@ -252,7 +253,7 @@ impl PyLoader {
     }
 }
 
-/// Threads may wait for the interpreter to call a transform, so it is released while they end.
+/// Releases the interpreter while the threads end, because they may wait for it to call a transform.
 impl Drop for PyLoader {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -262,12 +263,12 @@ impl Drop for PyLoader {
 }
 
 impl PyLoader {
-    /// Ends all iterations while the loader is locked; returns the number of the next iteration.
+    /// Ends all iterations while the loader is locked, and returns the number of the next one.
     fn replace_iterations(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Fails in a fork: a thread that does not exist there may hold the lock.
+    /// Fails in a fork, where the lock may be held by a thread that does not exist.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
             true => Ok(()),
@@ -278,15 +279,15 @@ impl PyLoader {
         }
     }
 
-    /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`] and takes it again at once, before a
-    /// waiting thread wakes up. The waiting thread therefore holds the entrance and is the next to get the lock. Else
-    /// `close` would wait as long as a read hangs.
+    /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`] and takes it again at once,
+    /// before a waiting thread wakes up. A waiting thread therefore holds the entrance, which makes it next
+    /// in line. Otherwise `close` would wait as long as a read hangs.
     fn lock(&self) -> MutexGuard<'_, Option<shardpack_loader::Loader>> {
         let _entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on the loader without the interpreter, because another thread may hold the lock meanwhile.
+    /// Runs `work` on the loader without holding the interpreter, because another thread may hold the lock.
     fn with<T: Send>(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Objects of a store's folder, for conversions that read them as files.
+//! Objects in a folder of a store, which conversions read as files.
 
 use crate::errors::raise;
 use crate::watch::heard;
@@ -25,7 +25,7 @@ impl Objects {
         Ok(Self { storage, listed: Mutex::default() })
     }
 
-    /// Paths below the folder, sorted. Opening an object later uses the listed version.
+    /// Paths below the folder, sorted. An object opened later has the listed version.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let storage = Arc::clone(&self.storage);
         let found = heard(py, true, move |_| storage.list())?.map_err(raise)?;
@@ -66,7 +66,7 @@ impl Object {
         self.inner.advise_soon(offset, count);
     }
 
-    /// Reads at least one byte and at most `count`, unless the object ends at `offset`.
+    /// Reads at least one byte and at most `count`, or nothing if the object ends at `offset`.
     fn read<'py>(&self, py: Python<'py>, offset: u64, count: usize) -> PyResult<Bound<'py, PyBytes>> {
         let count = count.min(to_usize(self.inner.len().saturating_sub(offset)));
         let inner = Arc::clone(&self.inner);

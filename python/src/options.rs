@@ -20,7 +20,7 @@ use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Fails unless `text` names augmentations, of rows or of batches, with options in their ranges.
+/// Fails unless `text` names augmentations of rows or batches, with options in their ranges.
 #[pyfunction]
 pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     if ["mixup", "cutmix"].contains(&text.split('(').next().unwrap_or_default()) {
@@ -29,21 +29,21 @@ pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     parse_augment(text).map(|_| ()).map_err(raise)
 }
 
-/// A range of bands such as `10..50`, or the numbers of the bands.
+/// A range of bands such as `10..50`, or a list of band numbers.
 #[derive(FromPyObject)]
 enum BandsOption {
     Text(String),
     List(Vec<u64>),
 }
 
-/// Replacement of no-data: for all cubes, or by field.
+/// Replacement for no-data values, for all cubes or by field.
 #[derive(FromPyObject)]
 enum NoDataOption {
     Cubes(f32),
     Fields(Vec<(String, f32)>),
 }
 
-/// The values that Python passes, checked at their use.
+/// The options that Python passes. Each is checked where it is used.
 #[derive(FromPyObject)]
 pub(crate) struct Options<'py> {
     batch_size: u32,
@@ -57,27 +57,27 @@ pub(crate) struct Options<'py> {
     image: String,
     frames: String,
     cube: String,
-    /// Patches of each sample; 0 for all patches of a grid.
+    /// Patches per sample; 0 means all patches of a grid.
     patches: u32,
     overlap: [u32; 3],
-    /// Number of scenes whose patches are mixed; 0 for the default.
+    /// Number of scenes whose patches are mixed; 0 means the default.
     open_scenes: u32,
-    /// True if patches show all classes of their mask equally often, or by weights.
+    /// True if patches are drawn by the classes of their mask: equally often, or by `patch_weights`.
     patches_balanced: bool,
     patch_weights: Option<BTreeMap<i64, f64>>,
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
-    /// Means and standard deviations of pictures, and of fields of arrays.
+    /// Means and standard deviations for pictures; `normalise` has them for array fields.
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     no_data: Option<NoDataOption>,
     augment: Option<String>,
-    /// Mixing of batches, and the number of classes.
+    /// Batch augmentations, and the number of classes.
     mix_batch: Option<(Vec<String>, u32)>,
-    /// Function called for every row, or the object that starts the processes that call it.
+    /// Function called for every row, or the object that starts the processes which call it.
     transform: Option<Py<PyAny>>,
-    /// Number of processes that call the transform; 0 for this process.
+    /// Number of processes that call the transform; 0 means this process.
     transform_workers: usize,
     fields: Option<Vec<String>>,
     /// Fields that are not tensors.
@@ -85,20 +85,19 @@ pub(crate) struct Options<'py> {
     /// Fields that follow their picture, with the kind of alignment.
     align: Vec<(String, String)>,
     members: Option<Bound<'py, PyArray1<u64>>>,
-    /// One weight for each sample of the dataset.
+    /// One weight per sample of the dataset.
     weights: Option<Bound<'py, PyArray1<f64>>>,
-    /// One weight for each class.
+    /// One weight per class.
     class_weights: Option<BTreeMap<i64, f64>>,
     balanced: bool,
-    /// The datasets of a mixture, each with its weight.
+    /// The datasets of a mixture with their weights.
     mix: Option<Vec<(Bound<'py, PyDataset>, f64)>>,
     threads: usize,
-    /// Number of slots; `None` for the default of the decoding device.
+    /// Number of slots; `None` means the default of the decoding device.
     slots: Option<usize>,
     window: String,
     max_batch: u64,
     skip_corrupt: u64,
-    /// The device that decodes.
     stage: Option<Bound<'py, Stage>>,
     /// True if values stay on the device.
     pub(crate) resident: bool,
@@ -110,13 +109,12 @@ impl Options<'_> {
         choice("order", &self.order, &modes)
     }
 
-    /// Returns the order of `dataset`, or of a part of a mixture.
+    /// Returns the order of `dataset` or of one dataset of a mixture.
     fn order_of(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Order> {
         Ok(Order::of(dataset, self.seed).mode(self.mode()?).lanes(self.lanes))
     }
 
-    /// Returns the order of a subset, of weighted draws, or of a mixture; `None` for the order of
-    /// the whole dataset.
+    /// Returns the order of a subset, of weighted draws or of a mixture; `None` for the order of the whole dataset.
     fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
         if let Some(mix) = &self.mix {
             let source = |(part, weight): &(Bound<'_, PyDataset>, f64)| {
@@ -262,7 +260,7 @@ impl Options<'_> {
     }
 }
 
-/// Reads a keyword that is one of a few words.
+/// Reads a keyword whose value is one of a few words.
 fn choice<T: Copy>(keyword: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let found = choices.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
@@ -276,7 +274,7 @@ fn aligned((field, text): &(String, String)) -> PyResult<(String, Align)> {
     Ok((field.clone(), text.parse().map_err(raise)?))
 }
 
-/// Converts bands to a range if they are ascending neighbours: a range is cheaper than a list.
+/// Converts ascending neighbouring bands to a range, which is cheaper than a list.
 fn bands_of(bands: &[u64]) -> Bands {
     let in_a_row = bands.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b)));
     match (bands.first(), bands.last().and_then(|last| last.checked_add(1))) {

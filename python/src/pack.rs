@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs. Returns the object that `shardpack pack --json` prints, as text, and the notes for the user.
+/// Packs, and returns the JSON that `shardpack pack --json` prints, and the notes for the user.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn pack(
     Ok((json.to_string(), in_python(&notes)))
 }
 
-/// Plans. Returns the object that `shardpack plan --json` prints, as text.
+/// Plans, and returns the JSON that `shardpack plan --json` prints.
 #[pyfunction]
 pub(crate) fn plan(
     py: Python<'_>,
@@ -74,18 +74,18 @@ pub(crate) fn plan(
     Ok(found.map_err(raise)?.to_json().to_string())
 }
 
-/// Returns the notes for the user in Python's spelling.
+/// Returns the notes for the user, worded for Python.
 pub(crate) fn in_python(notes: &[Note]) -> Vec<String> {
     notes.iter().map(|note| note.told(Voice::Python)).collect()
 }
 
-/// Returns the number of bytes for a size in the notation of the command line, such as `4GiB`.
+/// Returns the bytes of a size in the command line's notation, such as `4GiB`.
 #[pyfunction]
 pub(crate) fn size(text: &str) -> PyResult<u64> {
     parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
 }
 
-/// Joins the parts of a dataset. Returns the object that `shardpack merge --json` prints, as text.
+/// Joins the parts of a dataset, and returns the JSON that `shardpack merge --json` prints.
 #[pyfunction]
 pub(crate) fn merge(
     py: Python<'_>,
@@ -113,7 +113,7 @@ pub(crate) fn merge(
     Ok(shardpack_pack::pack::report_json(&report).to_string())
 }
 
-/// Verifies a dataset. Returns the object that `shardpack verify --json` prints, as text.
+/// Verifies a dataset, and returns the JSON that `shardpack verify --json` prints.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
 pub(crate) fn verify(
@@ -141,7 +141,7 @@ pub(crate) fn verify(
     Ok(checked.map_err(raise)?.to_json(deep, digest).to_string())
 }
 
-/// Adds samples. Returns the object that `shardpack add --json` prints, as text, and the notes for the user.
+/// Adds samples, and returns the JSON that `shardpack add --json` prints, and the notes for the user.
 #[pyfunction]
 pub(crate) fn add(
     py: Python<'_>,
@@ -160,8 +160,8 @@ pub(crate) fn add(
     Ok((added.to_json().to_string(), in_python(&added.packed.notes)))
 }
 
-/// Creates a generation without the samples with these keys. Returns the object that `shardpack remove --json` prints,
-/// as text, and the notes for the user.
+/// Creates a generation without the samples with these keys. Returns the JSON that `shardpack remove --json`
+/// prints, and the notes for the user.
 #[pyfunction]
 pub(crate) fn remove(
     py: Python<'_>,
@@ -183,8 +183,7 @@ pub(crate) fn remove(
     Ok((removed.to_json().to_string(), removed.notes))
 }
 
-/// Deletes all generations but the newest. Returns the object that `shardpack compact --json` prints,
-/// as text.
+/// Deletes all generations but the newest, and returns the JSON that `shardpack compact --json` prints.
 #[pyfunction]
 pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<String> {
     let gone = detached(py, || shardpack_pack::grow::compact(&dataset))?.map_err(raise)?;

@@ -1,4 +1,4 @@
-//! A transform written in Python: the loader's threads take the interpreter and call it.
+//! A transform written in Python, called by the loader's threads while they hold the interpreter.
 
 use crate::values::vector;
 use numpy::{PyArray1, PyArrayMethods};
@@ -9,10 +9,10 @@ use shardpack_format::{ElementType, Note};
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
 
-/// Block of draws for the seed of a row, after the block of turns.
+/// Block of draws for the seed of a row; follows the block of turns.
 const SEEDS: u32 = (1 << 31) + 3;
 
-/// A function of `shardpack._transform`: it receives arrays by field, and the sample's number, key, epoch and seed, and
+/// A function of `shardpack._transform`. It receives arrays by field, and the sample's number, key, epoch and seed, and
 /// writes its result to the arrays.
 pub(crate) struct Function(pub(crate) Py<PyAny>);
 
@@ -34,7 +34,7 @@ impl Function {
         let arrays = PyDict::new(py);
         let mut owners: Vec<Bound<'_, PyArray1<u8>>> = Vec::with_capacity(row.fields.len());
         for field in &mut row.fields {
-            // The array owns its memory, because a program may keep the array.
+            // The array owns a copy of the bytes, because a program may keep the array.
             let owner = vector(py, field.bytes.to_vec());
             let view = match field.dtype {
                 ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
@@ -56,7 +56,7 @@ impl Function {
     }
 }
 
-/// Returns NumPy's name of a type: NumPy knows `bfloat16` once `ml_dtypes` was imported.
+/// Returns NumPy's name of a type. NumPy knows `bfloat16` only after `ml_dtypes` is imported.
 pub(crate) const fn type_name(dtype: ElementType) -> &'static str {
     match dtype {
         ElementType::Bf16 => "bfloat16",

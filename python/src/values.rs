@@ -1,5 +1,4 @@
-//! Decoded values of a sample: decoded without the interpreter, then converted to Python objects
-//! with it.
+//! Values of a sample, decoded without holding the interpreter, then converted to Python objects while holding it.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -13,7 +12,6 @@ use shardpack_reader::{Error, RecordView, Sample, Scalar};
 
 /// One value of a sample, on its way to Python.
 pub(crate) enum FieldValue {
-    /// The sample has no value for this field.
     Missing,
     Scalar(Scalar),
     Array(Array),
@@ -22,13 +20,12 @@ pub(crate) enum FieldValue {
     Bytes(Vec<u8>),
 }
 
-/// A decoded sample.
 pub(crate) struct Decoded {
     key: String,
     values: Vec<(String, FieldValue)>,
 }
 
-/// The decoders of one call, with scratch memory that many samples share.
+/// The decoders of one call, with scratch memory shared by many samples.
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
@@ -74,7 +71,7 @@ impl Decoders {
 }
 
 impl Decoded {
-    /// Converts to a dict: `__key__`, and every field by its name.
+    /// Converts to a dict of `__key__` and every field by its name.
     pub(crate) fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("__key__", self.key)?;
@@ -141,7 +138,6 @@ pub(crate) fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAn
     LOADS.import(py, "json", "loads")?.call1((text,))
 }
 
-/// Returns the integers of a one-dimensional array.
 pub(crate) fn indices(array: &Bound<'_, PyArray1<u64>>) -> PyResult<Vec<u64>> {
     Ok(array.readonly().as_array().to_vec())
 }

@@ -1,10 +1,10 @@
 //! Long work without the interpreter: it runs on its own thread, while the caller's thread checks for signals and
 //! reports progress.
 //!
-//! Work that writes gets a request to stop, and the caller waits for its end ([`watch`]). Work that only reads is
-//! abandoned ([`leave`], [`heard`]), so that a silent or slow server blocks no caller. Short work takes no thread
-//! ([`detached`]). In each of them a panic becomes an exception: no other file releases the interpreter
-//! (`tests/integration/layers.rs`).
+//! Work that writes gets a request to stop, and the caller waits for its end ([`watch`]). Work that only
+//! reads is abandoned ([`leave`], [`heard`]), so that a silent or slow server blocks no caller. Short work
+//! takes no thread ([`detached`]). In each of them a panic becomes an exception, so no other file releases
+//! the interpreter (`tests/integration/layers.rs`).
 
 use crate::errors::raise;
 use pyo3::prelude::*;
@@ -17,14 +17,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Interval between checks for signals and reports of progress.
+/// Interval between checks for signals and progress reports.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// State shared between the working and the waiting thread.
 struct Told<P> {
     has_ended: Mutex<bool>,
     changed: Condvar,
-    /// The latest progress, unless it was reported.
+    /// The latest progress that has not been reported yet.
     latest: Mutex<Option<P>>,
 }
 
@@ -45,7 +45,7 @@ impl<P> Drop for EndOnDrop<'_, P> {
 }
 
 impl<P> Told<P> {
-    /// Waits a moment, and returns true if the work has ended.
+    /// Waits up to [`PATIENCE`], and returns true if the work has ended.
     fn wait(&self) -> bool {
         let ended = self.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(ended, PATIENCE, |ended| !*ended);
@@ -56,7 +56,6 @@ impl<P> Told<P> {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
-    /// Checks for signals, and reports progress.
     fn look(
         &self,
         py: Python<'_>,
@@ -82,16 +81,15 @@ fn named() -> thread::Builder {
     thread::Builder::new().name("shardpack".into())
 }
 
-/// Runs `work` on this thread, without the interpreter. A panic is raised as an error.
+/// Runs `work` on this thread without holding the interpreter. A panic is raised as an error.
 pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| defect(&*panic))
 }
 
-/// Runs `work` without the interpreter. `work` gets a flag that is set when it has to stop, and a function to report
-/// its progress. `progress` is called with that report, as a dict, on this thread.
+/// Runs `work` without holding the interpreter. `work` gets a flag that tells it to stop, and a function that
+/// reports its progress. `progress` is called with each report, as a dict, on this thread.
 ///
-/// An exception from `progress`, or from a signal (Ctrl-C), stops the work. It is raised here once
-/// the work has stopped.
+/// An exception from `progress` or from a signal (Ctrl-C) stops the work, and is raised once the work has stopped.
 pub(crate) fn watch<P: Send, R: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -101,7 +99,7 @@ pub(crate) fn watch<P: Send, R: Send>(
     watch_with(py, &Arc::default(), progress, describe, work)
 }
 
-/// Like [`watch`], with a flag that lower layers already check.
+/// Like [`watch`], but sets `cancel`, a flag that lower layers already check.
 pub(crate) fn watch_with<P: Send, R: Send>(
     py: Python<'_>,
     cancel: &Arc<AtomicBool>,
@@ -138,8 +136,8 @@ pub(crate) fn watch_with<P: Send, R: Send>(
     })
 }
 
-/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its reads of a store get a
-/// request to stop; a silent request under way ends by its time-out, on its own thread.
+/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its store reads get
+/// a request to stop; a pending request to a silent server times out on its own thread.
 pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -164,8 +162,8 @@ pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     }
 }
 
-/// Runs `work`, which only reads, without the interpreter. If it may wait for a network (`is_far`), Ctrl-C interrupts
-/// it like [`leave`]; else it takes no thread. A panic is raised as an error in both cases.
+/// Runs `work`, which only reads, without holding the interpreter. If `work` may wait for a network (`is_far`), Ctrl-C
+/// interrupts it as in [`leave`]; else it takes no thread. In both cases a panic is raised as an error.
 pub(crate) fn heard<R: Send + 'static>(
     py: Python<'_>,
     is_far: bool,

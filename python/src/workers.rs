@@ -1,5 +1,5 @@
-//! A transform written in Python, called in separate processes: each has an interpreter, and the loader's threads take
-//! none.
+//! A transform written in Python, called in separate processes. Each has its own interpreter, and the loader's threads
+//! need none.
 //!
 //! A thread that has decoded a row sends it to a process over a socket, waits, and stores the changed row in its place.
 //! `python/shardpack/_workers.py` starts the processes and implements their side. Message for a row, all integers
@@ -9,8 +9,8 @@
 //!    `fields`, a list of `[name, type, shape]`;
 //! 2. the bytes of each field.
 //!
-//! Answer: the length of an error as u32, and its text; or a length of 0, and the bytes of each field. A process
-//! announces that it is ready by a length of 0.
+//! Answer: the length of an error as u32, and its text; or a length of 0, and the bytes of each field. A
+//! process that is ready announces this by a length of 0.
 
 use crate::transform::{describe, seed, type_name};
 use pyo3::prelude::*;
@@ -27,17 +27,17 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 /// Size limit of an error from a process, in bytes.
 const MAX_ERROR: u32 = 1 << 20;
 
-/// Processes that change rows, started when they are first needed. A process that has ended is replaced when the next
-/// row needs it. If the first processes end before they are ready, no more are started.
+/// Processes that transform rows, started on demand. A process that has ended is replaced when a row next
+/// needs it. If the first processes end before they are ready, no more are started.
 pub(crate) struct Workers {
     /// `shardpack._workers.Workers`.
     processes: Py<PyAny>,
-    /// A slot for each process: its number, and the process if it is running.
+    /// One slot per process: its number, and the process if it is running.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
-    /// The reason why the first process ended before it was ready: the others would end in the same way.
+    /// The reason why the first process ended before it was ready. Others would end in the same way.
     failed: OnceLock<Note>,
-    /// True if a process has been ready.
+    /// True once a process has been ready.
     had_one: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a free slot. Slots with a running process are preferred.
+    /// Waits for a free slot, preferring slots with a running process.
     fn take(&self) -> (usize, Option<UnixStream>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -76,11 +76,10 @@ impl Workers {
         self.returned.notify_one();
     }
 
-    /// Starts a process, and waits until it is ready.
     fn start(&self, number: usize) -> Result<UnixStream, Note> {
         let (mut ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for a process: {error}"))?;
         let started = Python::try_attach(|py| {
-            // The other side owns the number from now on.
+            // From now on the other side owns the descriptor.
             let started = self.processes.call_method1(py, "start", (number, theirs.into_raw_fd()));
             started.map(drop).map_err(|error| describe(py, &error))
         });
@@ -95,19 +94,19 @@ impl Workers {
                 format!("in the worker: {text}").into()
             }
             Err(_) => Note::from(format!("a worker {} before it was ready", self.ended(number))).with_hint(
-                "what it printed says why; each worker runs the program once more, so put what it does below \
+                "its output says why; each worker runs the program once more, so put the program's work below \
                  `if __name__ == \"__main__\":`",
             ),
         };
-        // All rows would fail in the same way, one after the other.
+        // Every later row would fail in the same way.
         match self.had_one.load(Ordering::Relaxed) {
             true => Err(note),
             false => Err(self.failed.get_or_init(|| note).clone()),
         }
     }
 
-    /// Lets process `number` change a row, and starts it if necessary. Returns the process and, if the transform raised
-    /// an exception, its message.
+    /// Lets process `number` transform a row, starting it if necessary. Returns the process and, if the
+    /// transform raised an exception, its message.
     fn changed(
         &self,
         number: usize,
@@ -122,14 +121,13 @@ impl Workers {
         match exchange(&mut process, row) {
             Ok(said) => Ok((process, said)),
             Err(_) => {
-                // Closing the socket ends the process, if it is still running.
+                // Closing the socket ends the process if it is still running.
                 drop(process);
                 Err(format!("a worker {}", self.ended(number)).into())
             }
         }
     }
 
-    /// Describes the end of a process.
     fn ended(&self, number: usize) -> String {
         let said = Python::try_attach(|py| self.processes.call_method1(py, "ended", (number,))?.extract::<String>(py));
         said.and_then(Result::ok).unwrap_or_else(|| "has ended".to_owned())
@@ -148,7 +146,8 @@ impl Transform for Workers {
     }
 }
 
-/// Lets a process change a row; returns the transform's message if it raised an exception. Then the row is unchanged.
+/// Lets a process transform a row. If the transform raises an exception, returns its message and leaves the
+/// row unchanged.
 fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<Option<String>> {
     let fields: Vec<_> =
         row.fields.iter().map(|field| json!([field.name, type_name(field.dtype), field.shape])).collect();
@@ -156,7 +155,7 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     let said = json!({ "index": row.index, "key": row.key, "epoch": epoch, "seed": seed(row), "fields": fields });
     let said = said.to_string();
     let length = u32::try_from(said.len()).map_err(io::Error::other)?.to_le_bytes();
-    // Not vectored: a vectored write raises SIGPIPE if the program has enabled it and the process is gone.
+    // Not vectored, because a vectored write raises SIGPIPE if the program has enabled it and the process is gone.
     process.write_all(&[&length, said.as_bytes()].concat())?;
     for field in &row.fields {
         process.write_all(field.bytes)?;
@@ -170,7 +169,7 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     Ok(None)
 }
 
-/// Reads the error from a process, if it sends one.
+/// Reads the error that a process may send.
 fn error_of(process: &mut UnixStream) -> io::Result<Option<String>> {
     let mut length = [0; 4];
     process.read_exact(&mut length)?;

@@ -1,4 +1,4 @@
-//! The writer: converts Python values to a sample, and encodes the sample without the interpreter.
+//! The writer: converts Python values to a sample and encodes the sample without holding the interpreter.
 
 use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise, raise_of_sample};
@@ -26,7 +26,7 @@ pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
     /// The report, once the dataset is complete.
     report: Mutex<Option<String>>,
-    /// Set when a commit has to stop: requests to a store are cancelled.
+    /// Set when a commit has to stop; it cancels requests to a store.
     stop: Arc<AtomicBool>,
     /// True if the writer writes to a store.
     is_far: bool,
@@ -34,21 +34,20 @@ pub(crate) struct PyWriter {
     pid: u32,
 }
 
-/// One value in the form of `_writer.py`.
+/// A value in the form that `_given.py` makes.
 #[derive(FromPyObject)]
 enum WriterValue<'py> {
-    /// Elements of an array as bytes, their type, the shape, and true if they are the pixels of a picture.
+    /// Elements of an array as bytes, their type and shape, and true if they are the pixels of a picture.
     Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
-    /// A number, with its type if it has one.
+    /// A number, with its type if given.
     Number(Digits, Option<String>),
     /// Text, and true if it is a JSON document.
     Text(String, bool),
-    /// Whole files of JPEGs: the frames of a clip.
+    /// Whole JPEG files, the frames of a clip.
     Frames((Vec<Bound<'py, PyBytes>>,)),
     Bytes(#[pyo3(from_py_with = crate::writer::bytes)] Vec<u8>),
 }
 
-/// A Python number.
 enum Digits {
     Bool(bool),
     Int(i128),
@@ -59,7 +58,7 @@ impl<'py> FromPyObject<'_, 'py> for Digits {
     type Error = PyErr;
 
     fn extract(ob: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // The order matters: a bool is also an int.
+        // Bool first, because a Python bool is also an int.
         if ob.is_instance_of::<pyo3::types::PyBool>() {
             return ob.extract().map(Self::Bool);
         }
@@ -105,7 +104,7 @@ impl WriterValue<'_> {
     }
 }
 
-/// Writes the progress of writing into a dict.
+/// Copies the progress of writing to a dict.
 pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict>) -> PyResult<()> {
     dict.set_item("samples", now.samples)?;
     dict.set_item("samples_total", now.samples_total)?;
@@ -119,7 +118,8 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl PyWriter {
-    /// `options` are the options of packing. With `on_known_key` the samples are added to an existing dataset.
+    /// Opens a writer with the packing options `options`. With `on_known_key` the samples are added to an
+    /// existing dataset.
     #[new]
     #[pyo3(signature = (path, schema, classes, options, storage_options, on_known_key=None))]
     fn new(
@@ -154,23 +154,23 @@ impl PyWriter {
         Ok(Self::of(collector.map_err(raise)?, stop, is_far))
     }
 
-    /// The fields and their kinds, if they are known: from the existing dataset, or once there is a sample.
+    /// The fields and their kinds, if known: from the existing dataset, or from the first sample.
     fn fields(&self) -> PyResult<Option<Vec<(String, String)>>> {
         let fields = self.collector()?.fields();
         Ok(fields.map(|fields| fields.into_iter().map(|(name, kind)| (name, kind.to_string())).collect()))
     }
 
-    /// The names of the classes, in the order of their numbers in the dataset.
+    /// The class names, in the order of their numbers in the dataset.
     fn classes(&self) -> PyResult<Option<Vec<String>>> {
         Ok(self.collector()?.classes().map(<[String]>::to_vec))
     }
 
-    /// True if samples are stored in the order in which they are written.
+    /// True if samples are stored in the order of writing.
     fn keeps_order(&self) -> PyResult<bool> {
         Ok(self.collector()?.keeps_order())
     }
 
-    /// The number in the key of the first sample without a key.
+    /// The number that becomes the key of the first sample without a key.
     fn first_number(&self) -> PyResult<u64> {
         Ok(self.collector()?.first_number())
     }
@@ -201,7 +201,7 @@ impl PyWriter {
         Ok(usize::try_from(self.collector()?.len())?)
     }
 
-    /// Writes the dataset. Returns the report as a JSON text. After an error the samples are kept.
+    /// Writes the dataset and returns the report as JSON. After an error the samples are kept.
     fn commit(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let report = || self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report() {
@@ -210,15 +210,14 @@ impl PyWriter {
         let collector = self.collector()?;
         let result = watch_with(py, &self.stop, progress, describe, |cancel, tell| {
             let done = collector.commit(Some(&|now| tell(*now)), Some(cancel))?;
-            // If an exception from `progress` comes too late to stop the work, the dataset is
-            // complete anyway.
+            // If an exception from `progress` comes too late to stop the work, the dataset is complete anyway.
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
         // Another commit may follow, and must be able to release the claim in the store.
         self.stop.store(false, Ordering::Relaxed);
-        // Dropping the last reference releases the claim in a store, which waits for the network: `abort` does so
-        // without the interpreter.
+        // Dropping the last reference releases the claim in a store, which waits for the network. `abort`
+        // does so without holding the interpreter.
         drop(collector);
         if report().is_some() {
             self.abort(py)?;
@@ -234,7 +233,7 @@ impl PyWriter {
         if self.pid == std::process::id() {
             heard(py, self.is_far, move |_| drop(taken))
         } else {
-            // The collector belongs to the parent: this process must not touch the folder.
+            // The collector belongs to the parent process, so this one must not touch the folder.
             std::mem::forget(taken);
             Ok(())
         }
@@ -261,21 +260,21 @@ impl PyWriter {
 
 impl Drop for PyWriter {
     fn drop(&mut self) {
-        // Like in `abort`.
+        // As in `abort`.
         if self.pid != std::process::id() {
             std::mem::forget(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }
 
-/// Returns true if the field's name marks it as a field of masks.
+/// Returns true if the field's name marks a mask field.
 #[pyfunction]
 pub(crate) fn is_mask(field: &str) -> bool {
     shardpack_reader::mask_names::is_mask(field)
 }
 
 /// Reads the class numbers of a mask from the bytes of its file, as packing stores them: integers `[height, width]`.
-/// Errors use `name` for the file.
+/// Errors name the file `name`.
 #[pyfunction]
 pub(crate) fn mask_of<'py>(
     py: Python<'py>,
@@ -285,7 +284,7 @@ pub(crate) fn mask_of<'py>(
     let content = content.as_bytes().to_vec();
     let mask =
         detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
-            // The error's own hint names an option of packing.
+            // The error's own hint names a packing option.
             error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
             error => raise(error),
         })?;

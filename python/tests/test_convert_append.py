@@ -69,7 +69,7 @@ def test_columns_must_be_the_fields_of_the_dataset(tmp_path: Path) -> None:
     more = tar(tmp_path / "more.tar", range(4, 6), json=b"{}")
     with pytest.raises(ValueError, match=r"photos/004.*: the dataset has no field `json` .*\nhint: drop=\['json'\]"):
         sp.convert("webdataset", more, tmp_path / "out", append=True)
-    with pytest.raises(ValueError, match=r"photos/004.*: field `text`: expected a column for it, text, as the dataset has"):
+    with pytest.raises(ValueError, match=r"photos/004.*: field `text`: expected a column of kind text, as the dataset has"):
         sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["txt", "json"])
     with pytest.raises(ValueError, match=r"photos/004.*: field `text`: expected text, found"):
         sp.convert("webdataset", more, tmp_path / "out", append=True, drop=["txt"], rename={"json": "text"})

@@ -332,7 +332,7 @@ def test_text_of_a_source_in_messages(tmp_path: Path) -> None:
     report = sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
     assert report["skipped"][0]["reason"].replace("\n", "").isprintable()
     (tmp_path / "classes.json").write_text('["cat", "\\ud800"]')
-    with pytest.raises(sp.SourceError, match="the name of a class is not valid Unicode: '.*ud800'"):
+    with pytest.raises(sp.SourceError, match="a class name is not valid Unicode: '.*ud800'"):
         sp.convert("webdataset", tmp_path, tmp_path / "no")
 
 

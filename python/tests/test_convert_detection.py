@@ -192,7 +192,7 @@ def test_voc(tmp_path: Path) -> None:
     (root / "ImageSets" / "Main" / "cat_train.txt").write_text("a  1\nb -1\nc  0\n")
     sp.convert("voc", root, tmp_path / "cats", split="cat_train", names=NAMES)
     assert set(content(tmp_path / "cats")) == {"a.jpg", "c.jpg"}
-    with pytest.raises(sp.SourceError, match="a list of names of classes, found: 'cat'"):
+    with pytest.raises(sp.SourceError, match="a list of class names, found: 'cat'"):
         sp.convert("voc", root, tmp_path / "never", names="cat")
     assert mask["mask"].shape == (24, 40) and (mask["mask"] == 2).all()
     with pytest.raises(sp.SourceError, match="split is one of train"):
@@ -239,7 +239,7 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
     # If names do not match, all pictures would be without objects.
     for path in sorted(labels.glob("?.txt")):
         path.rename(path.with_name(f"{path.stem}_labels.txt"))
-    with pytest.raises(sp.SourceError, match=r"no picture has a file of labels such as `.*a.txt`; found only 3 others, such as `.*a2.txt`\nhint: "):
+    with pytest.raises(sp.SourceError, match=r"no picture has a label file such as `.*a.txt`; found only 3 others, such as `.*a2.txt`\nhint: "):
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES, on_bad_input="skip")
 
 
@@ -263,7 +263,7 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` as a list"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": "no"}]}, "`iscrowd` 0 or 1"),
         ({"images": [{"id": 70, "file_name": "a.jpg"}, {"id": 70, "file_name": "b.jpg"}]}, "two pictures have the `id`"),
-        ({"categories": [{"id": 3, "name": "\ud800"}]}, "names of classes"),
+        ({"categories": [{"id": 3, "name": "\ud800"}]}, "class names"),
     ],
 )
 def test_odd_files_of_coco_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -477,7 +477,7 @@ def test_a_data_yaml_leads_to_no_other_folder_and_names_no_million_names(tmp_pat
     nested = "a: &l0 [x]\n" + "".join("a%d: &l%d [%s]\n" % (n, n, ", ".join(["*l%d" % (n - 1)] * 9)) for n in range(1, 10))
     for bad in (nested + "names: *l9\n", "names: !!timestamp x\n", "names: [" + "a" * 3000 + ", {}]\n"):
         (root / "data.yaml").write_text("train: images/train\n" + bad)
-        with pytest.raises(sp.SourceError, match="data.yaml`: (expected names of classes, found: |not YAML: )") as caught:
+        with pytest.raises(sp.SourceError, match="data.yaml`: (expected class names, found: |not YAML: )") as caught:
             sp.convert("yolo", root, tmp_path / "no")
         assert len(str(caught.value)) < 1000
 

@@ -129,7 +129,7 @@ def test_masks_of_another_folder(tmp_path: Path) -> None:
     assert batch["volume"].shape == batch["mask"].shape == (2, 4, 5, 6)
 
     save(tmp_path / "labelsTr" / "liver_2.nii.gz", np.full((6, 5, 4), 0.5, np.float32))
-    with pytest.raises(ValueError, match="expected numbers of classes, found 0.5"):
+    with pytest.raises(ValueError, match="expected class numbers, found 0.5"):
         sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"))
     save(tmp_path / "labelsTr" / "liver_2.nii.gz", np.zeros((6, 5, 3), np.uint8))
     with pytest.raises(ValueError, match=r"expected a mask of \[4, 5, 6\] voxels, \[z, y, x\], found \[3, 5, 6\]"):

@@ -51,7 +51,7 @@ def test_labels_that_are_floats_are_whole_beside_classes(tmp_path: Path) -> None
     sp.convert("torchvision", source, tmp_path / "plain")
     assert kinds(tmp_path / "plain")["label"] == "float32"
     source.append({"image": jpeg(9), "label": np.float32(0.5)})
-    with pytest.raises(sp.SourceError, match=r"column 'label': expected the number or the name of a class, found 0.5\nhint: schema=\{'label': 'float64'\}"):
+    with pytest.raises(sp.SourceError, match=r"column 'label': expected the number or name of a class, found 0.5\nhint: schema=\{'label': 'float64'\}"):
         sp.convert("torchvision", source, tmp_path / "never", classes=["ant", "bee"])
     sp.convert("torchvision", source, tmp_path / "said", classes=["ant", "bee"], schema={"label": "float64"})
     assert sp.Dataset(tmp_path / "said").by_key("00000003")["label"] == 0.5

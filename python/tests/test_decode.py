@@ -166,7 +166,7 @@ def test_without_a_driver_the_loader_says_so_once_and_the_host_decodes(photos: P
             assert (stats["refused"], stats["refused_first"], stats["predicted_device_bytes"]) == ({}, {}, 0)
     assert [str(one.message) for one in said] == [
         "the host decodes instead of cuda:1: device 1: no driver\n"
-        'hint: decode="host" lets the host decode, without this message'
+        'hint: decode="host" decodes on the host without this message'
     ]
     assert said[0].filename == __file__
 

@@ -194,7 +194,7 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"image": 224}, "image: expected a string such as 'rrc224', found 224"),
         ({"cube": (16, 16)}, r"cube: expected a string such as 'patch64x64', found \(16, 16\)"),
         ({"layout": None}, "layout: expected a string"),
-        ({"bands": [True, False, True]}, r"bands: expected numbers of bands, found a mask\nhint: bands=np.flatnonzero\(mask\)"),
+        ({"bands": [True, False, True]}, r"bands: expected band numbers, found a mask\nhint: bands=np.flatnonzero\(mask\)"),
         ({"bands": np.arange(4) > 1}, "found a mask"),
         ({"end": True}, "end: expected a string"),
         ({"fields": "image"}, r"found the string 'image'\nhint: fields=\['image'\]"),

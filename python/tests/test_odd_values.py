@@ -120,7 +120,7 @@ def test_element_types_of_other_libraries(odd: sp.Dataset) -> None:
 
 
 def test_bands_that_are_none(odd: sp.Dataset) -> None:
-    with pytest.raises(sp.UsageError, match=r"bands: slice\(5, 5, None\) has no band"):
+    with pytest.raises(sp.UsageError, match=r"bands: slice\(5, 5, None\) selects no band"):
         sp.Loader(odd, 8, bands=slice(5, 5))
 
 
@@ -140,9 +140,9 @@ def test_the_state_of_a_loader_is_checked(odd: sp.Dataset) -> None:
     loader = sp.Loader(odd, 8)
     state = json.loads(json.dumps(loader.state_dict()))
     for name, bad in (("epoch", -1), ("epoch", "1"), ("samples_consumed", 2**70), ("fingerprint", 3)):
-        with pytest.raises(ValueError, match="state of a loader"):
+        with pytest.raises(ValueError, match="loader state"):
             loader.load_state_dict(state | {name: bad})
     for bad, said in ((json.dumps(state), "expected a dict, found str\nhint: json.loads"), ([], "found list"), ({}, "found nothing")):
-        with pytest.raises(ValueError, match=f"state of a loader: .*{said}"):
+        with pytest.raises(ValueError, match=f"loader state: .*{said}"):
             loader.load_state_dict(bad)  # type: ignore[arg-type]
     loader.load_state_dict(state)

@@ -118,12 +118,12 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
 def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
-        ({"patches": "all"}, "patches: expected random, grid, balanced or weights of classes, found 'all'"),
+        ({"patches": "all"}, "patches: expected random, grid, balanced or class weights, found 'all'"),
         ({"patches": "balanced"}, "patches by class need several patches of each sample"),
         ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: weight of class 1: expected a finite number of at least 0, found -1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
         ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no integer mask is loaded"),
-        ({"patches": "grid", "patches_per_sample": 3}, "patches_per_sample=3 does not go with patches=\"grid\""),
+        ({"patches": "grid", "patches_per_sample": 3}, "patches_per_sample=3 cannot be combined with patches=\"grid\""),
         ({"overlap": 3}, "overlap=3 needs patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
         ({"patches": "grid", "overlap": 12}, "overlap of patches: expected less than a patch, 16 × 12, found 12 × 12"),

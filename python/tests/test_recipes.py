@@ -165,7 +165,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.Loader(dataset, **options)
-    with pytest.raises(sp.UsageError, match="the dataset has no names of classes"):
+    with pytest.raises(sp.UsageError, match="the dataset has no class names"):
         sp.Loader(sp.Dataset(lossless), augment_batch="mixup", image="rrc24")
     with pytest.raises(sp.UsageError, match="sample 52, `owl/002.jpg`: label: expected a class below 2, found 2"):
         list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))

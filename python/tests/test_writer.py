@@ -230,7 +230,7 @@ def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
 def test_floats_are_no_numbers_of_classes(tmp_path: Path) -> None:
     for label in (1.5, 1.0, np.float32(1), np.array(0.5)):
         with sp.Writer(tmp_path / "out", classes=["a", "b"], force=True) as writer:
-            with pytest.raises(sp.UsageError, match=r"field 'label': expected the number or the name of a class, found \d.\d\nhint: pass int\(label\)"):
+            with pytest.raises(sp.UsageError, match=r"field 'label': expected the number or name of a class, found \d.\d\nhint: pass int\(label\)"):
                 writer.write({"label": label, "score": 0.5})
             writer.write({"label": "b", "score": 0.5})
     for schema, classes in (({"label": "float64"}, ["a"]), (None, None)):

@@ -1,7 +1,7 @@
-"""Converts datasets of other formats: `shardpack.convert`, and one module for each format.
+"""Converts datasets of other formats: `shardpack.convert`, and one module per format.
 
-A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples. All
-else, from the names of fields to the report, is common to all formats: here and in ``_run``.
+A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples. Everything else, from
+field names to the report, is common to all formats and is here and in ``_run``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def convert(
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
 
-    JPEG files stay unchanged, and arrays keep every bit. With ``jpeg="tile"`` a random crop decodes about half of a
+    JPEG files do not change, and arrays keep every bit. With ``jpeg="tile"`` a random crop decodes only about half of a
     picture. With ``values="auto"`` floats may become float16, and the error is measured. The dataset appears at `out`
-    when it is complete; after an error there is none.
+    once complete; after an error there is none.
 
     Parameters
     ----------
@@ -55,35 +55,34 @@ def convert(
         ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"`` or ``"dicom"``.
     src
         The source, usually a file, a folder, a pattern such as ``"train-{000..012}.tar"``, or a list of them. For
-        ``"torchvision"`` the dataset object. See ``open`` of the format.
+        ``"torchvision"`` the dataset object. See the ``open`` function of the format.
     out
         Folder of the dataset to write.
     image, label
         The column that becomes the field ``image`` or ``label``. Default: the one column with a usual name (``img``,
         ``jpg``, ``cls``, ``target`` …).
     classes
-        Names of the classes, indexed by label. Default: the names in the source. Labels that are text are looked up in
-        them.
+        Class names, indexed by label. Default: the names in the source. Text labels are looked up in them.
     rename
         Column to the name of its field, for any other column.
     drop
-        Columns to leave out. A column that cannot be converted must be named here. An unknown name is an error, or a
-        warning at the end if the source does not know its columns beforehand.
+        Columns to leave out. Name every column that cannot be converted. An unknown name is an error, or a warning at
+        the end if the source does not know its columns beforehand.
     schema
-        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …), if
-        the source and its first sample do not show it correctly.
+        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …),
+        where the source and its first sample suggest a wrong kind.
     on_bad_input
         ``"stop"`` (default): the first sample that cannot be converted is an error. ``"skip"``: such samples are left
         out, counted and listed in the report.
     append
         Add the samples to the dataset at `out` as its next generation, as ``shardpack.Writer(out, append=True)`` does.
-        Kinds of fields, element types and storage options come from the dataset. Repeat the options of the format.
+        Field kinds, element types and storage options come from the dataset. Repeat the options of the format.
     on_known_key
         With ``append``: ``"stop"`` (default): a key that the dataset already has is an error. ``"skip"``: such samples
-        are left out, and counted as ``known`` in the report.
+        are left out and counted as ``known`` in the report.
     progress
-        Called about ten times a second with a dict: ``phase`` (``"convert"``, then ``"write"``: samples are encoded as
-        they are read, and written in their final order at the end), ``samples`` and ``total`` (or None) of that phase,
+        Called about ten times a second with a dict: ``phase`` (``"convert"``: samples are read and encoded; then
+        ``"write"``: they are written in their final order), ``samples`` and ``total`` (or None) of that phase,
         ``skipped``, ``seconds``.
     **options
         Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``, ``shard_size``,
@@ -92,18 +91,17 @@ def convert(
     Returns
     -------
     dict
-        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``,
-        ``new_classes``, ``known``), and: ``format``, ``fields`` (column to field), ``kinds`` (field
-        to kind), ``skipped`` (``key``, if known, and ``reason`` of up to 1000 samples or parts of
-        files that were left out), ``samples_skipped`` (their number), ``samples_skipped_exact``
-        (False if this is a minimum, because the rest of a file could not be read), ``dropped``
-        (column to number of samples that had it), ``notes`` (about the fields; each is also a
+        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``),
+        and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (``key``, if known, and
+        ``reason`` of up to 1000 samples or parts of files that were left out), ``samples_skipped`` (number of samples
+        left out), ``samples_skipped_exact`` (False if that number is a minimum, because the rest of a file could not
+        be read), ``dropped`` (column to number of samples that had it), ``notes`` (about the fields; each is also a
         warning after the first sample), and ``seconds`` of the whole conversion.
 
     Raises
     ------
     SourceError
-        A ValueError: a source, a sample or a column cannot be converted. The message names file and sample.
+        A ValueError, if a source, a sample or a column cannot be converted. The message names file and sample.
     ImportError
         If the format's library is not installed. The hint says how to install it.
     FileNotFoundError
@@ -153,7 +151,7 @@ def convert(
 
 
 def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]:
-    """Field to kind of the dataset to append to. Raises at once if it cannot be appended to."""
+    """Return a mapping from field to kind of the dataset to append to. Raise if it cannot be appended to."""
     from .. import Writer
 
     writer = Writer(out, append=True, force=force)
@@ -166,7 +164,6 @@ def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]
 def _split_options(
     format: str, opener: Callable[..., Source], options: Mapping[str, Any], append: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split options between the format and the writer."""
     from .._pack import StorageOptions
 
     own = set(inspect.signature(opener).parameters) - {"src", "drop"}

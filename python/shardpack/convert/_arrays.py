@@ -1,4 +1,4 @@
-"""Arrays of a file. Arrays of elements of varying size are read in parts, up to a limit."""
+"""Arrays of a file. Arrays with elements of varying size are read in parts, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from ._values import DTYPES
 
 _MOST_BLOCK_BYTES = 256 << 20
-"""Most bytes of a block of varying elements, each at its largest size."""
+"""Maximum bytes of a block of varying elements, each at its largest size."""
 USUAL_BYTES = 1 << 16
-"""Bytes counted for a varying element."""
+"""Bytes that a varying element is assumed to take."""
 _REFERENCE_BYTES = 64
-"""Bytes of memory of an empty varying element."""
+"""Memory of an empty varying element in bytes."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Column:
     read: Callable[[Any], Any]
     """Reads the values at an index (a slice of the first axis, or of each axis, or ``...``)."""
     element_bytes: int = 0
-    """Bytes of an element; 0 if they vary."""
+    """Bytes per element; 0 if they vary."""
     most_element_bytes: int = USUAL_BYTES
-    """Most bytes of a varying element."""
+    """Maximum bytes of a varying element."""
     chunk: tuple[int, ...] | None = None
-    """Shape of the parts that are read as a whole; None if any part can be read."""
+    """Shape of the chunks, which are read whole; None if any part can be read."""
     by_chunk: bool = False
-    """True if a chunk limits varying elements together, instead of `most_element_bytes` each."""
+    """True if the chunk limits its varying elements together, instead of `most_element_bytes` each."""
 
     @property
     def refused(self) -> str | None:
-        """The reason why it is refused, or None."""
+        """The reason why the array is refused, or None."""
         if self.kind not in ("numbers", "text", "json", "bytes", "ragged"):
             return self.kind
         if self.kind == "numbers" and self.dtype not in DTYPES:
@@ -51,22 +51,21 @@ class Column:
         return None
 
     def bytes_of(self, axes: int) -> int:
-        """Bytes of the values after the first `axes` axes; for varying elements, a minimum."""
+        """Bytes of the values along all but the first `axes` axes; for varying elements, a minimum."""
         return math.prod(self.shape[axes:]) * (self.element_bytes or _REFERENCE_BYTES)
 
     def chunks(self) -> int:
-        """Number of parts to read."""
         if self.chunk is None:
             return 0
         return math.prod(-(-side // max(1, part)) for side, part in zip(self.shape, self.chunk, strict=True))
 
 
 Tree = Mapping[str, Any]
-"""Mapping from name to `Column` or tree."""
+"""A mapping from name to `Column` or tree."""
 
 
 class Varying:
-    """Varying elements of the rows of a block. Few of them are in memory at a time, because each may be large."""
+    """Varying elements of the rows of a block. Only a few are in memory at a time, because each may be large."""
 
     def __init__(self, column: Column, begin: int, end: int, max_bytes: int) -> None:
         self._column = column
@@ -82,7 +81,7 @@ class Varying:
     def __getitem__(self, number: int) -> Any:
         row = self._begin + number
         if not self._first <= row < self._last:
-            # Read whole chunks after the first part.
+            # Stop at a chunk border, so that later reads are whole chunks.
             last = min(row + self._at_once - row % self._at_once, self._end)
             try:
                 self._values = self._read(row, last)
@@ -91,7 +90,7 @@ class Varying:
             except Exception:
                 if last == row + 1:
                     raise
-                # Rows next to an unreadable one are still read.
+                # Read row by row from here, because only some rows may be unreadable.
                 self._at_once, last = 1, row + 1
                 self._values = self._read(row, last)
             self._first, self._last = row, last
@@ -113,13 +112,7 @@ def too_large(max_bytes: int) -> str:
 
 
 def gathered(column: Column, rows: slice | None, most: int) -> Any:
-    """Varying elements of some rows, or of all, read in parts.
-
-    Raises
-    ------
-    ValueError
-        If they have more than `most` bytes together.
-    """
+    """Read varying elements of some or all rows, in parts. Raise if they exceed `most` bytes together."""
     sides = [(0, side) for side in column.shape]
     if rows is not None:
         sides[0] = (rows.start, rows.stop)
@@ -139,7 +132,7 @@ def gathered(column: Column, rows: slice | None, most: int) -> Any:
 
 
 def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
-    """Indices of parts of an array of varying elements, each small enough to be read at once."""
+    """Yield the indices of parts of an array with varying elements, each small enough to be read at once."""
     if not sides or any(begin >= end for begin, end in sides):
         yield tuple(slice(*side) for side in sides) if sides else ...
         return
@@ -148,7 +141,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
     else:
         left = max(1, _MOST_BLOCK_BYTES // max(1, column.most_element_bytes))
         lengths = []
-        # Whole last axes, as far as they fit.
+        # Take as many whole last axes as fit.
         for begin, end in reversed(sides):
             lengths.append(max(1, min(end - begin, left)))
             left //= lengths[-1]
@@ -163,7 +156,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
 
 
 def length(value: Any) -> int:
-    """Bytes of one or several varying elements."""
+    """Return the bytes of one or several varying elements."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "OT":
         return sum(map(length, value.ravel().tolist()))
     return value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, (str, bytes)) else 0

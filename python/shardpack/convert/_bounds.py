@@ -1,4 +1,4 @@
-"""Limits the data that a few bytes of a file can become: HDF5 and Zarr read unwritten data as fill values."""
+"""Limits how much data a few bytes of a file can become: HDF5 and Zarr read unwritten data as fill values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ._source import SourceError
 
 MOST_CHUNK_BYTES = 256 << 20
-"""Decoded bytes that a chunk may always have. More are accepted if a sample may be larger."""
+"""Decoded bytes that a chunk may always have; more if a sample may be larger."""
 EXPANSION = 10_000
 """Default of ``max_expansion``."""
 _FREE_BYTES = 1 << 30
@@ -17,20 +17,14 @@ _SAMPLE_BYTES = 10_000
 
 
 def check_whole(name: str, value: object) -> int:
-    """Check that an option is a number of at least 1.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
+    """Check that an option is a number of at least 1."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}: expected a number of at least 1, found: {value!r}")
     return value
 
 
 def on_disk(found: os.stat_result) -> int:
-    """Bytes of a file on the disk, without holes."""
+    """Return the bytes of a file on disk, without holes."""
     blocks: int | None = getattr(found, "st_blocks", None)
     return found.st_size if blocks is None else min(found.st_size, 512 * blocks)
 
@@ -41,17 +35,13 @@ class Expansion:
     def __init__(self, where: str, stored: Callable[[int], int], most: int) -> None:
         self._where = where
         self._stored = stored
-        """The stored bytes, counted up to a given number."""
+        """Counts the stored bytes up to a given number."""
         self._most = check_whole("max_expansion", most)
         self._claimed = 0
 
     def add(self, samples: int, value_bytes: int) -> None:
-        """Count samples and bytes of their values, before they are read.
-
-        Raises
-        ------
-        SourceError
-            If the samples so far are too large for the stored bytes.
+        """Count samples and the bytes of their values before they are read. Raise if they are too large for the stored
+        bytes.
         """
         self._claimed += value_bytes + samples * _SAMPLE_BYTES
         beyond = self._claimed - _FREE_BYTES

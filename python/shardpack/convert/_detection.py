@@ -1,4 +1,4 @@
-"""Common code of the formats of object detection: pictures by name, boxes, classes."""
+"""Code shared by the object detection formats: pictures by name, boxes, classes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,11 @@ from ._values import picture_type
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 MOST_TEXT = 16 << 20
-"""Most bytes of the annotations of one picture."""
+"""Maximum bytes of the annotations of one picture."""
 
 
 def folder(path: Path, what: str, inside: Path | None = None) -> Path:
-    """Check that a folder exists, and return it.
-
-    Raises
-    ------
-    SourceError
-        If it does not exist, or a link leads out of `inside`, a resolved folder.
-    """
+    """Return a folder, or raise if it does not exist or a link leads out of `inside`, a resolved folder."""
     try:
         real = path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -42,18 +36,12 @@ def folder(path: Path, what: str, inside: Path | None = None) -> Path:
 def _elsewhere(path: Path, inside: Path, real: object) -> str:
     return (
         f"`{shown(path)}` leads out of `{shown(inside)}`, to `{shown(real)}`\n"
-        "hint: follow_links=True follows such links"
+        "hint: pass follow_links=True to follow such links"
     )
 
 
 def picture(path: Path, inside: Path | None = None) -> bytes:
-    """The bytes of a picture.
-
-    Raises
-    ------
-    ValueError
-        If it is not a picture, or cannot be read.
-    """
+    """Return the bytes of a picture, or raise if it cannot be read or is not a picture."""
     content = regular(path, None, inside)
     if picture_type(content) is None:
         start = content[:8].hex(" ") or "nothing"
@@ -62,12 +50,8 @@ def picture(path: Path, inside: Path | None = None) -> bytes:
 
 
 def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
-    """The bytes of a regular file. `inside` is a resolved folder, or None to follow all links.
-
-    Raises
-    ------
-    ValueError
-        If it does not exist, has more than `most` bytes, cannot be read, or is outside of `inside`.
+    """Return the bytes of a regular file of at most `most` bytes. The file must be in the resolved folder `inside`;
+    None follows all links.
     """
     try:
         with open_regular(path) if inside is None else open_inside(inside, path.absolute()) as file:
@@ -76,7 +60,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
         assert inside is not None
         raise ValueError(_elsewhere(path, inside, error.real)) from None
     except ValueError as error:
-        # A name with a zero byte, or not a regular file.
+        # The name contains a zero byte, or the file is not regular.
         raise ValueError(f"`{shown(path)}`: {error}") from None
     except OSError as error:
         found = "nothing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
@@ -87,7 +71,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
 
 
 def is_file(path: Path) -> bool:
-    """True if a file of this name exists. False for an invalid name."""
+    """True if a file of this name exists, false for an invalid name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -95,7 +79,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """As :func:`is_file`, for a folder."""
+    """Same as :func:`is_file`, for a folder."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -103,24 +87,11 @@ def is_folder(path: Path) -> bool:
 
 
 def checked_size(content: bytes, height: object, width: object) -> PictureSize | None:
-    """The size of a picture, compared with its annotations, whose objects refer to that size.
+    """Return the size of a picture, after comparing it with the `height` and `width` of its annotations (None or 0 if
+    unknown).
 
-    Parameters
-    ----------
-    content
-        The picture.
-    height, width
-        Size in the annotations, in pixels; both None or 0 if they have none.
-
-    Returns
-    -------
-    PictureSize or None
-        None if the picture is damaged; the writer then raises the error.
-
-    Raises
-    ------
-    ValueError
-        If the annotations have another size than the upright picture, after its Exif orientation.
+    Returns None for a damaged picture, for which the writer raises the error. Raises if the annotations give another
+    size than the upright picture has (after its Exif orientation).
     """
     found = size_of(content)
     if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
@@ -132,23 +103,10 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
 
 
 def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: str, values: Sequence[Any]) -> None:
-    """Refuse boxes that lie wholly outside their picture. A box may reach beyond an edge.
+    """Refuse boxes that lie wholly outside their picture. A box may extend beyond an edge.
 
-    Parameters
-    ----------
-    corners
-        Left, top, right, bottom in pixels, float32 ``[objects, 4]``.
-    size
-        Size of the picture; None if unknown.
-    what
-        Name of a box in its format.
-    values
-        The boxes in the numbers of the file, for the message.
-
-    Raises
-    ------
-    ValueError
-        If a box contains no pixel of the picture.
+    `corners` are left, top, right, bottom in pixels, float32 ``[objects, 4]``; `values` are the boxes as given in
+    the file, for the message.
     """
     if size is None:
         return
@@ -161,9 +119,11 @@ def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: s
 
 
 def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArray[np.bool_]:
-    """True for boxes, ``[objects, 4]`` of left, top, right, bottom, wholly outside a picture of this size."""
+    """Return true for each box that lies wholly outside a picture of this size. Boxes are ``[objects, 4]``: left, top,
+    right, bottom.
+    """
     low, high, edge = corners[:, :2], corners[:, 2:], np.array([width, height])
-    # A box without a width or a height may lie on an edge.
+    # A box of zero width or height may lie on an edge.
     apart = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge))
     return np.asarray(apart.any(axis=1), np.bool_)
 
@@ -173,24 +133,12 @@ def _turned(size: PictureSize) -> str:
 
 
 def data(path: Path, inside: Path | None = None) -> bytes:
-    """The bytes of a small file of annotations.
-
-    Raises
-    ------
-    ValueError
-        If it is too large, or cannot be read.
-    """
+    """Return the bytes of a small annotation file, or raise if it is too large or cannot be read."""
     return regular(path, MOST_TEXT, inside)
 
 
 def text(path: Path, inside: Path | None = None) -> str:
-    """As :func:`data`, as text in UTF-8.
-
-    Raises
-    ------
-    ValueError
-        As :func:`data`; if it is not text.
-    """
+    """Same as :func:`data`, as UTF-8 text."""
     try:
         return data(path, inside).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -198,13 +146,7 @@ def text(path: Path, inside: Path | None = None) -> str:
 
 
 def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]:
-    """Rows of numbers, ``[rows, width]``, float32.
-
-    Raises
-    ------
-    ValueError
-        If a row has another length, or a value is not a finite number.
-    """
+    """Return finite numbers, float32 ``[rows, width]``, or raise."""
     for row in values:
         good = isinstance(row, (list, tuple)) and len(row) == width
         if not good or any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in row):
@@ -222,28 +164,16 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
 
 
 def check_names(names: object, what: str) -> list[str]:
-    """Check a list of unique names of classes.
-
-    Raises
-    ------
-    SourceError
-        If it is not a list of texts, or a name occurs twice.
-    """
+    """Check that class names are a list of unique texts."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise SourceError(f"{what}: expected a list of names of classes, found: {short(names)}")
+        raise SourceError(f"{what}: expected a list of class names, found: {short(names)}")
     if len(set(names)) < len(names) or any(not name.isprintable() for name in names):
-        raise SourceError(f"{what}: expected unique, printable names of classes, found: {short(names)}")
+        raise SourceError(f"{what}: expected unique, printable class names, found: {short(names)}")
     return list(names)
 
 
 def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.int64]:
-    """Numbers of classes.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown.
-    """
+    """Return the numbers of the named classes, or raise for an unknown name."""
     for name in names:
         if name not in known:
             raise ValueError(f"unknown class {name!r}; the classes are {', '.join(known)}")
@@ -251,6 +181,6 @@ def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.
 
 
 def short(value: object) -> str:
-    # repr of the whole could be huge: YAML can repeat one list a million times.
+    # A plain repr could be huge, because YAML can repeat one list a million times.
     text = reprlib.repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

@@ -1,4 +1,4 @@
-"""Maps columns of a source to fields of the dataset: names, kinds, and labels that are text."""
+"""Maps columns of a source to fields of the dataset: names, kinds, and text labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Fields:
-    """The caller's options for columns, and, after the first sample, the field of each."""
+    """The caller's options for columns and, after the first sample, the field of each column."""
 
     rename: Mapping[str, str]
     image: str | None
@@ -46,14 +46,14 @@ class Fields:
     mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)
     """Field of class numbers to its element type, from `schema` or the first sample."""
     whole_labels: bool = False
-    """True if the source has numbers of classes as floats."""
+    """True if the source stores class numbers as floats."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user about the fields."""
     known: Mapping[str, str] | None = None
-    """Field to kind of the dataset to append to."""
+    """Field to kind in the dataset to append to."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
-        """Decide names and kinds, from the source's declarations and its first sample.
+        """Decide names and kinds from the source's declarations and its first sample.
 
         Raises
         ------
@@ -102,10 +102,10 @@ class Fields:
         for name, kind in known.items():
             if name not in self.names.values():
                 found = ", ".join(repr(column) for column in self.names) or "none"
-                raise SourceError(f"{where}: field `{shown(name)}`: expected a column for it, {kind}, as the dataset has, found: {found}")
+                raise SourceError(f"{where}: field `{shown(name)}`: expected a column of kind {kind}, as the dataset has, found: {found}")
 
     def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
-        """The kind of a field of the dataset to append to."""
+        """Return the kind of a field of the dataset to append to."""
         kind = (self.known or {}).get(name)
         if kind is not None and name == "label" and "int" in kind and not isinstance(first.get(column), str):
             found = source.kinds.get(column) or kind_of(name, first.get(column))
@@ -113,12 +113,8 @@ class Fields:
         return kind
 
     def _masks(self, given: frozenset[str], where: str) -> dict[str, str]:
-        """Field to column of the masks, which the caller may name by field or column.
-
-        Raises
-        ------
-        SourceError
-            If the name is unknown, or `schema` gives it another kind.
+        """Return field to column of the masks, which the caller may name by field or column. Raise for an unknown name,
+        or if `schema` gives it another kind.
         """
         found: dict[str, str] = {}
         for mask in sorted(given):
@@ -133,12 +129,8 @@ class Fields:
         return found
 
     def decoded(self, sample: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A sample, by field, with its masks as class numbers.
-
-        Raises
-        ------
-        SourceError
-            If a value is not a mask, or differs in size from its picture.
+        """Return a sample by field, with its masks as class numbers. Raise if a value is not a mask, or differs in size
+        from its picture.
         """
         if not self.masks:
             return sample
@@ -151,7 +143,7 @@ class Fields:
             return None
         check_size(self.masks[name], numbers, pictures)
         if name not in self.mask_types:
-            # The first sample is written before other threads start.
+            # Needs no lock, because the first sample is written before other threads start.
             said = self.kinds[name].partition(":")[2]
             self.mask_types[name] = np.dtype(said or numbers.dtype)
         wanted = self.mask_types[name]
@@ -163,7 +155,7 @@ class Fields:
         return numbers.astype(wanted, copy=False)
 
     def _refuse_reserved(self, where: str) -> None:
-        """Raise for columns whose names the writer reserves for the size of a picture."""
+        """Raise for columns whose names the writer reserves for picture sizes."""
         if list(self.kinds.values()).count("image") != 1:
             return
         columns = [column for column, name in self.names.items() if name in _OF_PICTURES]
@@ -185,7 +177,7 @@ class Fields:
             return "int64"
         kind = source.kinds.get(column) or kind_of(name, first.get(column))
         if name == "label" and self.classes is not None and kind.startswith("float"):
-            # Many programs keep all numbers as floats.
+            # Many programs store all numbers as floats.
             self.whole_labels = True
             return "int64"
         return kind
@@ -214,13 +206,7 @@ class Fields:
         return names
 
     def take(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """One sample, by field.
-
-        Raises
-        ------
-        SourceError
-            If a column is missing, or was not in the first sample.
-        """
+        """Return one sample by field. Raise if a column is missing or was not in the first sample."""
         sample: dict[str, Any] = {}
         for column, value in values.items():
             if column in self.drop:
@@ -237,7 +223,7 @@ class Fields:
         return sample
 
     def _another_name(self, column: str) -> str:
-        """The field of a column that the first sample lacked, such as `png` instead of `jpg`."""
+        """Return the field of a column that the first sample lacked, such as `png` instead of `jpg`."""
         name = field_name(self.convention(column))
         if name in self.kinds:
             return name
@@ -248,12 +234,12 @@ class Fields:
 
 
 def _whole(column: str, value: Any) -> Any:
-    """A label as the number of a class."""
+    """Convert a label to a class number."""
     if not isinstance(value, (float, np.floating)):
         return value
     if not float(value).is_integer():
         hint = "schema={'label': 'float64'} stores such numbers, which are not classes"
-        raise SourceError(f"column {column!r}: expected the number or the name of a class, found {value}\nhint: {hint}")
+        raise SourceError(f"column {column!r}: expected the number or name of a class, found {value}\nhint: {hint}")
     return int(value)
 
 
@@ -275,7 +261,7 @@ def _if_masks(source: Source, column: str, name: str) -> str:
 
 
 def field_name(column: str) -> str:
-    """A column's name, with ``_`` for characters that a field's name cannot have.
+    """Return a column's name with ``_`` for characters that a field name cannot contain.
 
     >>> field_name("image/class/label")
     'image_class_label'

@@ -20,15 +20,15 @@ Paths = Union[PathLike, Iterable[PathLike]]
 
 _MOST_FILES = 1_000_000
 SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
-"""Words in names that show different splits."""
+"""Words in names that denote different splits."""
 _NUMBERED = re.compile(r"-\d+-of-\d+$")
 _OF_A_SET = re.compile(r"(.*-)(\d+)(-of-(\d+)(?:[.].*)?)", re.S)
-"""Name of a file of a numbered set: text before the number, the number, text after it, size of the set."""
+"""Matches the name of a file of a numbered set: text before the number, the number, text after it, size of the set."""
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
-    """The files that `src` names, in order.
+    """Return the files that `src` names, in order.
 
     Parameters
     ----------
@@ -43,9 +43,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Raises
     ------
     SourceError
-        If a pattern is malformed, a folder has no such file or files of several splits, a numbered
-        set (``-of-00012``) in a folder or a glob is incomplete, or a name is a pipe, a device or a
-        URL.
+        If a pattern is malformed, a folder has no such file or files of several splits, a numbered set
+        (``-of-00012``) in a folder or a glob is incomplete, or a name is a pipe, a device or a URL.
     FileNotFoundError
         If a file does not exist.
     """
@@ -58,7 +57,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     for file in files:
         if not file.exists():
             raise FileNotFoundError(2, "no such file", str(file))
-        # Reading a pipe could wait forever, and a device might have no end.
+        # Reading a pipe could block forever, and a device might have no end.
         if not file.is_file():
             found = "a folder" if file.is_dir() else "a pipe, socket or device"
             raise SourceError(f"`{shown(file)}`: expected a regular file, found {found}")
@@ -66,7 +65,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def open_regular(path: PathLike) -> BinaryIO:
-    """Open a regular file without blocking: a pipe would wait for a writer, and a device might have no end.
+    """Open a regular file without blocking: opening a pipe would wait for a writer, and a device might have no end.
 
     Raises
     ------
@@ -75,13 +74,13 @@ def open_regular(path: PathLike) -> BinaryIO:
     OSError
         If it does not exist, or cannot be read.
     """
-    # Checked on the open file, because the name may lead to another one by now.
+    # The open file is checked, because its name may meanwhile lead to another file.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return _regular(os.open(path, flags))
 
 
 def _regular(opened: int) -> BinaryIO:
-    """The file of an open descriptor. Closes the descriptor and raises if it is not a regular file."""
+    """Return the file of an open descriptor, or close the descriptor and raise if the file is not regular."""
     try:
         kind = os.fstat(opened).st_mode
         if not stat.S_ISREG(kind):
@@ -102,7 +101,7 @@ class Elsewhere(ValueError):
 
 
 def open_inside(root: Path, name: PathLike) -> BinaryIO:
-    """Open a regular file in a folder by an untrusted name. Only links within the folder are followed.
+    """Open a regular file in a folder by an untrusted name, following only links within the folder.
 
     Parameters
     ----------
@@ -114,7 +113,7 @@ def open_inside(root: Path, name: PathLike) -> BinaryIO:
     Raises
     ------
     Elsewhere
-        If the file is outside of the folder, also through links.
+        If the file is outside the folder, also through links.
     ValueError
         If it is not a regular file, or its path was replaced by a link meanwhile.
     OSError
@@ -129,7 +128,7 @@ def open_inside(root: Path, name: PathLike) -> BinaryIO:
     parts = real.relative_to(root).parts
     if os.open not in os.supports_dir_fd or not parts:
         return open_regular(real)
-    # The resolved path has no links. Each part is opened below the previous one, and must not be a link by now.
+    # The resolved path has no links. Each part is opened below the previous one and must not have become a link since.
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for part in parts[:-1]:
@@ -164,7 +163,7 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
         matches = sorted(glob.glob(text))
         if not matches:
             raise SourceError(f"{what}: no files match the pattern {text!r}")
-        # `train-0000?-of-00100` deliberately names a part of the set.
+        # `train-0000?-of-00100` names a part of the set on purpose.
         refuse_gap(text, matches, lambda name: fnmatch.fnmatch(name, text))
         yield from map(Path, matches)
     else:
@@ -182,8 +181,8 @@ def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], what: str) -> list[str]:
-    """The names of files in a folder. Raises if there are none, if they belong to several splits,
-    or if some of a numbered set are missing.
+    """Return the names of a folder's files. Raise if there are none, if they belong to several splits, or if a numbered
+    set is incomplete.
     """
     if not names:
         raise SourceError(f"`{shown(folder)}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
@@ -206,7 +205,7 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         found = _OF_A_SET.fullmatch(numbers[min(numbers)])
         assert found is not None
         count, width = int(found[4]), len(found[2])
-        # Some sets count from 1.
+        # Some sets are numbered from 1.
         first = 1 if 0 not in numbers and count in numbers else 0
         # Limited to one more than the existing files, because a name may claim billions.
         missing = (n for n in range(first, first + min(count, len(numbers) + 1)) if n not in numbers)
@@ -219,7 +218,7 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
 
 
 def expand_braces(text: str) -> list[str]:
-    """Every name of a brace pattern.
+    """Return every name of a brace pattern.
 
     >>> expand_braces("train-{08..10}.tar")
     ['train-08.tar', 'train-09.tar', 'train-10.tar']

@@ -11,21 +11,21 @@ from ._bounds import MOST_CHUNK_BYTES
 
 _DEFLATE, _SHUFFLE, _FLETCHER32, _NBIT, _SCALE_OFFSET, _LZF = 1, 2, 3, 5, 6, 32000
 PACKERS = {_DEFLATE: 1032, _LZF: 88}
-"""Compressing filters, and the largest expansion of a stored byte."""
+"""Compressing filters, each with the largest expansion of a stored byte."""
 _NAMES = {_SHUFFLE: "shuffle", _FLETCHER32: "fletcher32", _NBIT: "nbit", _SCALE_OFFSET: "scaleoffset", _DEFLATE: "gzip", _LZF: "lzf"}
 _SLACK = 64
 """Bytes that checksums and headers of filters add to a chunk."""
 
 
 def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], chunk_bytes: int) -> str | None:
-    """The reason to refuse a dataset with these filters, in the order of writing; None if it can be read.
+    """Return the reason to refuse a dataset with these filters, or None if it can be read.
 
     Parameters
     ----------
     filters
-        Number, flags, settings and name of each, as h5py gives them.
+        Number, flags, settings and name of each, as h5py gives them, in the order of writing.
     chunk_bytes
-        Bytes of a chunk, as decoded.
+        Decoded bytes of a chunk.
     """
     packed = False
     for number, _, settings, name in filters:
@@ -50,31 +50,17 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
 
 
 _ATOMIC = 1
-"""nbit's type code of numbers."""
+"""Code of number types in nbit's settings."""
 
 
 def check_chunks(
     dataset: Any, index: Any, place: int, packer: int, chunk_bytes: int, checked: set[tuple[int, int, int]]
 ) -> None:
-    """Refuse stored chunks that unpack to more than a chunk.
+    """Refuse stored chunks that unpack to more bytes than a chunk has.
 
-    Parameters
-    ----------
-    dataset
-        The h5py dataset.
-    index
-        Index to read: ``...``, a slice of the first axis, or a slice of each axis.
-    place, packer
-        Position of the compressing filter among the filters, and its number.
-    chunk_bytes
-        Bytes of a chunk, as decoded.
-    checked
-        Chunks that were already checked, by offset, stored bytes and `chunk_bytes`.
-
-    Raises
-    ------
-    ValueError
-        If a chunk unpacks to more.
+    `index` is ``...``, a slice of the first axis, or a slice of each axis. `place` and `packer` are the position of
+    the compressing filter and its number. `checked` holds the chunks already checked, by offset, stored bytes and
+    `chunk_bytes`.
     """
     most = chunk_bytes + _SLACK
     if index is ...:
@@ -89,7 +75,7 @@ def check_chunks(
         found = dataset.id.get_chunk_info_by_coord(corner)
         if found.byte_offset is None or found.size * PACKERS[packer] <= max(most, MOST_CHUNK_BYTES):
             continue
-        # A chunk that the filter did not shrink is stored without it.
+        # HDF5 skips a filter that did not shrink the chunk.
         if found.filter_mask >> place & 1:
             continue
         chunk = (found.byte_offset, found.size, chunk_bytes)

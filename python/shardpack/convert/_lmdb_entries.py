@@ -1,7 +1,7 @@
 """Reads the entries of an LMDB environment in a separate process.
 
-LMDB maps its file and trusts each page: one changed byte can lead it to a missing page, which kills the process. This
-file is also the program of that process. It imports nothing of the package, so that it starts fast.
+LMDB maps its file and trusts each page, so one changed byte can lead it to a missing page, which kills the process.
+This file is also the program of that process and imports nothing from the package, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, Union
 
 Entry = list[Union[bytes, None]]
-"""A key and its value; or the common end of keys, and the value of each prefix."""
+"""A key and its value; or the common end of several keys, and the value for each prefix."""
 
 _END = 0xFFFFFFFF
-"""Sent instead of the number of parts: a text in JSON follows, and nothing more."""
+"""Sent instead of the number of parts, before a final JSON text."""
 _PATIENCE_S = 5.0
 _MOST_SAID = 2000
-"""Last bytes of stderr that an error repeats."""
+"""Number of final stderr bytes that an error repeats."""
 _OF_BAD_MEMORY = frozenset(getattr(signal, name) for name in ("SIGBUS", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE") if hasattr(signal, name))
-"""Signals that kill a process after damage."""
+"""Signals that kill a process because of damage."""
 
 
 class Damage(Exception):
-    """Damage to an environment."""
+    """A damaged environment."""
 
 
 class Failed(Exception):
@@ -37,7 +37,7 @@ class Failed(Exception):
 
 
 def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]:
-    """Number of entries, and the entries, read in this process.
+    """Read the environment in this process: return the number of entries, and the entries.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
         raise Damage(f"not an LMDB environment: {error}") from error
     size = os.path.getsize(file)
     try:
-        # Touching a page behind the end kills the process.
+        # Accessing a page beyond the end of the file kills the process.
         expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     except lmdb.Error as error:
         env.close()
@@ -71,7 +71,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
                 pairs = transaction.cursor()
                 found = ([key, value] for key, value in pairs) if prefixes is None else _joined(transaction, prefixes)
                 for number, entry in enumerate(found):
-                    # Pages that refer to each other would never end.
+                    # Pages that refer to each other would give entries forever.
                     if number > size or any(part is not None and len(part) > size for part in entry):
                         raise Damage("the entries exceed the size of the file: damaged")
                     yield [None if part is None else bytes(part) for part in entry]
@@ -86,7 +86,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
 def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
     for end in _ends(transaction, prefixes[0], prefixes):
         yield [end, *(transaction.get(prefix + end) for prefix in prefixes)]
-    # Samples without the first column come with the first column that they have.
+    # A sample without the first column is yielded at the first column that it has.
     for number, prefix in enumerate(prefixes[1:], 1):
         for end in _ends(transaction, prefix, prefixes):
             if all(transaction.get(before + end) is None for before in prefixes[:number]):
@@ -94,7 +94,7 @@ def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
 
 
 def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[bytes]:
-    """Ends of the keys with this prefix, without keys that have a longer prefix of another column."""
+    """Yield the ends of the keys with this prefix, except keys with a longer prefix of another column."""
     longer = tuple(other for other in prefixes if len(other) > len(prefix))
     cursor = transaction.cursor()
     found = cursor.set_range(prefix) if prefix else cursor.first()
@@ -105,14 +105,14 @@ def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[by
 
 
 def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
-    """As :func:`read`, in a child process; also a function that ends it.
+    """Same as :func:`read`, in a child process; also returns a function that ends the child.
 
     Raises
     ------
     Damage
-        As :func:`read`, and if a signal of bad memory access killed the child.
+        As :func:`read`, and if a bad memory access killed the child.
     Failed
-        If the child ended for another reason, such as a lack of memory.
+        If the child ended for another reason, such as running out of memory.
     OSError
         If no process can be started.
     """
@@ -121,7 +121,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
         "prefixes": None if prefixes is None else [prefix.hex() for prefix in prefixes],
         "modules": [os.path.abspath(place) for place in sys.path if place],
     }
-    # Unlike with `multiprocessing`, the caller's program does not run in it.
+    # Unlike `multiprocessing`, this does not run the caller's program in the child.
     command = [sys.executable or "python3", "-I", os.path.abspath(__file__)]
     said_last = tempfile.TemporaryFile()
     try:
@@ -149,7 +149,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
             child.stdin.write(json.dumps(said).encode("ascii"))
             child.stdin.close()
         except BrokenPipeError:
-            # It has ended already; the reason is found below.
+            # The child has already ended; the reason is found below.
             pass
         total = struct.unpack("<q", taken(8))[0]
     except BaseException:
@@ -172,7 +172,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
 
 
 def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
-    """The error for a child that ended before its last byte."""
+    """Return the error for a child that ended before its last byte."""
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
@@ -198,17 +198,16 @@ def _signal_name(number: int) -> str:
 
 
 def _serve() -> None:
-    """Main loop of the child."""
-    # Ctrl-C goes to all processes of a program; this one is ended by its parent, or by the closed pipe.
+    # Ctrl-C goes to all processes of a program, but the parent or the closed pipe ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Unbuffered, so that entries read before a crash arrive.
+    # Unbuffered, so that entries read before a crash still arrive.
     out = os.fdopen(os.dup(1), "wb", 0)
     said = json.loads(sys.stdin.buffer.read())
     sys.path[:] = said["modules"]
     try:
         import resource
 
-        # A child that dies leaves no core dump.
+        # A crashing child leaves no core dump.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except ImportError:
         pass
@@ -218,7 +217,7 @@ def _serve() -> None:
         try:
             total, entries = read(said["path"], prefixes)
         except Exception:
-            # The parent waits for the total first.
+            # The parent expects the total first.
             _send(out, struct.pack("<q", 0))
             raise
         _send(out, struct.pack("<q", total))

@@ -1,4 +1,4 @@
-"""Masks stored as pictures, which become arrays of class numbers."""
+"""Converts masks stored as pictures to arrays of class numbers."""
 
 from __future__ import annotations
 
@@ -14,40 +14,19 @@ from ._values import is_picture_object, picture_type
 
 
 def as_masks(masks: Collection[str]) -> frozenset[str]:
-    """Check the option ``masks`` of a format.
-
-    Raises
-    ------
-    TypeError
-        If it is one name instead of a list.
-    """
+    """Check the option ``masks``, which must be a list, not one name."""
     if isinstance(masks, str):
         raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: masks=[{masks!r}]")
     return frozenset(masks)
 
 
 def class_numbers(column: str, value: Any) -> Any:
-    """The class numbers of a mask, as ``shardpack pack --masks`` stores them.
+    """Return the class numbers of a mask, integers or booleans `[height, width]`, as ``shardpack pack --masks`` stores
+    them.
 
-    They are the indices of a PNG with a palette, or the values of a grey PNG or TIFF, 16 bits too.
-
-    Parameters
-    ----------
-    column
-        Its column, for messages.
-    value
-        The bytes of a PNG or TIFF, a grey PIL picture or one with a palette, or an array of integers or booleans
-        `[height, width]`. None if the sample has no mask.
-
-    Returns
-    -------
-    numpy.ndarray or None
-        Integers or booleans, `[height, width]`.
-
-    Raises
-    ------
-    SourceError
-        If it is something else, such as a colour picture, or a JPEG, which changes numbers.
+    `value` is the bytes of a PNG or TIFF, a grey PIL picture or one with a palette, an array of integers or
+    booleans, or None. The numbers are palette indices, or grey values of up to 16 bits. Anything else is an error,
+    such as a colour picture, or a JPEG, whose compression changes numbers.
     """
     if value is None:
         return None
@@ -77,22 +56,10 @@ def class_numbers(column: str, value: Any) -> Any:
 
 
 def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any]) -> None:
-    """Refuse a mask that differs in size from its upright picture, after Exif orientation, because they could not be
-    aligned.
+    """Refuse a mask that differs in size from its upright picture (after Exif orientation), because the two could not
+    be aligned.
 
-    Parameters
-    ----------
-    column
-        Its column, for messages.
-    mask
-        `[height, width]`.
-    pictures
-        The pictures of its sample; it belongs to one of them. No check if the size of one is unknown.
-
-    Raises
-    ------
-    SourceError
-        If it has another size.
+    The mask, `[height, width]`, belongs to one of `pictures`. Nothing is checked if the size of one is unknown.
     """
     sizes = [size for picture in pictures if (size := size_of(picture)) is not None]
     if not sizes or len(sizes) < len(pictures) or any(size.upright == mask.shape for size in sizes):

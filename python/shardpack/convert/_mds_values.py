@@ -1,4 +1,4 @@
-"""Decoders of MDS columns, except pickle."""
+"""Decoders of all MDS encodings except pickle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBERS = {
         "float64",
     )
 }
-# Element types by the byte in front of arrays whose encoding names none.
+# Element type by the leading byte of an array whose encoding names no type.
 _ARRAY_CODES = {
     8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
     64: "uint64", 65: "int64", 66: "float64",
@@ -38,23 +38,17 @@ _SHAPE_CODES = ("<u1", "<u2", "<u4", "<u8")
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decoder of a column."""
+    """The decoder of a column."""
 
     kind: str | None
     """Kind of the field; None if the first value decides."""
     size: int | None
-    """Bytes of each value; None if they vary."""
+    """Bytes per value; None if they vary."""
     decode: Callable[[bytes], Any]
 
 
 def decoder(encoding: str) -> Decoder:
-    """The decoder of a column's encoding.
-
-    Raises
-    ------
-    ValueError
-        If the encoding is unknown, or is pickle.
-    """
+    """Return the decoder of a column's encoding. Raise if the encoding is unknown or pickle."""
     name, _, options = encoding.partition(":")
     if name in _NUMBERS:
         return _number(name)

@@ -1,4 +1,4 @@
-"""Files of a source that are objects in a store, by their URLs: ``s3://bucket/train-{000..012}.tar``."""
+"""Files of a source that are objects in a store, given by URLs such as ``s3://bucket/train-{000..012}.tar``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ._files import Paths, expand_braces, list_files, of_one_split, refuse_gap
 from ._source import SourceError, shown
 
 _AHEAD = 64 << 20
-"""Bytes that are fetched ahead while a file is read."""
+"""Bytes fetched ahead while a file is read."""
 _STEP = 4 << 20
 
 
 class ObjectFile:
-    """An object that is read sequentially, named by its URL."""
+    """An object, named by its URL and read sequentially."""
 
     def __init__(self, objects: _shardpack.Objects, url: str, key: str) -> None:
         self.objects, self.url, self.key = objects, url, key
@@ -32,18 +32,15 @@ class ObjectFile:
         return self.url
 
     def announce(self) -> None:
-        """Start to fetch its first bytes."""
         if self._object is None:
             self._object = self.objects.open(self.key)
             self._object.announce(0, min(len(self._object), _STEP))
 
     def open(self) -> io.BufferedReader:
-        """The object as a file."""
         found, self._object = self._object or self.objects.open(self.key), None
         return io.BufferedReader(_Raw(self, found), 1 << 20)
 
     def size(self) -> int:
-        """Its length in bytes."""
         self._object = self._object or self.objects.open(self.key)
         return len(self._object)
 
@@ -76,7 +73,7 @@ class _Raw(io.RawIOBase):
         try:
             piece = self.found.read(self.at, len(view))
         except OSError as error:
-            # Readers of archives take any error for damage, so `failed` keeps errors of the store.
+            # Archive readers take any error for damage, so `failed` keeps store errors.
             self.file.failed = self.file.failed or error
             raise
         view[: len(piece)] = piece
@@ -87,7 +84,7 @@ class _Raw(io.RawIOBase):
 def list_objects(
     src: Paths, suffixes: Collection[str], what: str, storage_options: Mapping[str, Any] | None
 ) -> tuple[list[Any], Any]:
-    """The files of `src`, as from :func:`list_files`, or objects of stores, and the
+    """Return the files of `src`, as from :func:`list_files`, or objects of stores, and the
     ``classes.json`` of a folder, if any."""
     many = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     if not any(is_url(part) for part in many):

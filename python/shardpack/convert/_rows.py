@@ -1,6 +1,7 @@
-"""Layouts common to HDF5 and Zarr: a tree of groups and arrays becomes samples by rows, or by groups.
+"""Layouts common to HDF5 and Zarr: a tree of groups and arrays becomes samples by rows or by groups.
 
 By rows: arrays of one group whose first axes have the same length; row `i` of each is sample `i`.
+
 By groups: each member of one group, a group or an array, is a sample, and its name is the key.
 """
 
@@ -20,14 +21,14 @@ from ._values import check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
 _PIECE_BYTES = 10_000
-"""Extra bytes counted for each chunk, because reading it takes time even if it was never stored."""
+"""Extra bytes counted per chunk, because reading even a chunk that was never stored takes time."""
 _MOST_COLUMNS = 1000
 _MOST_OBJECTS = 10_000
-"""Most groups and arrays of one sample, because hard links can multiply them."""
+"""Maximum groups and arrays per sample; hard links can multiply them."""
 _MOST_LEVELS = 16
-"""Most nested groups of a sample."""
+"""Maximum nesting of the groups of a sample."""
 KEY = "__key__"
-"""Default name of the text array with the keys."""
+"""Default name of the text array that holds the keys."""
 
 
 def open_tree(
@@ -41,7 +42,7 @@ def open_tree(
     expansion: Expansion,
     attributes: bool = False,
 ) -> Source:
-    """The samples of a tree, see the module."""
+    """Return the samples of a tree in one of the two layouts."""
     check_whole("max_sample_bytes", max_bytes)
     if samples not in ("auto", "rows", "groups"):
         raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
@@ -65,7 +66,7 @@ def open_tree(
 
 
 def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Column]:
-    """The arrays of a tree, and its groups of numbered arrays, which count as arrays of varying shape."""
+    """Return the arrays of a tree; a group of numbered arrays counts as one array of varying shape."""
     columns = {name: node for name in itertools.islice(tree, _MOST_COLUMNS) if isinstance(node := tree[name], Column)}
     groups = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns]
     for name in groups:
@@ -75,12 +76,12 @@ def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Colu
 
 
 def _others(tree: Tree, columns: dict[str, Column], drop: frozenset[str]) -> list[str]:
-    """The members that are neither columns nor dropped."""
+    """Return the members that are neither columns nor dropped."""
     return [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns and name not in drop]
 
 
 def _ragged(tree: Tree, max_bytes: int, expansion: Expansion) -> Column | None:
-    """A group of arrays named `0`, `1`, `2` … (also with leading zeros), one for each sample."""
+    """Return a group of arrays named `0`, `1`, `2` … (leading zeros allowed), one per sample, as a column."""
     if not all(name.isdigit() for name in tree):
         return None
     names = sorted(tree, key=int)
@@ -115,7 +116,7 @@ def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
 
 
 def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: list[str]) -> None:
-    """Raise if it is unclear that each member is a sample."""
+    """Raise if it is unclear whether each member is a sample."""
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(
@@ -184,7 +185,7 @@ def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) ->
 
 
 def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int, max_bytes: int) -> None:
-    """Raise if one sample takes more than `max_bytes`: a few compressed bytes can become gibibytes."""
+    """Raise if one sample takes more than `max_bytes`, because a few compressed bytes can become gibibytes."""
     sizes = {name: column.bytes_of(axes_of_samples) for name, column in columns.items() if column.refused is None}
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])
@@ -195,7 +196,7 @@ def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int,
 
 
 def _kind(column: Column, axes_of_samples: int) -> str | None:
-    """Kind of the field, if the file determines it; bytes and arrays of pixels may be pictures."""
+    """Return the field kind if the file determines it; bytes and pixel arrays may be pictures."""
     if column.kind in ("text", "json"):
         return column.kind
     if column.kind == "numbers" and len(column.shape) == axes_of_samples:
@@ -209,7 +210,7 @@ def _rows(
     varying = [name for name, column in columns.items() if not column.element_bytes and column.kind != "ragged"]
     row_bytes = sum(column.bytes_of(1) if column.element_bytes else USUAL_BYTES for column in columns.values())
     step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
-    # Whole chunks if possible, because a chunk in two blocks is decoded twice.
+    # Prefer whole chunks, because a chunk in two blocks is decoded twice.
     of_chunk = max((column.chunk[0] for column in columns.values() if column.chunk and column.chunk[0] <= step), default=1)
     step -= step % of_chunk
     for begin in range(0, rows, step):
@@ -243,10 +244,10 @@ def _rows(
 def _blocks(
     columns: dict[str, Column], begin: int, end: int, max_bytes: int
 ) -> Iterator[tuple[int, int, Union[dict[str, Any], Exception]]]:
-    """Blocks of rows of all columns: first row, end, and values or an error.
+    """Yield blocks of rows of all columns: first row, end, and values or an error.
 
-    A block that cannot be read is halved, down to a single row with its error, so that only damaged rows are lost. A
-    damaged chunk is read about twice for each of its rows.
+    A block that cannot be read is halved, down to single rows, so that only damaged rows are lost. A damaged chunk is
+    read about twice per row.
     """
     blocks: Union[dict[str, Any], Exception]
     try:
@@ -277,7 +278,7 @@ def _by_groups(
     attributes: bool,
 ) -> Source:
     if key is not None:
-        raise SourceError(f"{where}: key={key!r} does not apply, because the name of its group is the key of a sample")
+        raise SourceError(f"{where}: key={key!r} does not apply, because the key of a sample is the name of its group")
     there = list(tree)
     names = [name for name in there if name not in drop]
     left_out = drop.intersection(there)
@@ -293,7 +294,7 @@ _OF_LIBRARIES = frozenset(["CLASS", "TITLE", "VERSION", "FILTERS"])
 def _with_attributes(
     at: str, group: Any, values: dict[str, Any], drop: frozenset[str], taken: bool, notes: list[str]
 ) -> dict[str, Any]:
-    """The values of a sample, with the attributes of its group if requested; otherwise a note about them."""
+    """Add the attributes of a sample's group to its values if requested; else note that they are left out."""
     found = {name: value for name, value in group.attributes().items() if name not in _OF_LIBRARIES}
     left = [name for name in found if name not in drop]
     if not taken:
@@ -366,12 +367,8 @@ def _groups(
 
 
 def _members(columns: dict[str, Column], max_bytes: int) -> tuple[dict[str, Any], int]:
-    """Values of the arrays of one sample, and the bytes of their varying elements.
-
-    Raises
-    ------
-    ValueError
-        If all values together have more than `max_bytes`.
+    """Return the array values of one sample, and the bytes of their varying elements. Raise if all values together
+    exceed `max_bytes`.
     """
     known = sum(column.bytes_of(0) for column in columns.values() if column.element_bytes)
     values, varying = {}, 0
@@ -390,7 +387,6 @@ def _members(columns: dict[str, Column], max_bytes: int) -> tuple[dict[str, Any]
 
 
 def _flat(tree: Tree) -> dict[str, Column]:
-    """The arrays below a group by their paths."""
     columns: dict[str, Column] = {}
     left = _MOST_OBJECTS
 

@@ -28,7 +28,7 @@ Progress = Callable[[dict[str, Any]], object]
 
 
 class Run:
-    """One conversion."""
+    """A conversion in progress."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Run:
         self.samples = 0
         self.first_number = 0
         self.numbers: np.ndarray[Any, Any] | None = None
-        """For each class of the source, its number in the dataset; None if the dataset had no classes before."""
+        """Number in the dataset of each class of the source; None if the dataset had no classes before."""
         self.skipped = 0
         self.skipped_exact = True
         self.listed: list[dict[str, str | None]] = []
@@ -56,11 +56,11 @@ class Run:
         self.reported = 0.0
 
     def write(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Write every sample; see `convert`."""
+        """Write every sample, as described in `convert`."""
         try:
             report = self._write_all(out, options)
         finally:
-            # The generator holds a cursor of the database that is being closed.
+            # The generator holds a cursor of the database, which is about to be closed.
             if isinstance(self.source.items, Generator):
                 self.source.items.close()
             self.source.close()
@@ -89,7 +89,7 @@ class Run:
             raise SourceError(f"{error}{dropped_nothing(self.fields.drop - self.source.dropped, first.values)}") from error.__cause__
         self._refuse_shrinking(options)
         self.fields.notes = [printable(note) for note in [*self.fields.notes, *self.source.notes]]
-        # Now, not at the end, so that a wrong conversion can be stopped early.
+        # Warn now, not at the end, so that a wrong conversion can be stopped early.
         for note in self.fields.notes:
             _warn.warn(note)
         classes = None if self.fields.classes is None else list(self.fields.classes)
@@ -101,8 +101,8 @@ class Run:
                 numbers = {name: number for number, name in enumerate(writer.classes)}
                 self.numbers = np.array([numbers[name] for name in classes], np.int64)
             ordered = writer._inner.keeps_order()
-            # The first sample decides the coding of arrays. It is written alone, so that the same samples give the same
-            # dataset.
+            # The first sample decides the coding of arrays, so it is written alone: the same samples then give the
+            # same dataset.
             pending: deque[tuple[Sample, Future[None]]] = deque()
             with ThreadPoolExecutor(threads, "shardpack-convert") as pool:
                 try:
@@ -122,15 +122,14 @@ class Run:
             return dict(writer.close(progress=self._written if self.progress is not None else None))
 
     def _check_names(self, classes: list[str] | None) -> None:
-        """Raise if names of classes are not valid Unicode."""
         for name in classes or ():
             try:
                 name.encode("utf-8")
             except UnicodeEncodeError:
-                raise SourceError(f"{self.format}: the name of a class is not valid Unicode: {name!r}") from None
+                raise SourceError(f"{self.format}: a class name is not valid Unicode: {name!r}") from None
 
     def _note_dropped(self) -> None:
-        """Note names of `drop` that no sample had."""
+        """Add a note about names in `drop` that no sample had."""
         for column, count in self.fields.dropped.items():
             if count == 0 and column not in self.source.dropped:
                 known = [*self.fields.names, *(other for other, found in self.fields.dropped.items() if found)]
@@ -138,7 +137,7 @@ class Run:
                 _warn.warn(self.fields.notes[-1])
 
     def _refuse_shrinking(self, options: Mapping[str, Any]) -> None:
-        """Raise if pictures would be shrunk, but not their masks."""
+        """Raise if pictures would be shrunk but their masks would not."""
         shrinking = [name for name in ("short_side", "long_side") if options.get(name) is not None]
         if shrinking and self.fields.masks and "image" in self.fields.kinds.values():
             raise SourceError(
@@ -147,7 +146,7 @@ class Run:
             )
 
     def _items(self) -> Iterator[Item]:
-        """The items of the source. An unexpected error of the source ends them."""
+        """Yield the items of the source. An unexpected error of the source ends them."""
         where = ""
         try:
             for item in self.source.items:
@@ -199,12 +198,12 @@ class Run:
         writer.write(values, key, order=order)
 
     def _numbered(self, classes: Any) -> Any:
-        """Translate the source's numbers of classes to the dataset's."""
+        """Translate the source's class numbers to the dataset's."""
         assert self.numbers is not None
         if classes is None or not len(classes):
             return classes
         if np.max(classes) >= len(self.numbers):
-            raise SourceError(f"expected numbers of classes below {len(self.numbers)}, found {np.max(classes)}")
+            raise SourceError(f"expected class numbers below {len(self.numbers)}, found {np.max(classes)}")
         return self.numbers[classes]
 
     def _end(self, sample: Sample, future: Future[None]) -> None:
@@ -218,13 +217,13 @@ class Run:
 
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
-        # The source's name of the sample is better than the writer's.
+        # Use the source's name of the sample instead of the writer's.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         if hint and isinstance(error, RepeatedKeyError):
-            # `where` names the key already.
+            # `where` already names the key.
             text = f"another sample has this key\nhint: {hint}"
         if isinstance(error, KnownKeyError):
-            # Not bad input: `on_bad_input="skip"` does not apply to it.
+            # Not bad input, so `on_bad_input="skip"` does not apply.
             raise SourceError(f"{sample.where}: {text}") from error
         self._problem(f"{sample.where}: {text}", sample.key, error)
 
@@ -240,7 +239,7 @@ class Run:
         self._report("convert", self.samples, self.source.total)
 
     def _written(self, progress: Mapping[str, int]) -> None:
-        """Report the progress of the writer at the end."""
+        """Report the writer's progress while it writes shards at the end."""
         done, total = progress["samples"], progress["samples_total"]
         self._report("write", done, total, last=True)
 
@@ -256,5 +255,4 @@ class Run:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

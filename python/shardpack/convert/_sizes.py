@@ -1,4 +1,4 @@
-"""Reads the size of a picture from its header, by the same rules as packing, without decoding and without a library."""
+"""Reads the size of a picture from its header by the same rules as packing, without decoding and without a library."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from ._values import is_picture_object, picture_type
 
 _MOST_HEADER = 16 << 20
-"""Bytes of a JPEG that are searched for its frame header."""
+"""Maximum bytes of a JPEG to search for its frame header."""
 _MOST_CHUNKS = 1000
-"""Most chunks of a PNG or WebP to search for Exif data."""
+"""Maximum chunks of a PNG or WebP to search for Exif data."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
-"""Markers of JPEG frame headers, which have the size of the picture."""
+"""Markers of JPEG frame headers, which hold the size of the picture."""
 
 
 class PictureSize(NamedTuple):
@@ -38,7 +38,7 @@ class PictureSize(NamedTuple):
 
 
 def size_of(value: Any) -> PictureSize | None:
-    """The size of a picture.
+    """Return the size of a picture.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def size_of(value: Any) -> PictureSize | None:
     try:
         return parse(content) if parse is not None else None
     except (struct.error, IndexError):
-        # It is cut off.
+        # The file is cut off.
         return None
 
 
@@ -87,7 +87,7 @@ def _jpeg(data: bytes) -> PictureSize | None:
         if marker in _FRAMES:
             sides = struct.unpack_from(">HH", data, at + 3)
         if marker == 0xDE and sides is not None:
-            # Part of a hierarchical JPEG, whose Exif data are not needed.
+            # Frame of a hierarchical JPEG, whose Exif data are not needed.
             return PictureSize(*sides)
         if marker == 0xDA:
             return PictureSize(*sides, orientation) if sides is not None else None
@@ -106,7 +106,7 @@ def _png(data: bytes) -> PictureSize:
         (length,) = struct.unpack_from(">I", data, at)
         if name == b"eXIf":
             return PictureSize(height, width, _exif(data[at + 8 : at + 8 + length]) or 1)
-        # Length, name and CRC32.
+        # 12 bytes for length, name and CRC32.
         at += length + 12
     return PictureSize(height, width)
 
@@ -128,7 +128,7 @@ def _webp(data: bytes) -> PictureSize | None:
             break
         (length,) = struct.unpack_from("<I", data, at + 4)
         if data.startswith(b"EXIF", at):
-            # Some writers put the header of JPEG's segment before it.
+            # Some writers put the prefix of a JPEG's Exif segment first.
             exif = data[at + 8 : at + 8 + length].removeprefix(b"Exif\0\0")
             return PictureSize(height, width, _exif(exif) or 1)
         at += 8 + length + length % 2
@@ -136,7 +136,7 @@ def _webp(data: bytes) -> PictureSize | None:
 
 
 def _bmp(data: bytes) -> PictureSize:
-    # A negative height means rows from the top.
+    # A negative height means that rows start at the top.
     width, height = struct.unpack_from("<HH" if data[14] == 12 else "<ii", data, 18)
     return PictureSize(abs(height), abs(width))
 
@@ -157,7 +157,7 @@ def _tiff(data: bytes) -> PictureSize | None:
 
 
 def _exif(tiff: bytes) -> int | None:
-    """The orientation in Exif data, 1 to 8; None if there is none."""
+    """Return the orientation in Exif data, 1 to 8, or None."""
     order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     if order is None:
         return None
@@ -169,7 +169,7 @@ def _exif(tiff: bytes) -> int | None:
                 (orientation,) = struct.unpack_from(f"{order}H", tiff, entry + 8)
                 return orientation if 1 <= orientation <= 8 else None
     except struct.error:
-        # It is cut off.
+        # The Exif data are cut off.
         pass
     return None
 

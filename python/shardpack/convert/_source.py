@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 _PACKAGES = {"yaml": "pyyaml"}
-"""Packages whose name for `pip` differs from the name of the module."""
+"""Modules whose `pip` package has another name."""
 
 
 class SourceError(ValueError):
-    """A source that cannot be converted. The message names file and sample."""
+    """The source cannot be converted. The message names file and sample."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(bounded(printable(str(message))))
@@ -35,7 +35,7 @@ _MOST_MESSAGE = 20_000
 
 
 def bounded(text: str) -> str:
-    """Text for a message, shortened if it is long, such as a name of a megabyte."""
+    """Shorten a long text for a message, such as a name of a megabyte."""
     if len(text) <= _MOST_LINE:
         return text
     lines = (line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…" for line in text.split("\n"))
@@ -44,8 +44,8 @@ def bounded(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A whole message of several lines, with control characters and invalid Unicode escaped.
-    Values of the source inside it have gone through :func:`shown`.
+    r"""Return a whole message of several lines with control characters and invalid Unicode escaped. Source values in it
+    have gone through :func:`shown`.
 
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
@@ -56,7 +56,7 @@ def printable(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    r"""A value of a source for a message, on one line, so that a line break in it cannot fake a hint.
+    r"""Return a source value on one line for a message, so that a line break in it cannot fake a hint.
 
     >>> print(shown("x\nhint: …"))
     x\nhint: …
@@ -68,12 +68,11 @@ def shown(value: object) -> str:
 
 
 class Sample(NamedTuple):
-    """One sample of a source."""
 
     key: str | None
-    """Key of the sample; None for its running number."""
+    """Key of the sample; None means its running number."""
     values: Mapping[str, Any]
-    """Column to value, decoded as for a `Writer`: pictures stay encoded."""
+    """Column to value in the form that a `Writer` takes: pictures stay encoded."""
     where: str
     """File and sample, for messages."""
 
@@ -83,55 +82,48 @@ class Problem(NamedTuple):
 
     message: str
     samples: int | None = 1
-    """Their number; None if unknown, but at least one."""
+    """Number of the samples; None if unknown, but at least one."""
 
 
 Item = Union[Sample, Problem]
 
 
 def same(column: str) -> str:
-    """Name of the field of a column, for formats without a convention."""
+    """Return the column's name as the field name, for formats without a convention."""
     return column
 
 
 @dataclass
 class Source:
-    """An open source."""
 
     items: Iterable[Item]
     """Samples, in the order of the source."""
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """Column to kind of field, as far as the format declares it; the first sample decides about other columns."""
+    """Column to field kind, where the format declares it; the first sample decides the others."""
     classes: Union[list[str], Mapping[str, list[str]], None] = None
-    """Names of the classes in the source, if any; or column to names, if they differ between columns."""
+    """Class names in the source, if any; or column to names, if they differ between columns."""
     total: int | None = None
     """Number of samples, if known beforehand."""
     close: Callable[[], object] = lambda: None
-    """Closes its files."""
+    """Closes the files of the source."""
     repeated_keys: str = ""
-    """Hint for the error about keys that occur twice, of a source whose `Sample.where` names the key."""
+    """Hint for the error about repeated keys, if `Sample.where` names the key."""
     field_name: Callable[[str], str] = same
     """The format's convention: column to field."""
     masks: frozenset[str] | None = None
-    """Columns, or fields, of pictures that hold class numbers; None if the format has no such option."""
+    """Picture columns, or fields, that hold class numbers; None if the format has no such option."""
     dropped: frozenset[str] = frozenset()
-    """Names in `drop` that are not columns, such as a whole sample."""
+    """Names in `drop` other than columns, such as whole samples."""
     notes: list[str] = field(default_factory=list)
-    """Notes for the user, complete once the first sample was read."""
+    """Notes for the user, complete once the first sample is read."""
     types: Sequence[SameType] = ()
-    """Fields of arrays that get one element type (with `append`, the dataset's)."""
+    """Array fields that get one element type (with `append`, the dataset's)."""
     numbered: frozenset[str] = frozenset()
-    """Columns of arrays of class numbers."""
+    """Array columns of class numbers."""
 
 
 def library(module: str, extra: str) -> Any:
-    """Import the library of a format.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed; the hint says how to install it.
-    """
+    """Import the library of a format. If it is not installed, the hint of the ImportError says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -160,7 +152,7 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
 
 
 def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
-    """Raise if `drop` names an unknown column of a source that knows its columns."""
+    """Raise if `drop` names an unknown column and the source knows its columns."""
     known = list(columns)
     for column in drop:
         if column not in known:
@@ -171,7 +163,9 @@ def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
 
 
 def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
-    """Lines for an error that a wrong name in `drop` may have caused, or nothing. `columns` are those seen so far."""
+    """Return lines for an error that a wrong name in `drop` may have caused, or nothing. `columns` are the columns seen
+    so far.
+    """
     known = list(columns)
     return "".join(
         f"\n`drop` names an unknown column: {column!r}{did_you_mean(column, known)}" for column in sorted(drop) if column not in known
@@ -179,6 +173,6 @@ def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """A hint line with the nearest known word, or nothing."""
+    """Return a hint line with the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"\nhint: did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Finds the files of a format below a folder, at any depth, with the keys of their samples."""
+"""Finds the files of a format below a folder, at any depth, and the keys of their samples."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 Open = Callable[[Path], BinaryIO]
-"""Opens a file that was found."""
+"""Opens a file of the listing."""
 
 
 def find(
     src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool], follow_links: bool
 ) -> tuple[list[tuple[str, Path]], Open]:
-    """Key and path of every file of `src` (a file, a folder or a list), sorted by key; and a function that opens them
-    without following links that have appeared since and lead out of the folder.
+    """Return the key and path of every file of `src` (a file, a folder or a list), sorted by key, and a function that
+    opens them. It does not follow links that have appeared since and lead out of the folder.
 
-    A file named directly is accepted whatever `accepts` says, and its key is its name. The key of a file below a folder
-    is its path from there. Links to folders are not entered.
+    A file named directly is accepted whatever `accepts` says, and its key is its name. The key of a file below a
+    folder is its path from there. Links to folders are not entered.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def find(
             if path != start and path.is_symlink() and not follow_links and not path.resolve().is_relative_to(root):
                 raise SourceError(
                     f"`{shown(path)}` is a link out of `{shown(start)}`, to `{shown(path.resolve())}`\n"
-                    "hint: follow_links=True follows such links"
+                    "hint: pass follow_links=True to follow such links"
                 )
             if path != start and not accepts(path):
                 continue

@@ -1,4 +1,4 @@
-"""Recognises values: pictures by their first bytes, `.npy` without pickle, and the kind of field for a value."""
+"""Recognises values: pictures by their first bytes, `.npy` without pickle, and the field kind for a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DTYPES = frozenset(
 
 
 def picture_type(data: bytes) -> str | None:
-    """Media type of a picture by its first bytes, or None.
+    """Return the media type of a picture by its first bytes, or None.
 
     >>> picture_type(b"\\xff\\xd8\\xff\\xe0")
     'jpeg'
@@ -39,17 +39,17 @@ def picture_type(data: bytes) -> str | None:
 
 
 def looks_pickled(data: bytes) -> bool:
-    """True if bytes begin like a Python pickle of protocol 2 or later, and end like one."""
+    """True if the bytes begin and end like a Python pickle of protocol 2 or later."""
     return len(data) > 3 and data[0] == 0x80 and 2 <= data[1] <= 5 and data[-1:] == b"."
 
 
 def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
-    """The array of a `.npy` file.
+    """Return the array of a `.npy` file.
 
     Raises
     ------
     ValueError
-        If it is damaged, holds Python objects (a pickle, which can run code), or an unsupported element type.
+        If it is damaged, holds Python objects (a pickle, which can run code), or has an unsupported element type.
     """
     try:
         _check_npy(data)
@@ -59,7 +59,7 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
     except MemoryError:
         raise
     except Exception as error:
-        # The header is Python source, so damage can raise anything.
+        # The header is Python source, so damage can raise any exception.
         raise ValueError(f"damaged .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         raise ValueError("expected a .npy array, found an archive of arrays")
@@ -67,7 +67,7 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
 
 
 def _check_npy(data: bytes) -> None:
-    """Raise if a .npy file claims more than it has, before NumPy allocates the memory."""
+    """Raise, before NumPy allocates memory, if a .npy file claims more data than it has."""
     file = io.BytesIO(data)
     if not data.startswith(b"\x93NUMPY"):
         return
@@ -82,26 +82,14 @@ def _check_npy(data: bytes) -> None:
 
 
 def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array in native byte order.
-
-    Raises
-    ------
-    ValueError
-        If its element type is not supported.
-    """
+    """Return the array in native byte order, or raise if its element type is not supported."""
     if array.dtype.name not in DTYPES:
         raise ValueError(f"expected numbers of at most 64 bits or bool, found elements of type: {array.dtype}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def parse_json(data: bytes) -> Any:
-    """The value of a JSON document, strict: no NaN, no key twice in one object.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON.
-    """
+    """Parse a JSON document strictly: no NaN, no repeated keys in an object."""
 
     def refuse(constant: str) -> Any:
         raise ValueError(f"expected JSON, found: {constant}")
@@ -113,7 +101,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without repeated keys: a dictionary would silently keep the last value."""
+    """Make a dict, refusing repeated keys, of which a dict would silently keep the last value."""
     value = dict(pairs)
     if len(value) < len(pairs):
         seen: set[str] = set()
@@ -127,35 +115,25 @@ _MOST_DIGITS = 4300
 
 
 def parse_int(text: str) -> int:
-    """A whole number in ASCII digits; ``int`` alone also accepts ``1_0`` and digits of other scripts.
-
-    Raises
-    ------
-    ValueError
-        If it is not a whole number.
-    """
+    """Parse a whole number in ASCII digits; ``int`` alone also accepts ``1_0`` and digits of other scripts."""
     if _WHOLE_NUMBER.fullmatch(text) is None or len(text) > _MOST_DIGITS:
         raise ValueError(f"expected a whole number, found: {shorten(text)!r}")
     return int(text)
 
 
 def shorten(text: str, most: int = 100) -> str:
-    """Text of a source for a message, shortened if it is long."""
+    """Shorten a long source text for a message."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_picture_object(value: object) -> bool:
-    """True if a value is a PIL picture, by its attributes, because PIL may not be installed."""
+    """True if a value is a PIL picture, judged by its attributes because PIL may not be installed."""
     return all(hasattr(value, name) for name in ("mode", "size", "tobytes", "getbands"))
 
 
 def kind_of(field: str, value: Any) -> str:
-    """Kind of the field for a value: `image`, `array`, `text`, `json`, `bytes`, or the type of a number.
-
-    Raises
-    ------
-    SourceError
-        If no kind fits.
+    """Return the field kind for a value: `image`, `array`, `text`, `json`, `bytes`, or the type of a number. Raise if
+    no kind fits.
     """
     if isinstance(value, str):
         return "text"
@@ -185,5 +163,5 @@ def kind_of(field: str, value: Any) -> str:
 
 
 def is_pixels(value: np.ndarray[Any, Any]) -> bool:
-    """True for the pixels of a picture: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
+    """True for picture pixels: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
     return value.dtype == np.uint8 and (value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (1, 3)))

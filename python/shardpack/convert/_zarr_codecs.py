@@ -1,9 +1,8 @@
-"""Checks metadata of Zarr arrays before zarr-python reads them.
+"""Checks the metadata of Zarr arrays before zarr-python reads them.
 
-Only the codecs named here are accepted, because zarr-python has codecs that run a pickle.
-Decompressors are replaced by bounded ones, because zarr-python unpacks a few bytes to any size.
-:func:`refusal` then checks the codecs that zarr-python made, so that no document can lead to
-others.
+Only the codecs named here are accepted, because zarr-python has codecs that run a pickle. Decompressors are replaced
+by bounded ones, because zarr-python unpacks a few bytes to any size. :func:`refusal` then checks the codecs that
+zarr-python made, so that no document can bring in others.
 """
 
 from __future__ import annotations
@@ -36,24 +35,25 @@ _PACKED_V3 = frozenset(["blosc", "gzip", "zstd"])
 _INDEX_V3 = frozenset(["bytes", "endian", "crc32c"])
 _OF_NUMCODECS = "numcodecs."
 _TYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
-"""Settings of codecs that name an element type."""
+"""Codec settings that name an element type."""
 _OWN = "shardpack.bounded"
 _SLACK = 64
 """Bytes that checksums add to a chunk."""
 _MOST_CODECS = 16
 _MOST_MEMORY = 128 << 20
-"""Most bytes of LZMA's window."""
+"""Maximum bytes of LZMA's window."""
 _MOST_STREAMS = 1000
-"""Most consecutive compressed streams in a chunk, because even an empty one costs time."""
+"""Maximum consecutive compressed streams in a chunk; even an empty one costs time."""
 _CLASSES_V3 = frozenset(["BytesCodec", "TransposeCodec", "Crc32cCodec", "VLenUTF8Codec", "VLenBytesCodec"])
 _VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
-"""Documents of metadata, and their version of Zarr."""
+"""Metadata documents, and their Zarr versions."""
 
 
 def checked(name: str, text: bytes, most_chunk: int) -> bytes:
-    """A document of metadata with bounded codecs. A refused array is marked for :func:`refusal`, so
-    that `drop` may leave it out. Consolidated metadata are removed, so that each array is read from
-    its own document.
+    """Return a metadata document with bounded codecs.
+
+    A refused array is marked for :func:`refusal`, so that `drop` may leave it out. Consolidated metadata are removed,
+    so that each array is read from its own document.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
     text
         The document.
     most_chunk
-        Bytes that a chunk may take, as decoded.
+        Most decoded bytes of a chunk.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
 
 
 def refusal(metadata: Any) -> str | None:
-    """The reason to refuse an array, by its metadata as zarr-python read them; None if it can be read."""
+    """Return the reason to refuse an array, by its metadata as zarr-python read them, or None if it can be read."""
     if metadata.zarr_format == 2:
         return _refused_v2([*(metadata.filters or ()), *([] if metadata.compressor is None else [metadata.compressor])])
     return _refused_v3(metadata.codecs)
@@ -126,7 +126,7 @@ def _refused_v3(codecs: Iterable[Any]) -> str | None:
 
 
 def _refused_inside(codec: Any) -> str | None:
-    """The reason to refuse a bounded codec, by the codec that it wraps."""
+    """Return the reason to refuse a bounded codec, by the codec that it wraps."""
     if codec.refused:
         return str(codec.refused)
     name = codec.codec["id"] if codec.codec else None
@@ -138,11 +138,11 @@ def _not_supported(name: object, known: Iterable[str]) -> str:
 
 
 class _Refused(ValueError):
-    """An array that is refused."""
+    """The array is refused."""
 
 
 def _bound(document: dict[str, Any], version: int, most: int) -> None:
-    """Rewrite the metadata of an array in place."""
+    """Bound the codecs in the metadata of an array, in place."""
     v3 = version == 3
     try:
         (_bound_v3 if v3 else _bound_v2)(document, most)
@@ -206,7 +206,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
     known = _PLAIN_V3 | _PACKED_V3 | {"sharding_indexed"} | of_numcodecs
     names = [_name(one, "name", known) for one in codecs]
     if len(codecs) == 1 and names[0] == "sharding_indexed" and outermost:
-        # Read chunk by chunk.
+        # A sharded array is read chunk by chunk.
         return [_sharded(codecs[0], chunk, dtype, most)]
     size, count = _chunk(chunk, dtype, most)
     is_text = bool(_TEXT.intersection(names))
@@ -225,7 +225,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
         else:
             bounded.append(_own_v3(codec, size, None))
         if name in _TEXT:
-            # Decoded just before this codec.
+            # On decoding, this runs just before the text codec.
             bounded.append(_own_v3(None, size, count))
     return bounded
 
@@ -258,7 +258,7 @@ def _settings(codec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(codec: Any, key: str, known: Iterable[str]) -> str:
-    """The name of a codec, after checking that it and the types in its settings are accepted."""
+    """Return the name of a codec, after checking that it and the types in its settings are accepted."""
     name = codec.get(key) if isinstance(codec, dict) else None
     if not isinstance(name, str) or name not in known:
         raise _Refused(_not_supported(name, known))
@@ -270,7 +270,7 @@ def _name(codec: Any, key: str, known: Iterable[str]) -> str:
 
 
 def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
-    """Bytes and values of a chunk."""
+    """Return the number of bytes and of values in a chunk."""
     whole = isinstance(shape, list) and all(isinstance(side, int) and not isinstance(side, bool) and side >= 0 for side in shape)
     if not whole:
         raise _Refused(f"chunks: expected sides of at least 0, found: {shorten(repr(shape))}")
@@ -282,13 +282,13 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
 
 
 def _itemsize(dtype: Any) -> int:
-    """Bytes of an element. Non-numeric types are refused later, so their size does not matter."""
+    """Return the bytes of an element. Non-numeric types are refused later, so their size does not matter."""
     if isinstance(dtype, dict):
         settings = dtype.get("configuration")
         found = settings.get("length_bytes") if isinstance(settings, dict) else None
         return found if isinstance(found, int) and found > 0 else 16
     try:
-        # Only names of types: structures could be nested without end.
+        # Accept only type names, because structures could be nested without end.
         parsed = np.dtype(dtype) if isinstance(dtype, str) and len(dtype) < 64 else None
     except (TypeError, ValueError, SyntaxError, OverflowError):
         parsed = None
@@ -350,7 +350,7 @@ def _check_windows(filters: Any, most: int) -> None:
 
 
 def _all(begin: Any, data: bytes, most: int) -> bytes:
-    """Unpack consecutive streams, to at most `most` bytes together."""
+    """Unpack consecutive streams to at most `most` bytes in total."""
     out = bytearray()
     streams = 0
     while data:
@@ -368,12 +368,8 @@ def _all(begin: Any, data: bytes, most: int) -> bytes:
 
 
 def _zstd_size(data: bytes) -> int:
-    """The largest possible unpacked size of zstd frames, from the sizes in their headers, or from their blocks.
-
-    Raises
-    ------
-    ValueError
-        If a frame is cut off.
+    """Return the largest possible unpacked size of zstd frames, from the sizes in their headers or from their blocks.
+    Raise if a frame is cut off.
     """
     at = total = 0
     while at < len(data):
@@ -396,7 +392,7 @@ def _zstd_size(data: bytes) -> int:
                 raise ValueError("a zstd frame is cut short: damaged")
             head = int.from_bytes(data[at : at + 3], "little")
             last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
-            # Raw and run-length blocks state their size; other blocks have at most the maximum.
+            # Raw and run-length blocks state their size; other blocks are counted as the maximum.
             unpacked += size if kind in (0, 1) else 128 << 10
             at += 3 + (1 if kind == 1 else size)
         at += 4 * (flags >> 2 & 1)
@@ -405,7 +401,7 @@ def _zstd_size(data: bytes) -> int:
 
 
 class _Bounded(Codec):  # type: ignore[misc]
-    """A codec of version 2 that unpacks a chunk to a bounded size."""
+    """A Zarr v2 codec that unpacks a chunk to a bounded size."""
 
     codec_id = _OWN
 
@@ -421,7 +417,7 @@ class _Bounded(Codec):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _BoundedV3(BytesBytesCodec):
-    """A codec of version 3 that unpacks a chunk to a bounded size."""
+    """A Zarr v3 codec that unpacks a chunk to a bounded size."""
 
     codec: Any
     most: int

@@ -1,4 +1,4 @@
-"""A store for zarr-python that checks metadata before they are parsed, and refuses links out of the folder."""
+"""A store for zarr-python that checks metadata before they are parsed and refuses links out of the folder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ._zarr_codecs import checked
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 _ATTRIBUTES = ".zattrs"
 _CONSOLIDATED = ".zmetadata"
-"""Consolidated metadata, which are not read, because each document is checked by its own name."""
+"""Consolidated metadata. Not read, because each document is checked under its own name."""
 _MOST_METADATA = 64 << 20
-"""Most bytes of a document of metadata."""
+"""Maximum bytes of a metadata document."""
 
 
 class CheckedStore(Store):
@@ -48,7 +48,7 @@ class CheckedStore(Store):
             self._zip.close()
 
     def stored(self, most: int) -> int:
-        """Bytes of all files on the disk, counted up to `most`. Each file is counted once."""
+        """Return the bytes of all files on disk, counted up to `most`. Each file is counted once."""
         while self._stored < most and (size := next(self._sizes, None)) is not None:
             self._stored += size
         return min(most, self._stored)
@@ -76,7 +76,7 @@ class CheckedStore(Store):
             except KeyError:
                 return None
             try:
-                # Deflate can turn a few bytes into any number.
+                # Deflate can expand a few bytes to any size.
                 if info.compress_type != zipfile.ZIP_STORED and info.file_size > self._most_chunk:
                     raise ValueError(f"expected at most {self._most_chunk} bytes, found {info.file_size}")
                 with self._zip.open(info) as member:

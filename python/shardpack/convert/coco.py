@@ -1,4 +1,4 @@
-"""COCO: one JSON file of annotations, and a folder of pictures."""
+"""COCO: a JSON annotation file and a folder of pictures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ._values import parse_json
 
 _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "iscrowd")
 _IN_PIXELS = frozenset(["boxes", "area", "keypoints", "segmentation"])
-"""Columns whose numbers refer to the size of the picture."""
+"""Columns whose numbers depend on the size of the picture."""
 _LOOKED_AT = 100
-"""Most pictures to read for their size, if the file does not give it."""
+"""Maximum pictures to read for their size, if the file does not give it."""
 _NEARLY_ALL = 0.95
 _FEW = 8
-"""Fewest boxes for a guess of their format."""
+"""Minimum boxes to guess their format from."""
 _LARGE = 1e9
 
 
@@ -34,19 +34,17 @@ def open(
     boxes: str | None = None,
     follow_links: bool = False,
 ) -> Source:
-    """Open a file of annotations, such as ``annotations/instances_val2017.json``.
+    """Open an annotation file, such as ``annotations/instances_val2017.json``.
 
-    The key is ``file_name``. Pictures without annotations are samples, too. Columns: ``image``,
-    unchanged; ``image_id``; ``boxes``, float32 ``[objects, 4]``: left, top, width, height in
-    pixels; ``classes``, int64 ``[objects]``, counted from 0 in the order of the categories' ids
-    (their names become the classes of the dataset); ``iscrowd``, default 0; ``area``, if all
-    annotations have one. Annotations without boxes have ``classes`` if they have a category. If
-    there are any: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list
-    of polygons or run lengths for each object; ``captions`` as JSON, a list of texts.
+    The key is ``file_name``. Pictures without annotations also become samples. Columns: ``image``, unchanged;
+    ``image_id``; ``boxes``, float32 ``[objects, 4]``: left, top, width, height in pixels; ``classes``, int64
+    ``[objects]``, numbered from 0 in the order of the category ids (category names become the classes of the dataset);
+    ``iscrowd``, default 0; ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they
+    have a category. If present: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of
+    polygons or run lengths per object; ``captions`` as JSON, a list of texts.
 
-    Pixels refer to the upright picture, after its Exif orientation. A picture with objects in
-    pixels cannot be converted if the file gives another ``width`` or ``height``, or if a box lies
-    wholly outside it.
+    Pixel coordinates refer to the upright picture, after its Exif orientation. A picture with such coordinates cannot
+    be converted if the file gives another ``width`` or ``height``, or if a box lies wholly outside it.
 
     Parameters
     ----------
@@ -55,14 +53,14 @@ def open(
     drop
         Columns to leave out.
     images
-        The folder of the pictures. Default: the folder that has the first picture: ``val2017`` (the last part of the
+        The picture folder. Default: the folder that contains the first picture: ``val2017`` (the last part of the
         file's name), ``images/val2017`` or ``images``, next to the file or next to its folder.
     boxes
-        Format of a ``bbox``: ``"xywh"``, left, top, width, height, or ``"xyxy"``, left, top, right, bottom, as some
-        programs write it. Default: ``"xywh"``, with an error if most boxes would reach beyond their pictures but fit as
+        Format of a ``bbox``: ``"xywh"`` (left, top, width, height) or ``"xyxy"`` (left, top, right, bottom), which some
+        programs write. Default: ``"xywh"``, with an error if most boxes would extend beyond their pictures but fit as
         ``"xyxy"``.
     follow_links
-        Follow links that lead out of the folder of the pictures. Default: they are refused.
+        Follow links that lead out of the picture folder. Default: they are refused.
     """
     if boxes not in (None, "xywh", "xyxy"):
         raise ValueError(f"boxes: expected 'xywh' or 'xyxy', found: {boxes!r}")
@@ -131,7 +129,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[Any, int]]:
-    """Names of the classes, and a mapping from id of a category to number."""
+    """Return the class names, and a mapping from category id to class number."""
     for one in categories:
         if not isinstance(one, dict) or not isinstance(one.get("id"), int) or not isinstance(one.get("name"), str):
             raise SourceError(f"`{shown(path)}`: expected categories with `id` and `name`, found: {str(one)[:100]}")
@@ -148,7 +146,7 @@ def _is_id(value: object) -> bool:
 
 
 def _points(path: Path, annotations: Sequence[Any]) -> int:
-    """Number of points of an object; 0 if there are no points."""
+    """Return the number of points per object, or 0."""
     for one in annotations:
         points = one.get("keypoints")
         if points is not None and (not isinstance(points, list) or len(points) % 3):
@@ -173,7 +171,7 @@ def _folder(
             f"`{shown(path)}`: no picture `{shown(first)}` in the folders `{shown(split)}` and `images` near the file\n"
             "hint: pass the folder of the pictures, images='…'"
         )
-    # The file is in the folder of the dataset, or in a subfolder.
+    # The annotation file is in the folder of the dataset, or in a subfolder.
     return folder(found, "of the pictures", None if follow else path.parent.parent.resolve())
 
 
@@ -193,7 +191,7 @@ def _refuse_corners(
         if all(isinstance(side, (int, float)) and 0 < side < _LARGE for side in sides):
             found += boxes
             edges += [sides] * len(boxes)
-    # A few boxes may reach beyond their pictures for objects that are cut off.
+    # Objects that are cut off may have boxes that extend beyond their pictures.
     if len(found) < _FEW:
         return
     numbers, edge = np.array(found, np.float64), np.array(edges, np.float64) + 1
@@ -212,17 +210,16 @@ def _is_box(box: object) -> bool:
 
 
 def _sides(file: Path, inside: Path | None) -> tuple[int, int] | tuple[None, None]:
-    """Width and height of a picture that can be read."""
+    """Return the width and height of a picture, or None twice if it cannot be read."""
     try:
         size = size_of(picture(file, inside))
     except ValueError:
-        # Its sample raises the error.
+        # The error is raised when the sample is read.
         size = None
     return size.upright[::-1] if size is not None else (None, None)
 
 
 class _Reader:
-    """Reads the values of a picture."""
 
     def __init__(
         self, root: Path, columns: Sequence[str], drop: frozenset[str], classes: Mapping[Any, int], points: int, corners: bool, follow: bool

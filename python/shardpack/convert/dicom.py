@@ -1,4 +1,4 @@
-"""DICOM, read with pydicom: a volume for each series, or a sample for each file."""
+"""DICOM, read with pydicom: a volume per series, or a sample per file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TAGS = (
     "BodyPartExamined",
     "ConvolutionKernel",
 )
-# Functional groups of enhanced files (of many frames) that have these attributes, shared by all frames or for each.
+# Functional groups of enhanced (multi-frame) files that hold these attributes, shared by all frames or per frame.
 _GROUPS = {
     "PixelSpacing": "PixelMeasuresSequence",
     "SliceThickness": "PixelMeasuresSequence",
@@ -52,15 +52,15 @@ _GROUPS = {
 
 
 _DEFLATED = "1.2.840.10008.1.2.1.99"
-"""The transfer syntax of files that are compressed as a whole, after their first group."""
+"""Transfer syntax of files that are compressed as a whole, after their first group."""
 _MOST_HEADER = 16 << 20
-"""Most unpacked bytes of such a file besides its pixels."""
+"""Maximum unpacked bytes of such a file, not counting its pixels."""
 _MOST_RATIO = 32
-"""Largest expansion of a byte of such a file, because pydicom takes time for each element."""
+"""Largest expansion of a byte of such a file; limited because pydicom takes time per element."""
 _WIDE = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV")
-"""Types whose length has four bytes."""
+"""Types whose length field has four bytes."""
 _UNEVEN = 0.2
-"""Largest accepted relative deviation of a gap between slices from the median gap: positions are rounded."""
+"""Largest accepted relative deviation of a slice gap from the median gap; positions are rounded."""
 
 
 class _Slice(NamedTuple):
@@ -70,7 +70,7 @@ class _Slice(NamedTuple):
     frame: int = 0
 
     def get(self, tag: str) -> Any:
-        """An attribute of this frame, or of all frames; None if there is none."""
+        """Return an attribute of this frame, or of all frames; None if there is none."""
         for group in self._groups(_GROUPS[tag]) if tag in _GROUPS else ():
             if (value := group.get(tag, None)) is not None:
                 return value
@@ -84,13 +84,7 @@ class _Slice(NamedTuple):
 
 
 def _slices(dataset: Any) -> list[_Slice]:
-    """The frames of an enhanced file, or the whole of any other file.
-
-    Raises
-    ------
-    ValueError
-        If its numbers of frames differ.
-    """
+    """Return the frames of an enhanced file, or the whole of any other file. Raise if its numbers of frames differ."""
     groups = dataset.get("PerFrameFunctionalGroupsSequence", None)
     if not groups:
         return [_Slice(dataset)]
@@ -114,14 +108,13 @@ def open(
     max_sample_bytes: int = 4 << 30,
     follow_links: bool = False,
 ) -> Source:
-    """Open DICOM files, recognised by their content.
+    """Open DICOM files, which are recognised by their content.
 
-    Rescale slope and intercept are applied (Hounsfield units), as int16 or int32 if both are whole
-    numbers, else as float64. Doses are scaled, and a modality table is looked up. Without these,
-    the numbers of the file are kept. All samples get the type of the first. ``meta`` holds spacing,
-    orientation, position, window, units and modality. Enhanced files, which hold a whole volume,
-    have these and the slopes in functional groups, for each frame. **Names, dates and numbers of
-    patients are not taken**, but pixels may still show them.
+    Rescale slope and intercept are applied (Hounsfield units), giving int16 or int32 if both are whole numbers, else
+    float64. Doses are scaled, and a modality table is applied. Without these, the stored numbers are kept. All samples
+    get the type of the first. ``meta`` holds spacing, orientation, position, window, units and modality. Enhanced
+    files, which hold a whole volume, give these and the slopes per frame, in functional groups. **Names, dates and
+    numbers of patients are not taken**, but pixels may still show them.
 
     Parameters
     ----------
@@ -130,16 +123,16 @@ def open(
     drop
         Columns to leave out.
     samples
-        ``"series"`` (default): each series is a sample, ``volume`` `[slices, rows, columns]`,
-        sorted by position along the normal of the slices; the key is the series' UID. ``"files"``:
-        each file is a sample, ``image`` `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows,
-        columns]`, in the order of the file; the key is its path below `src`.
+        ``"series"`` (default): each series is a sample, ``volume`` `[slices, rows, columns]`, sorted by position
+        along the normal of the slices; the key is the series' UID. ``"files"``: each file is a sample, ``image``
+        `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows, columns]`, in the order of the file; the key is its
+        path below `src`.
     uneven
         Accept series with uneven gaps between slices. Default: gaps that differ by more than a fifth are an error,
-        because most likely a slice is missing.
+        because a slice is probably missing.
     dtype
-        Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: that of the first. A sample whose
-        values do not fit cannot be converted; only floats are rounded, to a type of floats that you name.
+        Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: the type of the first. A sample
+        whose values do not fit cannot be converted; only floats are rounded, to a float type that you name.
     max_sample_bytes
         Largest sample, as decoded. Default 4 GiB.
     follow_links
@@ -163,7 +156,7 @@ def _is_dicom(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(132)[128:] == b"DICM" and path.name != "DICOMDIR"
     except OSError:
-        # Opened again later, it raises the error.
+        # Accepted so that opening it later raises the error.
         return path.suffix.lower() == ".dcm"
 
 
@@ -173,11 +166,11 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
     Raises
     ------
     ValueError
-        If it is compressed as a whole, and unpacks to more than a sample may have or its size explains. pydicom has no
-        such limit.
+        If the file is compressed as a whole and unpacks to more than a sample may have, or than its size can explain.
+        pydicom has no such limit.
     """
     with open_found(path) as file:
-        # Uses a descriptor of its own, which it closes.
+        # pydicom closes the descriptor that it gets, so it gets its own.
         meta = pydicom.filereader.read_file_meta_info(os.dup(file.fileno()))
         if str(meta.get("TransferSyntaxUID", "")) == _DEFLATED:
             allowed = min(most + _MOST_HEADER, max(_MOST_HEADER, _MOST_RATIO * os.fstat(file.fileno()).st_size))
@@ -192,7 +185,7 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
 
 
 def _end_of_meta(file: BinaryIO) -> int:
-    """End of the elements of group 2, which are never compressed, and explicit little-endian."""
+    """Return the end of the group 2 elements, which are always uncompressed explicit little-endian."""
     at = 132
     while True:
         file.seek(at)
@@ -241,7 +234,7 @@ def _series(
             files = []
             for path in paths:
                 files.append(_read(pydicom, open_found, path, most))
-                # All slices so far, because a series is in memory as a whole.
+                # Check all slices so far, because a whole series is in memory.
                 _check_size(where, files, most)
             slices, planes = [], []
             for path, dataset in zip(paths, files, strict=True):
@@ -260,7 +253,7 @@ def _series(
 
 
 def _problem(path: Path, error: Exception) -> Problem:
-    # Our own errors name the file or the series.
+    # Our own errors already name the file or the series.
     named = isinstance(error, SourceError)
     return Problem(str(error) if named else f"`{shown(path)}`: cannot read the DICOM file: {error}")
 
@@ -268,7 +261,7 @@ def _problem(path: Path, error: Exception) -> Problem:
 def _check_size(where: str, slices: list[Any], most: int) -> None:
     def size(dataset: Any) -> int:
         frames, samples = _frames(dataset), int(dataset.get("SamplesPerPixel", 1))
-        # At most 8 bytes for each decoded and rescaled value.
+        # A decoded and rescaled value takes at most 8 bytes.
         return 8 * frames * samples * int(dataset.Rows) * int(dataset.Columns)
 
     found = sum(map(size, slices)) if len(slices) == 1 else size(slices[-1]) * len(slices)
@@ -277,13 +270,7 @@ def _check_size(where: str, slices: list[Any], most: int) -> None:
 
 
 def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
-    """The values of each slice of a file.
-
-    Raises
-    ------
-    ValueError
-        If they are in colour.
-    """
+    """Return the values of each slice of a file, or raise if they are in colour."""
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
         raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples a pixel\nhint: samples='files'")
     pixels = _pixels(slices)
@@ -291,22 +278,22 @@ def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
 
 
 def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
-    """Values of all slices of a file, each with its own slope and intercept."""
+    """Return the values of all slices of a file, each with its own slope and intercept."""
     dataset = slices[0].dataset
     stored = check_array(np.asarray(dataset.pixel_array))
     if dataset.get("ModalityLUTSequence", None):
-        # A table instead of a slope.
+        # The file has a lookup table instead of a slope.
         return check_array(np.asarray(library("pydicom.pixels", "dicom").apply_modality_lut(stored, dataset)))
     if len(slices) > 1 and len(stored) != len(slices):
         raise ValueError(f"expected {len(slices)} frames, found pixels of shape {list(stored.shape)}")
     slopes, intercepts = (
         np.array([float(default if (value := one.get(tag)) is None else value) for one in slices])
-        # Doses have their own attribute for scaling.
+        # Doses have their own scaling attribute.
         for tag, default in (("RescaleSlope", dataset.get("DoseGridScaling", 1)), ("RescaleIntercept", 0))
     )
     if (slopes == 1).all() and (intercepts == 0).all():
         return stored
-    # Along the axis of the frames, if there is one.
+    # Broadcast along the frame axis, if there is one.
     shape = (len(slices), *[1] * (stored.ndim - 1)) if len(slices) > 1 else ()
     slope, intercept = slopes.reshape(shape), intercepts.reshape(shape)
     whole = (slopes == np.floor(slopes)).all() and (intercepts == np.floor(intercepts)).all()
@@ -319,7 +306,8 @@ def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
 
 
 def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
-    """The order of slices by position along their normal, or, without positions, by number of the file and place in it.
+    """Return the order of slices by position along their normal or, without positions, by file number and place in the
+    file.
 
     Raises
     ------
@@ -355,9 +343,9 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
 
 
 def _check_even(places: list[float], where: str) -> None:
-    """Refuse sorted slices with uneven gaps, because one may be missing."""
+    """Refuse sorted slices with uneven gaps, because a slice may be missing."""
     gaps = np.diff(places)
-    # An actual gap: the median of an even number could lie between two.
+    # Use an actual gap, because the median of an even number could lie between two.
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])
     odd = np.abs(gaps - usual) > _UNEVEN * usual
     if not odd.any():
@@ -371,19 +359,19 @@ def _check_even(places: list[float], where: str) -> None:
 
 
 def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
-    """One array of all slices, whose types may differ. A file of several frames is already a volume."""
+    """Stack all slices into one array; their types may differ. A multi-frame file is already a volume."""
     shapes = sorted({plane.shape for plane in planes})
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
         raise SourceError(f"{where}: expected slices of one shape, found {found}\nhint: samples='files'")
     if len(planes) == 1 and planes[0].ndim == 3:
         return planes[0]
-    # The smallest integer type that holds all of them.
+    # NumPy chooses the smallest integer type that holds all of them.
     return np.stack(planes)
 
 
 def _meta(slices: list[_Slice]) -> dict[str, Any]:
-    """Attributes of the first slice that describe the values, and the positions of all slices."""
+    """Return the first slice's attributes that describe the values, and the positions of all slices."""
     found: dict[str, Any] = {}
     for tag in _TAGS:
         value = slices[0].get(tag)
@@ -396,7 +384,7 @@ def _meta(slices: list[_Slice]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A DICOM value as JSON."""
+    """Convert a DICOM value to JSON."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""HDF5, read with h5py: datasets whose first axis counts the samples, or one group for each sample."""
+"""HDF5, read with h5py: datasets whose first axis counts the samples, or one group per sample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _MOST_LINKS = 16
 """Longest chain of soft links."""
 _MOST_PARTS = 1000
-"""Most groups in the path of a link."""
+"""Maximum groups in the path of a link."""
 
 
 def open(
@@ -36,13 +36,12 @@ def open(
 ) -> Source:
     """Open an HDF5 file.
 
-    Numbers are scalars, or arrays if a sample has several; strings are text; byte strings of
-    varying length (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin like one,
-    else bytes. A group of datasets named 0, 1, 2 … is an array of varying shape. An attribute
-    ``classes`` or ``class_names`` of the file or the group names the classes. Links to other files,
-    data in other files, and virtual datasets are refused, even through links in this file. Datasets
-    may be compressed once, by gzip or lzf, with shuffle, fletcher32, nbit or scaleoffset; other
-    filters are refused.
+    Numbers are scalars, or arrays if a sample has several; strings are text; byte strings of varying length
+    (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin like one, else bytes. A group of datasets
+    named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or ``class_names`` of the file or the group
+    names the classes. Links to other files, data in other files, and virtual datasets are refused, even behind links
+    in this file. Datasets may be compressed once, by gzip or lzf, with shuffle, fletcher32, nbit or scaleoffset;
+    other filters are refused.
 
     Parameters
     ----------
@@ -53,24 +52,23 @@ def open(
     group
         The group of the samples.
     samples
-        ``"rows"``: the first axis of each dataset counts the samples. ``"groups"``: each group (or
-        dataset) inside `group` is a sample, its name the key. ``"auto"`` (default): rows if there
-        are only datasets and their first axes have the same length, else groups.
+        ``"rows"``: the first axis of each dataset counts the samples. ``"groups"``: each group (or dataset) inside
+        `group` is a sample, and its name is the key. ``"auto"`` (default): rows if there are only datasets and their
+        first axes have the same length, else groups.
     key
-        With rows: the dataset of strings with the keys. Default: ``__key__`` if there is one, else the running number.
+        With rows: the string dataset that holds the keys. Default: ``__key__`` if present, else the running number.
     attributes
-        With groups: attributes of a sample's group, such as its label, become columns, too. Default: they are left out,
+        With groups: attributes of a sample's group, such as its label, also become columns. Default: they are left out,
         with a warning.
     masks
-        Datasets of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
+        Picture datasets that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
         ``shardpack pack --masks``. A colour picture, or another size than the upright picture, is an error.
     max_sample_bytes
-        Largest size of all values of a sample, after decompression. Default 1 GiB. A compressed chunk may take as much,
+        Largest decompressed size of a sample, all values together. Default 1 GiB. A compressed chunk may be as large,
         or 256 MiB if that is more.
     max_expansion
-        Most bytes in memory for each byte of the file, beyond the first GiB of all samples, because
-        an unwritten dataset can claim any number of samples. Each sample and each chunk count as
-        10,000 bytes more. Default 10,000.
+        Most bytes in memory per byte of the file, beyond the first GiB of all samples, because an unwritten dataset can
+        claim any number of samples. Each sample and each chunk counts as 10,000 bytes more. Default 10,000.
     """
     h5py = library("h5py", "hdf5")
     check_whole("max_sample_bytes", max_sample_bytes)
@@ -102,7 +100,7 @@ def open(
 
 
 class _Opened:
-    """A file whose links out of it are refused."""
+    """An open file whose links to other files are refused."""
 
     def __init__(self, h5py: Any, file: Any, file_bytes: int, most_chunk: int) -> None:
         self.h5py = h5py
@@ -113,8 +111,8 @@ class _Opened:
         self._number = h5py.h5o.get_info(file.id).fileno
 
     def find(self, group: Any, path: str, links: int = _MOST_LINKS) -> Any:
-        """The object at a path below a group; None if there is none. HDF5 itself would follow
-        external links, and open any file that they name.
+        """Return the object at a path below a group, or None. HDF5 itself would follow external links and open any file
+        that they name.
 
         Raises
         ------
@@ -140,16 +138,16 @@ class _Opened:
             else:
                 other = f" → `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
                 raise SourceError(f"`{shown(part)}`: a link to another file{other}")
-        # Checked again, because a hard link may lead there, too.
+        # Check again, because a hard link may also lead to another file.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
             raise SourceError(f"`{shown(path)}`: its data are in another file")
         return node
 
     def column(self, dataset: Any) -> Column:
-        """A dataset as a column, refused if its data are in other files or of unlimited size."""
+        """Return a dataset as a column, refused if its data are in other files or of unlimited size."""
         h5py = self.h5py
         layout = dataset.id.get_create_plist()
-        # Checked first: even its shape is read from other files.
+        # Check this first, because even the shape is read from other files.
         if layout.get_layout() == h5py.h5d.VIRTUAL:
             return Column((), "a virtual dataset, whose data are in other datasets or files", "", dataset.__getitem__)
         if layout.get_external_count():
@@ -213,7 +211,6 @@ class _Group(Mapping[str, Any]):
         return self._opened.column(node)
 
     def attributes(self) -> Mapping[str, Any]:
-        """Attributes of the group itself."""
         found: Mapping[str, Any] = self._group.attrs
         return found
 

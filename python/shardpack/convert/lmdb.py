@@ -1,4 +1,4 @@
-"""LMDB: one picture under each key, Caffe's `Datum`, or records that your function parses."""
+"""LMDB: one picture per key, Caffe's `Datum`, or records that your function parses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._source import Item, Problem, Sample, Source, SourceError, library, shown
 from ._values import looks_pickled, picture_type
 
 _NOT_SAMPLES = frozenset([b"__len__", b"__keys__", b"num-samples", b"length"])
-"""Keys under which common scripts keep the number of samples."""
+"""Keys under which common scripts store the number of samples."""
 
 
 def open(
@@ -29,9 +29,9 @@ def open(
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
-    The key of an entry, or its hexadecimal digits if it is not UTF-8, is the key of the sample.
-    Pickles are refused. LMDB trusts its file, and damage can kill the process that reads it. So a
-    separate process reads it; if that is killed, an error is raised here.
+    The key of an entry, or its hexadecimal digits if it is not UTF-8, is the key of the sample. Pickles are refused.
+    LMDB trusts its file, so damage can kill the process that reads it. A separate process therefore reads the file;
+    if it is killed, an error is raised here.
 
     Parameters
     ----------
@@ -42,18 +42,19 @@ def open(
     value
         Content of an entry. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, a picture (encoded, or raw
         `[channels, height, width]` in BGR, which becomes RGB) or an array of floats, with its label. ``"bytes"``:
-        bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, from the first entry. Or a function from an entry's key
-        and value to columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
+        bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, judged by the first entry. Or a function from an
+        entry's key and value to columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
     prefixes
-        For databases with one entry for each *column* of a sample: column to the prefix of its
-        keys, ``{"image": "image-", "text": "label-"}``. Entries whose keys have the same rest are
-        one sample, and that rest is its key. An entry that is not a picture is text.
+        For databases with one entry per *column* of a sample: column to the prefix of its keys, ``{"image": "image-",
+        "text": "label-"}``. Entries whose keys end alike after the prefix are one sample, and that end is its key. An
+        entry that is not a picture is text.
     masks
-        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
-        colour picture, or another size than the upright picture, is an error.
+        Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
+        than the upright picture, is an error.
     own_process
-        ``False``: read the environment in this process, if no other can be started. Damage may then kill it.
+        ``False``: read the environment in this process, which damage may then kill. For systems where no other process
+        can be started.
     """
     library("lmdb", "lmdb")
     path = os.fspath(src)
@@ -83,7 +84,7 @@ def open(
 
 
 def _nothing() -> None:
-    """Closes nothing."""
+    """Do nothing, because there is nothing to close."""
 
 
 def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
@@ -97,7 +98,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
 
 
 def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem]]:
-    """The entries, and a problem if they end early."""
+    """Yield the entries, and a problem if they end early."""
     last = None
     try:
         for entry in entries:
@@ -168,13 +169,8 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
 
 
 def parse_datum(data: bytes) -> dict[str, Any]:
-    """Caffe's `Datum`: ``channels = 1, height = 2, width = 3, data = 4, label = 5, repeated float_data = 6, encoded =
-    7``.
-
-    Raises
-    ------
-    ValueError
-        If it is not a `Datum`.
+    """Parse Caffe's `Datum`: ``channels = 1, height = 2, width = 3, data = 4, label = 5, repeated float_data = 6,
+    encoded = 7``.
     """
     numbers: dict[int, int] = {}
     view = memoryview(data)

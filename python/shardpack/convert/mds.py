@@ -48,9 +48,9 @@ def open(
     key
         A text column that becomes the samples' key. Default: their running number.
     masks
-        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
-        colour picture, or another size than the upright picture, is an error.
+        Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
+        than the upright picture, is an error.
     max_shard_bytes
         Largest size of a shard, before and after decompression, because a whole shard is in memory at a time. Default
         4 GiB, the maximum of the format.
@@ -128,7 +128,7 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path) -> list[int | None]:
-    """Bytes of each column's values; None if they vary."""
+    """Return the bytes of each column's values; None if they vary."""
     names, sizes = shard["column_names"], shard.get("column_sizes")
     if (
         not isinstance(sizes, list)
@@ -172,7 +172,7 @@ def _samples(
             data = _read_shard(root, shard, max_bytes)
             offsets = _offsets(data, count)
         except ValueError as error:
-            # An index may claim more samples than a shard can hold.
+            # An index may claim more samples than the shard can hold.
             yield Problem(f"`{shown(folder / name)}`: {error}", samples=count if 4 * count <= max_bytes else None)
             continue
         sizes = _sizes(shard, decoders, folder)
@@ -220,7 +220,7 @@ def _too_large(max_bytes: int, found: int) -> str:
 
 
 def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
-    """The content of a regular file in the folder. The index is untrusted, and must not lead to other files.
+    """Return the content of a regular file in the folder. The index is untrusted and must not lead to other files.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     algorithm = compression.partition(":")[0]
     try:
         if algorithm == "zstd":
-            # One extra byte shows that there is more, without unpacking all of it.
+            # One byte beyond the limit reveals a longer stream without unpacking all of it.
             with library("zstandard", "mds").ZstdDecompressor().stream_reader(data) as stream:
                 return _read_all(stream, size + 1)
         if algorithm == "gz":
@@ -274,7 +274,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
 
 
 def _read_all(stream: Any, most: int) -> bytes:
-    """Read at most `most` bytes in pieces, because the index may claim more than the memory."""
+    """Read at most `most` bytes in pieces, because the index may claim more than fits in memory."""
     data = bytearray()
     while len(data) < most and (piece := stream.read(min(_CHUNK, most - len(data)))):
         data += piece
@@ -282,7 +282,7 @@ def _read_all(stream: Any, most: int) -> bytes:
 
 
 def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
-    """Starts of the samples, and the end of the last one."""
+    """Return where each sample starts, and where the last one ends."""
     head = 4 * (samples + 2)
     if len(data) < head:
         raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")

@@ -1,4 +1,4 @@
-"""NIfTI, read with nibabel: a volume for each file, and its mask from another folder."""
+"""NIfTI, read with nibabel: a volume per file, and its mask from another folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ._values import check_array
 _COLUMNS = ("volume", "mask", "affine", "meta")
 _ENDINGS = (".nii", ".nii.gz")
 _HEADER_BYTES = 540
-# nnU-Net appends the number of the channel to images, but not to masks.
+# nnU-Net appends the channel number to images but not to masks.
 _CHANNEL = "_0000"
 _APART = 0.1
-"""Largest offset of a mask from its volume, in voxels: programs round affines, and quaternions have fewer digits."""
+"""Largest offset of a mask from its volume, in voxels. Programs round affines, and quaternions have fewer digits."""
 
 
 def open(
@@ -38,11 +38,11 @@ def open(
 ) -> Source:
     """Open NIfTI files (``.nii``, ``.nii.gz``).
 
-    Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]`
-    or `[t, z, y, x]`: the axes of the file in reverse order, so that slices are contiguous. With
-    ``channels="last"`` it is `[z, y, x, c]`, the layout from which loaders cut boxes. ``affine`` is
-    the file's `[4, 4]` matrix, float64, from voxel (x, y, z) to the scanner's millimetres. ``meta``
-    holds axes and zooms in the order of the array, units, and the header's description.
+    Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]` or `[t, z, y, x]`:
+    the axes of the file in reverse order, so that slices are contiguous. With ``channels="last"`` it is `[z, y, x,
+    c]`, the layout from which loaders cut boxes. ``affine`` is the file's `[4, 4]` matrix, float64, from voxel (x, y,
+    z) to the scanner's millimetres. ``meta`` holds axes and zooms in the order of the array, units, and the header's
+    description.
 
     Parameters
     ----------
@@ -52,21 +52,20 @@ def open(
         Columns to leave out.
     masks
         Folder of label volumes with the same paths as below `src` (``_0000`` before the extension may be missing). They
-        become the field ``mask``, `[z, y, x]`. Every volume needs a mask of its shape and affine: corners may differ by
-        at most a tenth of a voxel.
+        become the field ``mask``, `[z, y, x]`. Every volume needs a mask of the same shape and affine; corners may
+        differ by at most a tenth of a voxel.
     any_affine
-        Accept masks with any affine, from programs that do not write it.
+        Accept masks with any affine, because some programs do not write it.
     scaled
-        Apply slope and intercept of the header, as nibabel does; such values are float64. ``False``
-        keeps the numbers of the file, and adds ``slope`` and ``intercept`` to ``meta``.
+        Apply slope and intercept of the header, as nibabel does; the values are then float64. ``False`` keeps the
+        stored numbers and adds ``slope`` and ``intercept`` to ``meta``.
     dtype
-        Element type of all volumes, such as ``"float32"``. Default: that of the first. A volume whose values do not fit
-        cannot be converted; only floats are rounded, to a type of floats that you name.
+        Element type of all volumes, such as ``"float32"``. Default: the type of the first. A volume whose values do not
+        fit cannot be converted; only floats are rounded, to a float type that you name.
     channels
-        Meaning of the fourth axis, which the header does not give. ``"last"``: channels, such as
-        the modalities of BraTS, stored `[z, y, x, c]`; a volume of three axes has one channel.
-        ``"first"``: channels, stored `[c, z, y, x]`. Default: time, stored `[t, z, y, x]`, with a
-        warning.
+        Meaning of the fourth axis, which the header does not tell. ``"last"``: channels, such as the modalities of
+        BraTS, stored `[z, y, x, c]`; a volume of three axes has one channel. ``"first"``: channels, stored `[c, z, y,
+        x]`. Default: time, stored `[t, z, y, x]`, with a warning.
     max_sample_bytes
         Largest volume, as decoded. Default 4 GiB.
     follow_links
@@ -114,7 +113,7 @@ def _samples(
         except MemoryError:
             raise
         except Exception as error:  # A library of a format raises whatever it finds.
-            # Our own errors name the file.
+            # Our own errors already name the file.
             named = isinstance(error, SourceError)
             yield Problem(str(error) if named else f"{where}: cannot read the NIfTI file: {error}")
             continue
@@ -138,7 +137,7 @@ def _values(image: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
     proxy = image.dataobj
     shape = tuple(int(side) for side in image.shape)
     item = 8 if scaled and (proxy.slope, proxy.inter) != (1, 0) else image.get_data_dtype().itemsize
-    # Checked before a byte is read, because a small file may claim any size.
+    # Check before reading anything, because a small file may claim any size.
     size = item * int(np.prod(shape, dtype=object))
     if size > most:
         raise SourceError(f"`{shown(path)}`: expected at most max_sample_bytes = {most} bytes, found {size}")
@@ -165,7 +164,7 @@ def _unsaid(where: str, values: dict[str, Any]) -> str:
 
 
 def _place_channels(values: dict[str, Any], channels: str | None, path: Path) -> None:
-    """Name the axis of channels, and move it to the requested place."""
+    """Name the channel axis and move it to the requested place."""
     if channels is None:
         return
     volume, meta = values["volume"], values["meta"]
@@ -184,7 +183,7 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
 
 
 def _mask_of(key: str, folder: Path) -> Path:
-    """The mask of a volume, which may differ in compression, and may lack the number of a channel."""
+    """Return the mask file of a volume, which may differ in compression and may lack the channel number."""
     ending = next(ending for ending in sorted(_ENDINGS, key=len, reverse=True) if key.lower().endswith(ending) or not ending)
     stem = key[: -len(ending)]
     stems = [stem, stem.removesuffix(_CHANNEL)]
@@ -197,14 +196,14 @@ def _mask_of(key: str, folder: Path) -> Path:
 
 
 def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """A mask as whole numbers, of the shape of its volume."""
+    """Return a mask as whole numbers, in the shape of its volume."""
     if mask.shape != shape:
         raise SourceError(f"`{shown(path)}`: expected a mask of {list(shape)} voxels, [z, y, x], found {list(mask.shape)}")
     if mask.dtype.kind in "iub":
         return mask
     whole = mask.astype(np.int64)
     if not np.array_equal(whole, mask):
-        raise SourceError(f"`{shown(path)}`: expected numbers of classes, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
+        raise SourceError(f"`{shown(path)}`: expected class numbers, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
     narrow = next(dtype for dtype in (np.uint8, np.int16, np.int32, np.int64) if _holds(dtype, whole))
     return whole.astype(narrow)
 
@@ -217,7 +216,7 @@ def _check_affine(
     corners = np.array([[i, j, k, 1] for i in (0, x) for j in (0, y) for k in (0, z)], np.float64).T
     apart = np.linalg.norm(((mask - volume) @ corners)[:3], axis=0).max()
     voxel = np.linalg.norm(volume[:3, :3], axis=0).min()
-    # NaN, as in a damaged header, is refused, too.
+    # Written so that NaN, as in a damaged header, is refused too.
     if not apart <= _APART * voxel:
         raise SourceError(
             f"`{shown(path)}`: expected the affine of its volume `{shown(of)}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"

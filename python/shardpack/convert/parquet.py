@@ -31,10 +31,10 @@ Take = Callable[[Any], Any]
 def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, masks: Collection[str] = ()) -> Source:
     """Open Parquet files, or Arrow files and streams (`datasets.save_to_disk`).
 
-    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins like one, else bytes;
-    numbers and booleans are scalars; strings are text; lists of numbers are arrays (JSON if they
-    are nested and not rectangular); other lists and structs are JSON. The names of a Hugging Face
-    ``ClassLabel`` become the classes. A null is a missing value, which scalars cannot have.
+    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins like one, else bytes; numbers and booleans
+    are scalars; strings are text; lists of numbers are arrays (JSON if nested and not rectangular); other lists and
+    structs are JSON. The names of a Hugging Face ``ClassLabel`` become the classes. A null is a missing value, which
+    scalars cannot have.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
         A text column that becomes the samples' key, or the path of a picture: ``"image.path"``. Default: the running
         number.
     masks
-        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
-        colour picture, or another size than the upright picture, is an error.
+        Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
+        than the upright picture, is an error.
     """
     library("pyarrow", "parquet")
     files = list_files(src, _SUFFIXES, "Parquet")
@@ -89,7 +89,6 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
 
 
 class _Table:
-    """One file."""
 
     def __init__(self, file: Path) -> None:
         pyarrow, parquet = library("pyarrow", "parquet"), library("pyarrow.parquet", "parquet")
@@ -115,7 +114,7 @@ class _Table:
             raise SourceError(f"`{shown(file)}`: cannot open the Parquet or Arrow file: {error}") from error
 
     def batches(self, part: _Part, columns: list[str]) -> Iterator[Any]:
-        """Record batches of these columns, in a part."""
+        """Yield record batches of these columns in a part."""
         pyarrow = library("pyarrow", "parquet")
         try:
             yield from part.batches(columns)
@@ -133,7 +132,7 @@ def _begins_with(file: Path, magic: bytes) -> bool:
 
 
 class _Part(NamedTuple):
-    """An independently readable part of a file: a row group of Parquet, or a whole Arrow file."""
+    """An independently readable part of a file: a Parquet row group, or a whole Arrow file."""
 
     rows: int | None
     """Number of rows; None if the file does not give it."""
@@ -148,7 +147,7 @@ def _row_group(opened: Any, number: int) -> _Part:
 
 
 def _rows_at_once(column: Any) -> int:
-    """Number of rows to hold in memory, because a few bytes can repeat one large entry of a dictionary."""
+    """Return the number of rows to hold in memory, because a few bytes can repeat one large dictionary entry."""
     unpacked, stored = column.total_uncompressed_size, column.total_compressed_size
     is_large = unpacked > _LARGE_CHUNK_BYTES and unpacked > _MOST_RATIO * stored
     return 1 if is_large and column.has_dictionary_page else _BATCH_ROWS
@@ -162,7 +161,7 @@ def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
         try:
             batch.validate(full=True)
         except library("pyarrow", "parquet").ArrowInvalid:
-            # Row by row, so that one bad row does not affect the others.
+            # Convert row by row, so that one bad row does not affect the others.
             for row in range(selected.num_rows):
                 yield _one_row(selected.slice(row, 1))
             continue
@@ -194,12 +193,8 @@ def _types() -> Any:
 
 
 def _column(kind: Any) -> tuple[str | None, Take]:
-    """Kind of the field of an Arrow type (None if the first value decides), and the conversion of a value.
-
-    Raises
-    ------
-    ValueError
-        If the type is not supported.
+    """Return the field kind of an Arrow type (None if the first value decides) and the conversion of a value. Raise if
+    the type is not supported.
     """
     types = _types()
     if types.is_dictionary(kind):
@@ -232,7 +227,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _element(kind: Any) -> np.dtype[Any] | None:
-    """Element type of nested lists of numbers."""
+    """Return the element type of nested lists of numbers."""
     types = _types()
     while _is_list(kind):
         kind = kind.value_type
@@ -294,7 +289,7 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
 
 
 def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable[[Any], Any]]:
-    """The column of the keys, and the conversion of its values to keys."""
+    """Return the key column and the conversion of its values to keys."""
     types = _types()
     if key is None or (key in schema.names and types.is_string(schema.field(key).type)):
         return key, _same
@@ -335,7 +330,7 @@ def _samples(
 
 
 def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
-    """Place and values of each row, or a problem for unreadable rows."""
+    """Yield place and values of each row, or a problem for unreadable rows."""
     begin = 0
     for part in table.parts:
         row = begin
@@ -355,7 +350,7 @@ def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[s
 
 
 def _values(batch: Any) -> list[Union[dict[str, Any], ValueError]]:
-    """The rows of a batch; if it is damaged, each row alone, or its error."""
+    """Return the rows of a batch; if it is damaged, each row alone, or its error."""
     if isinstance(batch, ValueError):
         return [batch]
     try:
@@ -374,7 +369,7 @@ def _taken(column: str, take: Take, value: Any) -> Any:
 
 
 def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
-    """The names of each `ClassLabel` of Hugging Face's metadata."""
+    """Return the names of each `ClassLabel` in Hugging Face's metadata."""
     stored = (schema.metadata or {}).get(b"huggingface")
     if stored is None:
         return None
@@ -391,7 +386,7 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
 
 
 def _check_classes(table: _Table, classes: dict[str, list[str]], columns: list[str], first: Path) -> None:
-    """Raise if the names of classes differ from the first file's."""
+    """Raise if the class names differ from the first file's."""
     own = _classes(table.schema, f"`{shown(table.file)}`") or {}
     for column in columns:
         expected, found = classes.get(column), own.get(column)

@@ -33,10 +33,10 @@ def open(
 ) -> Source:
     """Open TFRecord files of `tf.train.Example`.
 
-    One integer or float is a scalar (int64, float32), several are an array of one axis. One byte
-    string is a picture, text if it is UTF-8 in the first sample, or bytes; several must be text and
-    become JSON. The CRC32C of every length and record is checked. The integer feature `label` (or
-    the one named by `label=`) becomes the labels, unchanged: many ImageNet files count from 1.
+    One integer or float is a scalar (int64, float32); several are an array of one axis. One byte string is a picture,
+    text (if it is UTF-8 in the first sample) or bytes; several must be text and become JSON. The CRC32C of every length
+    and record is checked. The integer feature `label` (or the feature that `label=` names) becomes the labels,
+    unchanged: many ImageNet files count from 1.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ def open(
         Feature of raw bytes to element type, or to ``(type, shape)``: ``{"cube": ("float32", (64, 64, 224))}``,
         little-endian.
     text
-        Features of byte strings that are text. Default: those that are UTF-8 in the first sample.
+        Byte-string features that are text. Default: the features that are UTF-8 in the first sample.
     masks
-        Features of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
-        colour picture, or another size than the upright picture, is an error.
+        Picture features that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
+        than the upright picture, is an error.
     """
     files = list_files(src, _SUFFIXES, "TFRecord")
     crc32c = library("crc32c", "tfrecord").crc32c
@@ -92,8 +92,8 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
 
 
 def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:
-    """The records of a file: length u64, its masked CRC, data, their masked CRC. None for a record
-    of damaged data, whose length still leads to the next one."""
+    """Yield the records of a file: length u64, its masked CRC, data, their masked CRC. None for a record with damaged
+    data, because its length still leads to the next one."""
     with builtins.open(file, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -120,7 +120,7 @@ def _mask(crc: int) -> int:
 
 
 class _Features:
-    """Converts features by one rule for each, which the first record sets."""
+    """Converts each feature by one rule, which the first record sets."""
 
     def __init__(
         self,

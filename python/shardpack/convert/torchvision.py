@@ -30,8 +30,7 @@ def open(
     If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` do, the files are
     read directly: JPEG files stay unchanged, the key is the path below ``root``, and no transform runs. For any other
     dataset ``dataset[i]`` is called, with its transforms. PIL pictures and uint8 `[height, width, 3]` arrays are stored
-    without loss, tensors as arrays, numbers as scalars. The parts of a dict keep their names. A `Subset` of either kind
-    works.
+    without loss, tensors as arrays, numbers as scalars. Dict entries keep their names. A `Subset` of either kind works.
 
     Parameters
     ----------
@@ -42,13 +41,13 @@ def open(
     columns
         Names of the parts of ``dataset[i]``, if that is a tuple. Default: ``("image", "label")``.
     paths
-        The files of the pictures, as a list or a function of the index, whose bytes are then kept. The other columns
-        come from ``dataset[i]``.
+        The picture files, as a list or a function of the index; their bytes are then kept. The other columns come from
+        ``dataset[i]``.
     key
         A function from index to key. Default: the path as above, or the running number.
     masks
-        Columns of pictures that hold class numbers: ``masks=["mask"]``. They become arrays of these numbers: the indices
-        of a palette, or grey values. A colour picture, or another size than the upright picture, is an error.
+        Picture columns that hold class numbers: ``masks=["mask"]``. They become arrays of palette indices or grey
+        values. A colour picture, or another size than the upright picture, is an error.
     """
     dataset, indices = _unwrap(src)
     if (
@@ -71,7 +70,7 @@ def open(
 
 
 def _unwrap(dataset: Any) -> tuple[Any, Sequence[int]]:
-    """The dataset below any `Subset`, and its indices."""
+    """Return the dataset below any `Subset`, and its indices."""
     chain = []
     while hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
         chain.append(dataset.indices)

@@ -30,14 +30,13 @@ def open(
 ) -> Source:
     """Open a folder such as ``VOCdevkit/VOC2012``.
 
-    The key is the name of the picture. Columns: ``image``, unchanged; ``boxes``, float32
-    ``[objects, 4]``: left, top, right, bottom in pixels from the left and upper edge (VOC counts
-    pixels from 1, so 1 is subtracted from left and top); ``classes``, int64 ``[objects]``;
-    ``difficult`` and ``truncated``, uint8 ``[objects]``; with `masks` also ``mask``, uint8
-    ``[height, width]``, the indices of the PNG's palette (255: border).
+    The key is the name of the picture. Columns: ``image``, unchanged; ``boxes``, float32 ``[objects, 4]``: left, top,
+    right, bottom in pixels from the left and upper edge (VOC counts pixels from 1, so 1 is subtracted from left and
+    top); ``classes``, int64 ``[objects]``; ``difficult`` and ``truncated``, uint8 ``[objects]``; with `masks` also
+    ``mask``, uint8 ``[height, width]``, the indices of the PNG's palette (255: border).
 
-    Pixels refer to the upright picture, after its Exif orientation. A picture with objects cannot be converted if its
-    annotations give another ``size``, or if a box lies wholly outside it.
+    Pixel coordinates refer to the upright picture, after its Exif orientation. A picture with objects cannot be
+    converted if its annotations give another ``size``, or if a box lies wholly outside it.
 
     Parameters
     ----------
@@ -49,10 +48,10 @@ def open(
         ``"train"``, ``"val"`` …: a list in ``ImageSets/Main`` (with `masks` in ``ImageSets/Segmentation``). Default: all
         pictures that have annotations.
     names
-        Names of the classes, in order. Default: the twenty of VOC.
+        Class names in order. Default: the twenty of VOC.
     masks
-        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``. Only pictures with
-        a mask are converted.
+        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``. Only pictures with a mask are
+        converted.
     follow_links
         Follow links that lead out of the folder. Default: they are refused.
     """
@@ -92,7 +91,6 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
 
 
 class _Reader:
-    """Reads the values of a picture."""
 
     def __init__(
         self, pictures: Path, annotations: Path, classes: dict[str, int], masks: Path | None | str, located: bool, inside: Path | None
@@ -132,8 +130,8 @@ _Object = tuple[str, list[float], bool, bool]
 
 
 def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[float | None, float | None]]:
-    """Class, box, difficult, truncated of each object; and height and width of the picture, or None."""
-    # As bytes, because XML declares its encoding.
+    """Return class, box, difficult and truncated of each object, and height and width of the picture, or None."""
+    # Parse bytes, because XML declares its own encoding.
     try:
         tree = ElementTree.fromstring(data(path, inside), ElementTree.XMLParser(target=_Plain()))
     except (ElementTree.ParseError, LookupError, UnicodeError) as error:
@@ -156,7 +154,7 @@ def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[floa
 
 
 class _DocumentType(Exception):
-    """Raised before entities are declared, in any encoding."""
+    """Raised at a document type, in any encoding, before entities are declared."""
 
 
 class _Plain(ElementTree.TreeBuilder):

@@ -28,21 +28,21 @@ PICKLES = frozenset(["pyd", "pickle", "pkl", "pth", "pt"])
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _MAX_HEADER = 1 << 20
-"""Largest extended header of a member in bytes, because tarfile reads it whole."""
+"""Maximum bytes of a member's extended header, which tarfile reads whole."""
 _MOST_HEADERS = 16
-"""Most extended headers before a member (valid tars have four), because tarfile recurses for each."""
+"""Maximum extended headers before a member (valid tars have four), because tarfile recurses for each."""
 _MAX_GLOBAL = 1 << 20
-"""Most bytes of all global headers, because tarfile keeps them."""
+"""Maximum bytes of all global headers, which tarfile keeps."""
 _MAX_NAME = 4096
-"""Longest name of a member in bytes, as for a path on Linux."""
+"""Maximum bytes of a member's name, as for a path on Linux."""
 _MAX_CLASSES = 64 << 20
 _PIECE = 1 << 16
 _MOST_WINDOW = 1 << 30
-"""Most bytes of memory that the header of an .xz may require."""
+"""Maximum memory in bytes that the header of an .xz may require."""
 _MOST_MEMBERS = 1000
-"""Most members of one sample, without the frames of its clips."""
+"""Maximum members of one sample, not counting the frames of its clips."""
 MOST_FRAMES = 100_000
-"""Most frames of all clips of one sample: over an hour at 25 a second."""
+"""Maximum frames of one sample over all clips: more than an hour at 25 a second."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
@@ -71,23 +71,20 @@ def open(
     drop
         Extensions to skip.
     prefix_keys
-        Put the tar's name before each key, for tars that each count from zero.
+        Put the tar's name before each key, for tars whose keys each count from zero.
     max_sample_bytes
-        Largest size of all members of a sample, after decompression. Default 1 GiB. A larger sample
-        cannot be converted, nor the rest of its tar if the tar is compressed, because skipping the
-        sample would decompress it.
+        Largest decompressed size of a sample, all members together. Default 1 GiB. A larger sample cannot be converted,
+        nor the rest of its tar if the tar is compressed, because skipping the sample would decompress it.
     frames
-        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip of that
-        name, in the order of their numbers: ``frames="frame"`` for ``clip7.frame0.jpg``. Members
-        with a dot before three or more digits, such as ``clip7.image.000.jpg`` from
-        :func:`shardpack.export`, are always frames of a clip, here ``image``. Numbers may start
-        anywhere, but must have no gaps. A sample has at most 100,000 frames, and 1000 other
+        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip of that name, in the order of
+        their numbers: ``frames="frame"`` for ``clip7.frame0.jpg``. Members with a dot before three or more digits,
+        such as ``clip7.image.000.jpg`` from :func:`shardpack.export`, are always frames of a clip, here ``image``.
+        Numbers may start anywhere, but must have no gaps. A sample has at most 100,000 frames, and 1000 other
         members.
     masks
-        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become
-        arrays of these numbers, as with ``shardpack pack --masks``: the indices of a PNG's palette,
-        or the values of a grey PNG or TIFF, 16 bits too. A colour picture, or another size than the
-        upright picture, is an error.
+        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack
+        --masks``, they become arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour
+        picture, or another size than the upright picture, is an error.
     storage_options
         With URLs: options of the store, as for :class:`shardpack.Dataset`.
     """
@@ -109,7 +106,7 @@ def open(
 
 
 def field_name(extension: str) -> str:
-    """The field of an extension.
+    """Return the field of an extension.
 
     >>> field_name("jpg"), field_name("seg.png"), field_name("cls"), field_name("wav")
     ('image', 'seg', 'label', 'wav')
@@ -161,13 +158,13 @@ _FRAME = re.compile(r"(.+)[.]([0-9]{3,9})[.]jpe?g")
 
 
 def _frame(extension: str, named: re.Pattern[str] | None) -> re.Match[str] | None:
-    """Clip and number of a member that is a frame; None for other members."""
+    """Match the clip and number of a member that is a frame; None for other members."""
     return (named and named.fullmatch(extension)) or _FRAME.fullmatch(extension)
 
 
 def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[str] | None) -> dict[str, Any]:
-    """The values, with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` …, as one
-    list each.
+    """Return the values with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` …, as
+    one list each.
 
     Raises
     ------
@@ -179,8 +176,8 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
     for extension, value in values.items():
         found = _frame(extension, named)
         clip = clips.setdefault(found[1], {}) if found else {}
-        # The second of two with one number, such as `frame1.jpg` and `frame01.jpg`, stays a column,
-        # so that none is lost.
+        # The second of two members with one number, such as `frame1.jpg` and `frame01.jpg`, stays a column, so that
+        # it is not lost.
         if found and int(found[2]) not in clip:
             clip[int(found[2])] = value
         else:
@@ -197,11 +194,12 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
 
 
 class _Bounded(tarfile.TarInfo):
-    """A member with limits for the size and number of its headers: a few compressed bytes could be
-    a header of gibibytes, and a negative size leads back to earlier data."""
+    """A tar member whose headers are limited in size and number: a few compressed bytes could be a header of gibibytes,
+    and a negative size leads back to earlier data."""
 
     def _block(self, count: int) -> int:
-        # Also the size of a header. Newer Pythons refuse it, but treat it as the end of the tar.
+        # This also checks the size of a header. Newer Pythons refuse a negative size, but treat it as the end of the
+        # tar.
         if count < 0:
             raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
         return int(super()._block(count))  # type: ignore[misc]
@@ -226,13 +224,13 @@ class _Bounded(tarfile.TarInfo):
 
 
 class _Tar(tarfile.TarFile):
-    """A tar that counts the headers for `_Bounded`."""
+    """A tar that counts headers for `_Bounded`."""
 
     tarinfo = _Bounded
     headers = 0
-    """Headers since the last member."""
+    """Number of headers since the last member."""
     global_bytes = 0
-    """Bytes of global headers."""
+    """Total bytes of the global headers."""
 
 
 _DAMAGE = (
@@ -241,12 +239,12 @@ _DAMAGE = (
     lzma.LZMAError,
     EOFError,
     OSError,
-    # An invalid size in a header.
+    # A header has an invalid size.
     OverflowError,
-    # Invalid numbers of a sparse member.
+    # A sparse member has invalid numbers.
     ValueError,
 )
-"""Errors of tarfile and its decompressors for damaged files."""
+"""Errors that tarfile and its decompressors raise on damaged files."""
 
 
 def _one_tar(
@@ -260,20 +258,20 @@ def _one_tar(
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
-            # An empty tar is already at its end; Python 3.10 cannot read on.
+            # An empty tar is already at its end, and Python 3.10 cannot read on.
             empty = getattr(tar, "firstmember", None) is None
             while True:
                 member = None if empty else tar.next()
                 if member is None:
                     if not _goes_on(tar, plain, max_bytes):
                         break
-                    # A concatenated tar: its first member does not belong to the previous sample.
+                    # In concatenated tars, the first member does not belong to the previous sample.
                     yield from group.finish()
                     empty = False
                     continue
-                # The list of members that tarfile keeps would grow with the tar.
+                # tarfile keeps a list of members, which would grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
-                # An extended header may also give the size.
+                # The size may also come from an extended header.
                 if member.size < 0 or tar.offset <= at:
                     raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {member.size}")
                 if plain and tar.offset > length + tarfile.BLOCKSIZE:
@@ -297,7 +295,7 @@ def _one_tar(
         if isinstance(error, OSError) and error.errno is not None:
             raise
         why = error if str(error) else type(error).__name__
-        # The current sample may lack members, so it is left out, too.
+        # The current sample may lack members, so leave it out too.
         yield Problem(f"`{shown(file)}`: damage {group.place()}: {why}", samples=None)
         return
     finally:
@@ -325,8 +323,8 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
     Raises
     ------
     tarfile.ReadError
-        If the tar has no proper end: `tarfile` accepts one that is cut between two members, or whose next header is
-        damaged. Or if more zeros follow in a compressed tar than a sample may have bytes.
+        If the tar has no proper end, because `tarfile` accepts one that is cut between two members or whose next
+        header is damaged. Or if more zeros follow in a compressed tar than a sample may have bytes.
     """
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
@@ -346,11 +344,11 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
 
 
 class _TooLarge(Exception):
-    """A member too large to unpack, after which the tar cannot be read."""
+    """A member is too large to unpack, so the rest of the tar cannot be read."""
 
 
 class _Group:
-    """Collects consecutive members of a sample."""
+    """Collects the consecutive members of a sample."""
 
     def __init__(
         self, file: Path | ObjectFile, drop: frozenset[str], max_bytes: int, named: re.Pattern[str] | None
@@ -368,10 +366,10 @@ class _Group:
         self.fault: str | None = None
 
     def add(self, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Iterator[Item]:
-        """Add a member; yields the previous sample if this one begins a new sample."""
+        """Add a member, yielding the previous sample if this one begins a new sample."""
         path = member.name.removeprefix("./")
-        # Hidden files (`._x.jpg` of macOS) and names with two leading underscores: the webdataset library ignores them,
-        # too.
+        # Hidden files (`._x.jpg` of macOS) and names with two leading underscores, which the webdataset library also
+        # ignores.
         if path.startswith("__") or path.rpartition("/")[2].startswith("."):
             return
         length = len(path.encode("utf-8", "replace"))
@@ -411,18 +409,17 @@ class _Group:
                 self.fault = f"member `{shown(member.name)}`: {error}"
 
     def before(self, member: tarfile.TarInfo) -> Iterator[Item]:
-        """The previous sample, if a member begins another."""
+        """Yield the previous sample if a member begins another."""
         name = _NAME.fullmatch(member.name.removeprefix("./"))
         if name is not None and name.group(1) != self.key:
             yield from self.finish()
 
     def place(self) -> str:
-        """Position in the tar: after the current or the last finished sample."""
+        """Return the position in the tar: after the current or the last finished sample."""
         key = self.last if self.key is None else self.key
         return "before the first sample" if key is None else f"after sample `{shown(key)}`"
 
     def finish(self) -> Iterator[Item]:
-        """The complete sample."""
         if self.key is None:
             return
         where = f"`{shown(self.file)}`, sample `{shown(self.key)}`"
@@ -467,5 +464,5 @@ def _number(data: bytes) -> int | str:
     try:
         return parse_int(text)
     except ValueError:
-        # It may be the name of a class, which `classes` turns into a label.
+        # The text may be a class name, which `classes` turns into a label.
         return text

@@ -1,4 +1,4 @@
-"""YOLO: pictures, and a text file of labels for each."""
+"""YOLO: pictures, each with a text file of labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._values import parse_int
 
 _CONFIG = "data.yaml"
 _NOT_LABELS = ("classes.txt", "README.txt")
-"""Files of labelling programs in the folder of labels."""
+"""Files that labelling programs put into the label folder."""
 
 
 def open(
@@ -34,9 +34,9 @@ def open(
 
     The key is the path of the picture below its folder. Columns: ``image``, unchanged; ``boxes``, float32 ``[objects,
     4]``: x and y of the centre, width and height, as fractions of the picture; ``classes``, int64 ``[objects]``; with
-    `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, as fractions. A picture without a file of labels
-    has no objects. A file of labels without a picture counts as a bad sample. It is an error if no picture has labels,
-    because most likely the names do not match.
+    `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, as fractions. A picture without a label file has
+    no objects. A label file without a picture counts as a bad sample. It is an error if no picture has labels, because
+    the names probably do not match.
 
     Parameters
     ----------
@@ -46,13 +46,14 @@ def open(
         Columns to leave out.
     split
         ``"train"``, ``"val"`` …: an entry of the ``data.yaml``, else a folder below ``images`` and ``labels``. Default:
-        the only split of the ``data.yaml``; without one all of ``images``, with a warning if they are several splits.
+        the only split of the ``data.yaml``, or without that file all of ``images``, with a warning if they are several
+        splits.
     names
-        Names of the classes, in order. Default: from the ``data.yaml``, else none.
+        Class names in order. Default: from the ``data.yaml``, else none.
     points
-        Points of an object, and numbers of a point, like ``kpt_shape``: ``(17, 3)``.
+        Points per object and numbers per point, like ``kpt_shape``: ``(17, 3)``.
     root
-        The folder of the dataset, if it is not the folder of the ``data.yaml``. Paths outside of it are not read.
+        The folder of the dataset, if it is not the folder of the ``data.yaml``. Paths outside it are not read.
     follow_links
         Follow links that lead out of this folder. Default: they are refused.
     """
@@ -90,7 +91,7 @@ def open(
 
 
 def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Path, inside: Path | None) -> Path:
-    """The folder of pictures of a split, from a ``data.yaml``."""
+    """Return the picture folder of a split, from a ``data.yaml``."""
     splits = {name: config[name] for name in SPLITS if config.get(name)}
     if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
@@ -101,9 +102,9 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
         raise SourceError(f"`{shown(path)}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
-    # Many files have `../train/images` for a folder next to them, or a `path` of the machine where they were written.
+    # Many files name a folder next to them `../train/images`, or have a `path` on the machine where they were written.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
-    # The file's own folder comes first, because a copied file may still name the original place.
+    # Try the file's own folder first, because a copied file may still name the original place.
     bases = [base, base / named if isinstance(named := config.get("path"), str) else base]
     places = [one / name for one in bases for name in entries]
     found = next((place for place in places if is_folder(place)), places[0])
@@ -115,7 +116,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
 
 
 def _merged(root: Path) -> list[str]:
-    """A note if several splits are converted together."""
+    """Return a note if several splits are converted together."""
     splits = [name for name in SPLITS if (root / name).is_dir()]
     if len(splits) < 2:
         return []
@@ -123,7 +124,7 @@ def _merged(root: Path) -> list[str]:
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
-    """The folder of labels: the path of the pictures with ``labels`` instead of the last ``images``."""
+    """Return the label folder: the path of the pictures with ``labels`` instead of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
         raise SourceError(f"`{shown(root)}`: its path has no folder `images` with a folder `labels` next to it")
@@ -132,26 +133,20 @@ def _labels(root: Path, inside: Path | None) -> Path:
 
 
 def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
-    """The files of labels without a picture.
-
-    Raises
-    ------
-    SourceError
-        If no picture has labels.
-    """
+    """Return the label files without a picture, or raise if no picture has labels."""
     found = {file for file in labels.rglob("*.txt") if file.name not in _NOT_LABELS and not file.name.startswith(".")}
     expected = {_of_picture(file, root, labels) for file in files}
     if found.isdisjoint(expected):
-        some = f"only {len(found)} others, such as `{shown(min(found))}`" if found else "no files of labels"
+        some = f"only {len(found)} others, such as `{shown(min(found))}`" if found else "no label files"
         raise SourceError(
-            f"`{shown(labels)}`: no picture has a file of labels such as `{shown(min(expected))}`; found {some}\n"
-            "hint: the file has the folder and name of its picture, and ends in .txt"
+            f"`{shown(labels)}`: no picture has a label file such as `{shown(min(expected))}`; found {some}\n"
+            "hint: a label file has the folder and name of its picture, and ends in .txt"
         )
     return sorted(found - expected)
 
 
 def _of_picture(file: Path, root: Path, labels: Path) -> Path:
-    """The file of a picture's labels."""
+    """Return the label file of a picture."""
     return (labels / file.relative_to(root)).with_suffix(".txt")
 
 
@@ -173,18 +168,17 @@ def _names(path: Path, names: Any) -> list[str] | None:
         return None
     if isinstance(names, dict):
         if set(names) != set(range(len(names))):
-            raise SourceError(f"`{shown(path)}`: expected names of classes 0 to {len(names) - 1}, found: {short(list(names))}")
+            raise SourceError(f"`{shown(path)}`: expected names for classes 0 to {len(names) - 1}, found: {short(list(names))}")
         names = [names[number] for number in range(len(names))]
     if not isinstance(names, list):
         raise SourceError(f"`{shown(path)}`: expected a list or a mapping `names`, found: {type(names).__name__}")
     wrong = next((name for name in names if not isinstance(name, (str, int, float))), None)
     if wrong is not None:
-        raise SourceError(f"`{shown(path)}`: expected names of classes, found: {short(wrong)}")
+        raise SourceError(f"`{shown(path)}`: expected class names, found: {short(wrong)}")
     return [str(name) for name in names]
 
 
 class _Reader:
-    """Reads the values of a picture."""
 
     def __init__(self, root: Path, labels: Path, classes: int | None, points: tuple[int, int] | None, inside: Path | None) -> None:
         self.root, self.labels, self.classes, self.points, self.inside = root, labels, classes, points, inside

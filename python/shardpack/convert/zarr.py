@@ -1,5 +1,4 @@
-"""Zarr v3 (and v2), read with zarr-python: arrays whose first axis counts the samples, or a group or array for each
-sample."""
+"""Zarr v3 (and v2), read with zarr-python: arrays whose first axis counts the samples, or a group or array per sample."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _NUMCODECS = (0, 16, 6)
-"""Oldest safe version; older ones run pickles that arrays name."""
+"""Oldest safe version; older versions run pickles that arrays name."""
 _LARGE_CHUNK_BYTES = 4 << 20
 """Chunks above this size are read one by one, because zarr-python holds several in memory."""
 
@@ -40,13 +39,12 @@ def open(
 
     Numbers are scalars, or arrays if a sample has several; strings are text (JSON, if the array's attribute ``kind`` is
     ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
-    ``class_names`` of the group names the classes. Zarr reads missing chunks as fill values, so lost chunks are not
-    noticed.
+    ``class_names`` of the group names the classes. Zarr reads missing chunks as fill values, so lost chunks go
+    unnoticed.
 
-    Accepted codecs: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32;
-    astype, bitround, delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as
-    ``vlen-utf8``. Others are refused, because a codec can run code; so are arrays of Python
-    objects, and links that lead out of the folder.
+    Accepted codecs: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32; astype, bitround,
+    delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as ``vlen-utf8``. Others are refused,
+    because a codec can run code; so are arrays of Python objects, and links that lead out of the folder.
 
     Parameters
     ----------
@@ -57,20 +55,20 @@ def open(
     group
         Path of the group of the samples.
     samples
-        ``"rows"``: the first axis of each array counts the samples. ``"groups"``: each group (or
-        array) inside `group` is a sample, its name the key. ``"auto"`` (default): rows if there are
-        only arrays and their first axes have the same length, else groups.
+        ``"rows"``: the first axis of each array counts the samples. ``"groups"``: each group (or array) inside `group`
+        is a sample, and its name is the key. ``"auto"`` (default): rows if there are only arrays and their first axes
+        have the same length, else groups.
     key
-        With rows: the array of strings with the keys. Default: ``__key__`` if there is one, else the running number.
+        With rows: the string array that holds the keys. Default: ``__key__`` if present, else the running number.
     attributes
-        With groups: attributes of a sample's group, such as its label, become columns, too. Default: they are left out,
+        With groups: attributes of a sample's group, such as its label, also become columns. Default: they are left out,
         with a warning.
     max_sample_bytes
-        Largest size of all values of a sample, after decompression. Default 1 GiB. A chunk may take as much, or 256 MiB
+        Largest decompressed size of a sample, all values together. Default 1 GiB. A chunk may be as large, or 256 MiB
         if that is more.
     max_expansion
-        Most bytes in memory for each stored byte, beyond the first GiB of all samples, because an unwritten array can
-        claim any number of samples. Each sample and each chunk count as 10,000 bytes more. Default 10,000.
+        Most bytes in memory per stored byte, beyond the first GiB of all samples, because an unwritten array can claim
+        any number of samples. Each sample and each chunk counts as 10,000 bytes more. Default 10,000.
     """
     zarr = library("zarr", "zarr")
     _check_numcodecs(library("numcodecs", "zarr").__version__)
@@ -142,7 +140,6 @@ class _Group(Mapping[str, Any]):
         return _Group(self._zarr, node, f"{self._where}, `{shown(name)}`")
 
     def attributes(self) -> Mapping[str, Any]:
-        """Attributes of the group itself."""
         return dict(self._group.attrs)
 
 
@@ -157,7 +154,7 @@ def _column(array: Any) -> Column:
     varying = array.dtype.kind in "TO"
     size = 0 if varying else array.dtype.itemsize
     fill = array.fill_value
-    # A missing chunk is read as fill values.
+    # A missing chunk reads as fill values.
     filled = len(fill) * math.prod(array.chunks) if varying and isinstance(fill, (str, bytes)) else 0
 
     def read(index: Any) -> Any:
@@ -172,14 +169,14 @@ def _column(array: Any) -> Column:
         except MemoryError:
             raise
         except Exception as error:
-            # Codecs raise their own exceptions.
+            # Codecs raise exceptions of their own.
             raise ValueError(str(error) or type(error).__name__) from error
 
     return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks), by_chunk=varying)
 
 
 def _by_chunks(array: Any, index: Any) -> np.ndarray[Any, Any]:
-    """``array[index]``, read one chunk at a time."""
+    """Return ``array[index]``, read one chunk at a time."""
     rows = range(array.shape[0]) if index is ... else range(*index.indices(array.shape[0]))
     sides = [(rows.start, rows.stop), *((0, side) for side in array.shape[1:])]
     out = np.empty([end - begin for begin, end in sides], array.dtype)

@@ -1,4 +1,4 @@
-"""Exports a dataset as WebDataset tars or as a Zarr v3 group."""
+"""Exports a dataset as WebDataset tars or a Zarr v3 group."""
 
 from __future__ import annotations
 
@@ -40,19 +40,17 @@ def export(
         ``"webdataset"``: tars with the stored JPEGs (tiled ones as plain JPEGs, with profile and orientation).
         ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
     out
-        Local folder to write. It must be empty, a link to an empty folder, or not exist. It appears
-        when it is complete.
+        Local folder to write. It must be empty or a link to an empty folder, or not exist. It appears once complete.
     fields
-        Fields to write. Default: all, except those that packing adds (sizes and orientation of
-        pictures, sizes of cubes, figures such as `cube.max_abs_error`). Your own fields with such
-        names are written.
+        Fields to write. Default: all except the fields that packing adds (sizes and orientation of pictures, sizes of
+        cubes, figures such as `cube.max_abs_error`). Your own fields with such names are written.
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options
         For ``"webdataset"``: ``shard_size`` (largest tar, unless one sample is larger; default ``"1GiB"``), ``keys``
         (``"dataset"``, the default: the key without the extension of its picture, and with ``_`` for dots in its last
         part, because a tar's key ends at the first dot; or ``"number"``: running numbers). For ``"zarr"``:
-        ``shard_size`` (uncompressed part of an array in one file, and in memory for each field; default ``"64MiB"``).
+        ``shard_size`` (uncompressed part of an array per file, and per field in memory; default ``"64MiB"``).
 
     Returns
     -------
@@ -63,8 +61,8 @@ def export(
     Raises
     ------
     ValueError
-        If the format or a field is unknown, `out` is a URL or inside the dataset's folder, two
-        samples get the same key, a sample has no value for a tar, or a value is missing for Zarr.
+        If the format or a field is unknown, `out` is a URL or inside the dataset's folder, two samples get the same
+        key, a sample has no value for a tar, or a value is missing for Zarr.
     FileExistsError
         If `out` is not empty.
     ImportError
@@ -93,12 +91,12 @@ def export(
     started = time.monotonic()
     samples = Samples(dataset, fields, progress, started)
     held = str(getattr(samples.dataset, "path", ""))
-    # Only a local folder can contain `out`; a shard or a URL cannot.
+    # Only a local folder can contain `out`, not a shard or a URL.
     if held and target.resolve().is_relative_to(Path(held).resolve()):
         raise ValueError(f"out: expected a folder outside of the dataset `{held}`, found: {str(target)!r}")
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    # Next to the final place, so that one rename moves it there.
+    # Placed next to the final place, so that one rename moves it there.
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=parent))
     try:
         report: dict[str, Any] = module.write(samples, partial, **options)
@@ -115,7 +113,7 @@ def export(
 
 
 def _target(out: Union[str, os.PathLike[str]]) -> Path:
-    """Check the folder to write: it does not exist, is empty, or is a link to an empty folder, which stays.
+    """Check the folder to write. It must be empty or a link to an empty folder, which stays, or not exist.
 
     Raises
     ------
@@ -137,15 +135,10 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
 
 
 def parse_size(size: Union[int, str]) -> int:
-    """A size in bytes.
+    """Return a size in bytes.
 
     >>> parse_size("64MiB"), parse_size(1000)
     (67108864, 1000)
-
-    Raises
-    ------
-    ValueError
-        If it is not a size.
     """
     units = {
         "B": 1,

@@ -15,11 +15,11 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 _OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
 _OF_SHAPES = ("height", "width", "channels")
 _LOOKED_AT = 8
-"""Samples whose arrays are compared with their columns."""
+"""Number of samples whose arrays are compared with their columns."""
 
 
 class Samples:
-    """The samples of a dataset in stored order, with the progress of the export."""
+    """The samples of a dataset in stored order, and the progress of the export."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
-        # Including the figures of packing, which are not part of a sample but may be requested.
+        # Include the figures of packing, which are not part of a sample but may be requested.
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:
@@ -53,8 +53,8 @@ class Samples:
         return len(self.dataset)
 
     def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample: stored values as bytes (`.npy` for arrays, a list of JPEGs for clips), None if
-        missing; scalars with their type."""
+        """Yield key and fields of each sample: stored values as bytes (`.npy` for arrays, a list of JPEGs for clips),
+        None if missing; scalars with their type."""
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
         for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
             found = dict(zip(stored, self.dataset._core.files(self.dataset._stored(index), stored)))
@@ -62,7 +62,7 @@ class Samples:
             self._advance()
 
     def values(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample: pictures as uint8 `[height, width, 3]`, scalars with their type, None if
+        """Yield key and fields of each sample: pictures as uint8 `[height, width, 3]`, scalars with their type, None if
         missing."""
         decoded = [name for name, kind in self.kinds.items() if kind != "scalar"]
         for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
@@ -71,8 +71,8 @@ class Samples:
             self._advance()
 
     def _numbers(self) -> Iterator[dict[str, Any]]:
-        """The scalars of each sample. In a concat, None if the sample's dataset lacks the field
-        (columns have −1 or NaN)."""
+        """Yield the scalars of each sample. In a concat, None if the sample's dataset lacks the field (columns have −1
+        or NaN)."""
         columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
         lacking = {name: lacks for name in columns if (lacks := self._lacking(name)) is not None}
         for index in range(len(self)):
@@ -83,7 +83,7 @@ class Samples:
             }
 
     def _lacking(self, name: str) -> NDArray[np.bool_] | None:
-        """In a concat, True for samples without this scalar; None if all have it."""
+        """Return a mask of the samples in a concat that lack this scalar, or None if all have it."""
         parts = getattr(getattr(self.dataset, "_whole", self.dataset), "_parts", None) or ()
         lacks = [name not in set(part.columns) for part in parts]
         return np.repeat(lacks, [len(part) for part in parts]) if any(lacks) else None
@@ -93,7 +93,6 @@ class Samples:
         self.report()
 
     def report(self, last: bool = False) -> None:
-        """Report the progress to the caller."""
         seconds = time.monotonic() - self._started
         if self._progress is not None and (last or seconds - self._reported >= _SECONDS_BETWEEN_REPORTS):
             self._reported = seconds
@@ -101,15 +100,14 @@ class Samples:
 
 
 def added(dataset: Any) -> set[str]:
-    """The fields that packing adds to describe others: size and orientation of the only picture,
-    shape of an array, number of frames of a clip. A program's own fields with such names do not
-    count.
+    """Return the fields that packing adds to describe others: size and orientation of the only picture, shape of an
+    array, number of frames of a clip. A program's own fields with such names do not count.
     """
     kinds = {field.name: field.kind if field.dtype is None else field.dtype.name for field in dataset.schema}
     images = [name for name, kind in kinds.items() if kind == "image"]
     found = {f"{name}.frames" for name in images if kinds.get(f"{name}.frames") == "uint32"}
     if images:
-        # These names are reserved if there is one picture; several pictures have no such columns.
+        # These names are reserved if there is one picture; a dataset with several pictures has no such columns.
         return found | {name for name, kind in _OF_PICTURES.items() if len(images) == 1 and kinds.get(name) == kind}
     named = [name for name in _OF_SHAPES if kinds.get(name) == "uint32"]
     arrays = [name for name, kind in kinds.items() if kind == "array"]
@@ -117,7 +115,7 @@ def added(dataset: Any) -> set[str]:
 
 
 def _describing(dataset: Any, array: str, named: list[str]) -> list[str]:
-    """The columns of `named` that hold the shape of an array, judged by the first samples."""
+    """Return the columns of `named` that hold the shape of an array, judged by the first samples."""
     names: list[str] = []
     for index in range(min(_LOOKED_AT, len(dataset)) if named else 0):
         sample = dataset.get(index, [array, *named])

@@ -1,5 +1,5 @@
-"""A Zarr v3 group: an array for each field, with samples along the first axis; if shapes differ, a group with an array
-for each sample."""
+"""A Zarr v3 group: an array per field, with samples along the first axis; if shapes differ, a group with an array per
+sample."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ._samples import Samples
 OPTIONS = ("shard_size",)
 
 _TAKEN = ("zarr.json", "__key__")
-"""Names of Zarr's files and of the array of keys."""
+"""Names taken by Zarr's file and the array of keys."""
 
 _CHUNK_BYTES = 1 << 20
 
 
 def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB") -> dict[str, Any]:
-    """Write the group; see `shardpack.export`.
+    """Write the group, as `shardpack.export` describes.
 
     Pictures become uint8 `[samples, height, width, 3]`, arrays `[samples, …]` of their own element type, scalars
-    `[samples]`; text and JSON are arrays of strings (JSON with the attribute ``kind``: ``"json"``), byte strings uint8
-    arrays, one for each sample. The keys are in ``__key__``, the names of the classes in the attribute ``classes`` of
-    the group. Arrays are in shards of about `shard_size` with chunks of about 1 MiB or one sample.
+    `[samples]`; text and JSON are arrays of strings (JSON with the attribute ``kind``: ``"json"``), byte strings
+    uint8 arrays, one per sample. The keys are in ``__key__``, the class names in the group's attribute ``classes``.
+    Arrays are in shards of about `shard_size`, with chunks of about 1 MiB or one sample.
     """
     from . import parse_size
 
@@ -37,7 +37,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
         others = [name for name in samples.kinds if name not in _TAKEN]
         raise ValueError(f"field `{taken[0]}`: the name is reserved for Zarr's files and keys\nhint: fields={others}")
     with warnings.catch_warnings():
-        # Variable-length strings are an extension of Zarr, not part of the core specification.
+        # Zarr warns because variable-length strings are an extension, not part of the core specification.
         warnings.simplefilter("ignore")
         group = zarr.create_group(store=str(out), zarr_format=3)
         if samples.classes is not None:
@@ -81,7 +81,7 @@ class _Texts:
 
 
 class _Arrays:
-    """Numbers: one array while all samples have the same shape and type, otherwise an array for each sample."""
+    """Numbers: one array while all samples have the same shape and type, else an array per sample."""
 
     def __init__(self, group: Any, name: str, samples: int, shard_bytes: int) -> None:
         self.group = group
@@ -141,7 +141,7 @@ class _Arrays:
             self.block = []
 
     def _become_ragged(self) -> None:
-        """At the first value of another shape, move the written values into a group."""
+        """Move the written values into a group at the first value of another shape."""
         self._flush()
         before = self.array
         done, self.written = self.written, 0
@@ -151,7 +151,7 @@ class _Arrays:
             self._write_one(np.asarray(before[index]))
         self.array = None
         del self.group[self.name]
-        # Zarr cannot rename, so the folder is moved.
+        # Zarr cannot rename arrays, so move the folder.
         root = Path(str(self.group.store.root))
         (root / moved).rename(root / self.name)
         self.ragged = self.group[self.name]
