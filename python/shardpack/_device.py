@@ -1,4 +1,4 @@
-"""The device that decodes for a loader, and the CUDA streams that use its batches."""
+"""The device of a loader's batches, and the CUDA streams that use them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ _CUDA = re.compile(r"cuda(?::(\d{1,9}))?")
 _MEANT = 'hint: decode="host" decodes on the host without this message'
 
 
-def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stage | None:
-    """Return the decoder on ``device``, or ``None`` if the host decodes.
+def stage_for(decode: str, to: Framework | None, device: str, transform: object) -> _shardpack.Stage | None:
+    """Return the stage that makes batches on ``device``, or ``None`` if the framework copies them.
 
-    With ``decode="auto"`` and no device, warns and returns ``None``.
+    The stage decodes, unless the host must: with ``decode="host"``, or with a transform and ``decode="auto"``. If it
+    would decode with ``decode="auto"``, but there is no device, warns and returns ``None``.
     """
     if decode not in ("auto", "device", "host"):
         raise _shardpack.UsageError(f"decode: expected auto, device or host, found {decode!r}")
-    number = None if decode == "host" else _number(to, device)
+    number = _number(to, device)
     if number is None:
         if decode == "device":
             raise _shardpack.UsageError(
                 f'decode="device": expected a CUDA device, found device={device!r}\nhint: device="cuda:0"'
             )
         return None
+    decodes = decode == "device" or (decode == "auto" and transform is None)
     try:
-        return _shardpack.Stage(number)
+        return _shardpack.Stage(number, decodes)
     except RuntimeError as error:
         reason = str(error)
         # No GPU is fine. A GPU whose driver fails is an error, because the user asked for it.
         if decode == "device" or not isinstance(error, _shardpack.NoDeviceError):
-            hint = "" if decode == "device" else f"\n{_MEANT}"
-            raise RuntimeError(f"cannot decode on {device}: {reason}{hint}") from None
-        _warn.warn(f"the host decodes instead of {device}: {reason}\n{_MEANT}")
+            hint = f"\n{_MEANT}" if decodes and decode == "auto" else ""
+            raise RuntimeError(f"cannot {'decode on' if decodes else 'use'} {device}: {reason}{hint}") from None
+        if decodes:
+            _warn.warn(f"the host decodes instead of {device}: {reason}\n{_MEANT}")
         return None
 
 

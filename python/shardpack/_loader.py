@@ -156,11 +156,12 @@ class Loader:
     to : "numpy", "torch", "jax", "cupy" or None
         Library of the tensors. ``None`` is NumPy.
     device : str, default "cpu"
-        Device of the tensors, as the framework names it. For ``"cuda"`` or ``"cuda:1"`` the loader decodes on that GPU,
-        with the same values. Without a driver or such a device, it warns once and works as for any other device: the
-        host decodes, and the framework copies each field on first use.
+        Device of the tensors, as the framework names it. For ``"cuda"`` or ``"cuda:1"`` the loader makes batches on that
+        GPU, which also decodes, with the same values. Without a driver or such a device, it warns once and works as for
+        any other device: the host decodes, and the framework copies each field on first use.
     decode : "auto", "device" or "host", default "auto"
-        ``"host"``: the host decodes for any device. ``"device"``: raises an error instead of that warning.
+        ``"host"``: the host decodes. For a GPU it uploads pictures as uint8, which become floats there. ``"device"``:
+        raises an error instead of that warning. ``"auto"``: the host with a ``transform``, else the device if it can.
     resident : bool, default False
         Keep the encoded pictures and cubes on the GPU. They are read and checked once, when the loader is made, and
         every epoch is decoded from there, with the same batches. Each rank holds all samples, because it gets different
@@ -202,7 +203,7 @@ class Loader:
         Called for every row as the last step, in the loader's threads, with a :class:`Row` of one NumPy array per
         field. It may write to the arrays, or return a mapping from field to array of the same shape and type. Python
         code runs in one thread at a time. Draw from ``row.seed``, so that a resumed loader repeats the draws. An
-        exception becomes the error of its batch, which names the sample. The host must decode. You may change the
+        exception becomes the error of its batch, which names the sample. The host then decodes. You may change the
         function between epochs, because no epoch is prepared ahead.
     transform_workers : int, default 0
         Number of processes that call ``transform``, each with its own interpreter. Reading and decoding stay in the

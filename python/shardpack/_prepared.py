@@ -105,8 +105,8 @@ class Prepared:
         _holds(types, given.to)
         convert = converter(given.to or "numpy", device)
         scaling, normalise = _normalised(given.mean, given.std, dataset)
-        stage = stage_for(given.decode, given.to, device)
-        if given.resident and stage is None:
+        stage = stage_for(given.decode, given.to, device, given.transform)
+        if given.resident and (stage is None or not stage.decodes):
             raise _shardpack.UsageError(
                 f"resident=True needs a GPU that decodes, but the host decodes (device={device!r}, "
                 f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'

@@ -33,8 +33,8 @@ def refuse_workers(loader: Loader) -> None:
     options = loader._core.options
     if options.stage is not None:
         raise RuntimeError(
-            "a loader that decodes on a device cannot run in workers of a DataLoader\n"
-            'hint: iterate over the loader itself, or use num_workers=0; decode="host" lets workers decode'
+            "a loader whose batches are on a device cannot run in workers of a DataLoader\n"
+            'hint: iterate over the loader itself, or use num_workers=0; device="cpu" lets workers decode'
         )
     if options.transform_workers:
         raise RuntimeError(

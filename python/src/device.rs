@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::GpuError;
+use shardpack_loader::stage::Stage as _;
 use std::sync::Arc;
 
 /// The legacy default stream, as the driver and DLPack number it.
@@ -13,7 +14,7 @@ pub(crate) const LEGACY: u64 = 1;
 /// The default stream of the calling thread.
 const PER_THREAD: u64 = 2;
 
-/// A CUDA device whose kernels decode for loaders.
+/// A CUDA device that receives the batches of loaders, and decodes them unless the host does.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Stage {
     pub(crate) inner: Arc<CudaStage>,
@@ -24,8 +25,10 @@ pub(crate) struct Stage {
 impl Stage {
     /// Finds the driver and the device.
     #[new]
-    fn new(py: Python<'_>, number: u32) -> PyResult<Self> {
+    #[pyo3(signature = (number, decodes = true))]
+    fn new(py: Python<'_>, number: u32, decodes: bool) -> PyResult<Self> {
         let opened = detached(py, || CudaStage::open(number))?;
+        let opened = opened.map(|stage| if decodes { stage } else { stage.decoding_on_host() });
         let inner = opened.map_err(|error| match error {
             GpuError::NoDriver | GpuError::NoDevice { .. } | GpuError::TooOld { .. } => {
                 NoDeviceError::new_err(error.to_string())
@@ -33,6 +36,12 @@ impl Stage {
             other => PyRuntimeError::new_err(other.to_string()),
         });
         Ok(Self { inner: Arc::new(inner?), number })
+    }
+
+    /// False if the host decodes.
+    #[getter]
+    fn decodes(&self) -> bool {
+        self.inner.decodes()
     }
 
     /// The driver's index of the device.

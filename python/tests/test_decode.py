@@ -144,7 +144,7 @@ def test_cupy_is_named_if_it_is_not_installed(photos: Path, monkeypatch: pytest.
 def framework(monkeypatch: pytest.MonkeyPatch) -> None:
     """A framework without a GPU instead of PyTorch; there is no driver."""
 
-    def no_driver(number: int) -> None:
+    def no_driver(number: int, decodes: bool) -> None:
         raise _shardpack.NoDeviceError(f"device {number}: no driver")
 
     monkeypatch.setattr(_convert, "_to_torch", lambda device: np.asarray)
@@ -181,8 +181,27 @@ def test_who_means_the_host_is_not_warned_and_who_means_the_device_gets_an_error
 
 
 @pytest.mark.usefixtures("framework")
+def test_a_transform_lets_the_host_decode_and_the_device_gets_the_batches(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[int, bool]] = []
+
+    def no_driver(number: int, decodes: bool) -> None:
+        opened.append((number, decodes))
+        raise _shardpack.NoDeviceError(f"device {number}: no driver")
+
+    monkeypatch.setattr(_shardpack, "Stage", no_driver)
+    options: dict[str, Any] = {"image": "rrc32", "to": "torch", "device": "cuda:1"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.Loader(sp.Dataset(photos), 20, transform=lambda row: None, **options).close()
+        sp.Loader(sp.Dataset(photos), 20, decode="host", **options).close()
+    assert opened == [(1, False), (1, False)]
+
+
+@pytest.mark.usefixtures("framework")
 def test_a_driver_that_refuses_is_an_error(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(number: int) -> None:
+    def refuses(number: int, decodes: bool) -> None:
         raise RuntimeError("cuModuleLoadData: CUDA_ERROR_OUT_OF_MEMORY: out of memory")
 
     monkeypatch.setattr(_shardpack, "Stage", refuses)
@@ -267,5 +286,5 @@ def test_workers_are_refused_a_loader_that_decodes_on_a_device(photos: Path) -> 
     with sp.Loader(sp.Dataset(photos), 20) as loader:
         for_worker(loader, 0, 2).close()
         loader._core.options = replace(loader._core.options, stage=object())  # type: ignore[arg-type]
-        with pytest.raises(RuntimeError, match='cannot run in workers of a DataLoader.*\nhint: .*decode="host"'):
+        with pytest.raises(RuntimeError, match='cannot run in workers of a DataLoader.*\nhint: .*device="cpu"'):
             for_worker(loader, 0, 2)

@@ -206,6 +206,34 @@ def test_png_and_unusual_jpegs_are_decoded_by_the_host_and_counted(tmp_path: Pat
     assert sum(stats["refused"].values()) >= 16, stats["refused"]
 
 
+@pytest.mark.parametrize("layout", ["hwc", "chw"])
+@pytest.mark.parametrize("floats", [{}, NORMALISED, {"dtype": {"image": "bfloat16"}}], ids=["uint8", "float16", "bfloat16"])
+@pytest.mark.parametrize("image", ["rrc224", "pad96", "full"])
+def test_rows_that_the_host_decodes(big: Path, image: str, floats: dict[str, Any], layout: str) -> None:
+    options = {"image": image, "layout": layout, "decode": "host", **floats}
+    compare(big, **options)
+    with loader(big, **options) as device:
+        next(iter(device))
+        stats = device.stats()
+        assert (stats["device_rows"], stats["refused"]) == (0, {}) and stats["predicted_device_bytes"] > 0
+
+
+def test_cubes_that_the_host_decodes(cubes: Path) -> None:
+    compare(cubes, 4, decode="host", dtype={"cube": "float32"}, augment=["hflip", "rot90"])
+    compare(cubes, 4, decode="host", cube="patch16x16", patches_per_sample=3)
+
+
+def test_a_transform_changes_rows_before_they_go_to_the_device(big: Path) -> None:
+    def invert(row: sp.Row) -> None:
+        row["image"][...] = 255 - row["image"]
+
+    options: dict[str, Any] = {"image": "rrc64", "seed": 2, "transform": invert}
+    with loader(big, decode="auto", **options) as device, on_host(big, **options) as host:
+        for mine, theirs in zip(device, host, strict=True):
+            same(mine["image"], theirs["image"])
+            same(mine["label"], theirs["label"])
+
+
 def test_padding_is_zero_and_marked(big: Path) -> None:
     with loader(big, 40, image="center64", end="pad") as device:
         *_, last = device

@@ -9,6 +9,17 @@
 #include "idct.cuh"
 #include "pixels.cuh"
 
+#define LEVELS_THREADS 256
+
+// A picture that the host has decoded.
+struct Levels {
+    u64 out;     // Its first element in the output.
+    u32 levels;  // Its levels, in the order of the output.
+    u32 count;
+    u32 plane;   // Pixels of a channel if the channels follow one another, else 0.
+    u32 unused;
+};
+
 struct ConfigParams {
     Ptr<u32> out;
 };
@@ -32,6 +43,8 @@ KERNEL(pictures_config, ConfigParams, 32) {
     p.out[13] = sizeof(Change);
     p.out[14] = sizeof(Changed);
     p.out[15] = CHANGE_THREADS;
+    p.out[16] = sizeof(Levels);
+    p.out[17] = LEVELS_THREADS;
 }
 
 struct TablesParams {
@@ -538,5 +551,21 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         else if (p.output.dtype == 2) write<2>(p.out, p.output, target, rgb, lines);
         else if (p.output.dtype == PACKED) write<PACKED>(p.out, p.output, target, rgb, lines);
         else write<3>(p.out, p.output, target, rgb, lines);
+    }
+}
+
+struct LevelsParams {
+    Ptr<const u8> upload;
+    Ptr<const Levels> rows;
+    Ptr<u8> out;
+    Output output;
+};
+
+// Converts the levels of a picture in each column of blocks.
+KERNEL(picture_levels, LevelsParams, LEVELS_THREADS) {
+    Levels row = p.rows[blockIdx.x];
+    for (u64 n = (u64)blockIdx.y * blockDim.x + threadIdx.x; n < row.count; n += (u64)gridDim.y * blockDim.x) {
+        u32 channel = (u32)(row.plane ? n / row.plane : n % 3);
+        put_level(p.out, p.output, row.out + n, channel, p.upload[row.levels + n]);
     }
 }

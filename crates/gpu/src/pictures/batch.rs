@@ -213,7 +213,7 @@ impl PictureBatch {
 }
 
 /// Appends `struct Output`, with packed levels if there is no output.
-fn written(params: Params, output: Option<&Output>) -> Params {
+pub(super) fn written(params: Params, output: Option<&Output>) -> Params {
     let Some(output) = output else {
         return [0.0; 6].into_iter().fold(params.u32(PACKED).u32(0), Params::f32);
     };

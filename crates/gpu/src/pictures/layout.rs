@@ -1,7 +1,7 @@
 //! Struct sizes of `kernels/pictures.cuh`, and the numbers that both sides share.
 
 /// Expected output of the kernel `pictures_config`: struct sizes, then constants.
-pub(crate) const CONFIG: [u32; 16] = [
+pub(crate) const CONFIG: [u32; 18] = [
     PICTURE_BYTES,
     8,
     8,
@@ -18,9 +18,11 @@ pub(crate) const CONFIG: [u32; 16] = [
     CHANGE_BYTES,
     CHANGED_BYTES,
     CHANGE_THREADS,
+    LEVELS_BYTES,
+    LEVELS_THREADS,
 ];
 
-pub(crate) const KERNELS: [&str; 7] = [
+pub(crate) const KERNELS: [&str; 8] = [
     "pictures_config",
     "picture_tables",
     "picture_weights",
@@ -28,6 +30,7 @@ pub(crate) const KERNELS: [&str; 7] = [
     "picture_blocks",
     "picture_pixels",
     "picture_changes",
+    "picture_levels",
 ];
 
 pub(super) const PICTURE_BYTES: u32 = 400;
@@ -49,6 +52,9 @@ pub(super) const ODD_RANGE: u32 = 2;
 pub(super) const CHANGE_BYTES: u32 = 80;
 pub(super) const CHANGED_BYTES: u32 = 32;
 pub(super) const CHANGE_THREADS: u32 = 512;
+/// Bytes of `struct Levels`.
+pub(super) const LEVELS_BYTES: u32 = 24;
+pub(super) const LEVELS_THREADS: u32 = 256;
 /// Element type of levels that are to be changed.
 pub(super) const PACKED: u32 = 4;
 

@@ -4,7 +4,7 @@
 //! needs. Tables of their places and of the output follow ([`assemble`]). After one upload, five kernels
 //! ([`PictureBatch::launches`]) decode all pictures of the batch. A device thread decodes a segment, so
 //! hundreds of threads decode a picture. Pictures that the kernels do not accept are rejected with a
-//! [`Reason`] and decoded on the host.
+//! [`Reason`]: the host decodes them, and the device converts their levels to floats ([`LevelsBatch`]).
 //!
 //! The pixels are bit-equal to [`JpegDecoder`](shardpack_jpeg::JpegDecoder): libjpeg-turbo's accurate IDCT,
 //! triangle upsampling and colours, and the same fixed-point resizing. [`Scaling`] converts them to floats. A
@@ -19,6 +19,7 @@ mod frame;
 mod kept;
 mod kernels;
 mod layout;
+mod levels;
 mod options;
 mod prepared;
 mod reason;
@@ -33,6 +34,7 @@ pub(crate) use batch::{PictureBatch, Regions};
 pub(crate) use changes::most_level_bytes;
 pub(crate) use kept::keep;
 pub(crate) use kernels::SOURCE;
+pub(crate) use levels::{LevelsBatch, StagedLevels};
 pub(crate) use options::{Dtype, Output, StagingOptions};
 pub(crate) use prepared::{Destination, PreparedPicture};
 pub(crate) use reason::Reason;

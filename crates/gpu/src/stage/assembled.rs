@@ -6,7 +6,7 @@ use crate::config::STATUS_BYTES;
 use crate::cubes::{self, CubeWork, Fault};
 use crate::driver::Launch;
 use crate::gather::Gather;
-use crate::pictures::{self, PictureBatch, Regions};
+use crate::pictures::{self, LevelsBatch, PictureBatch, Regions};
 use shardpack_format::to_usize;
 use shardpack_loader::stage::{DeviceArray, RowFault, Spot};
 use std::borrow::Cow;
@@ -25,6 +25,8 @@ pub(crate) struct Assembled {
     /// The pictures, and the places of their regions in the slot's memory.
     pictures: PictureBatch,
     regions: Regions<usize>,
+    /// Pictures that the host has decoded.
+    levels: LevelsBatch,
     cubes: CubeWork,
     /// Copies on the device from kept values.
     gather: Gather,
@@ -50,11 +52,13 @@ impl Assembled {
         let SharedArrays { arrays, scenes } = shared;
         let (mut host, mut zero) = (vec![(0, host)], Vec::new());
         let (mut pictures, mut cubes, mut spots) = (Vec::new(), Vec::new(), [const { Vec::new() }; 2]);
+        let mut levels = Vec::new();
         let [picture_spots, cube_spots] = &mut spots;
         let mut sharing = vec![Vec::new(); arrays.len()];
         for (spot, fate) in rows {
             match fate {
                 PreparedRow::Host(bytes) => host.push((spot.bytes.start, bytes)),
+                PreparedRow::Levels(row) => levels.push(row),
                 PreparedRow::Zero => zero.push(spot.bytes),
                 PreparedRow::Picture(entry) => {
                     pictures.push(entry);
@@ -78,6 +82,7 @@ impl Assembled {
         let pieces = pictures.iter().flat_map(|entry| entry.pieces());
         let gather = Gather::assemble(pieces, start, &mut tables).ok_or("batch has too many copies for one launch")?;
         let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
+        let levels = LevelsBatch::assemble(&levels, start, &mut tables);
         let cubes = cubes::assemble(&cubes, &arrays, start, scratch.end, &mut tables);
         let cubes = cubes.map_err(|error| error.to_string())?;
         let slot_bytes = to_usize(cubes.slot_bytes());
@@ -91,6 +96,7 @@ impl Assembled {
                 zero,
                 pictures,
                 regions,
+                levels,
                 cubes,
                 gather,
                 spots,
@@ -107,7 +113,9 @@ impl Assembled {
         let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
         let cubes = self.cubes.launches(memory, kept, out);
         let gather = [self.gather.launch(kept, memory)].into_iter().filter(Launch::has_work).collect();
-        [gather, self.pictures.launches(&at), cubes.into_iter().filter(Launch::has_work).collect()]
+        let mut pictures = self.pictures.launches(&at);
+        pictures.extend(self.levels.launches(memory, out));
+        [gather, pictures, cubes.into_iter().filter(Launch::has_work).collect()]
     }
 
     /// Returns the ranges of the status words in the slot's memory, which the kernels write: for pictures and

@@ -1,6 +1,6 @@
 //! A stage without a device, for measuring the host's work.
 
-use super::cuda::{staged_bytes, takes};
+use super::decoding::Decoding;
 use super::noted::noted;
 use super::scenes::Scenes;
 use super::staging::{KeptValue, Staging};
@@ -8,7 +8,7 @@ use super::store::{Backing, Store};
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{
-    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot,
+    PictureLevels, DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot,
     StreamHandle, Ticket,
 };
 use std::io;
@@ -103,11 +103,11 @@ impl Stage for DryStage {
     }
 
     fn takes(&self, field: &FieldSpec<'_>) -> bool {
-        takes(field)
+        Decoding::Records.takes(field)
     }
 
     fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        staged_bytes(field, rows, record_bytes, row_bytes)
+        Decoding::Records.staged_bytes(field, rows, record_bytes, row_bytes)
     }
 
     fn device_bytes(&self, _: &SlotRoom) -> u64 {
@@ -162,6 +162,10 @@ impl StageSlot for DrySlot {
 
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         self.fill.put(spot, bytes)
+    }
+
+    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
+        self.fill.put_levels(spot, levels)
     }
 
     fn clear(&self, spot: &Spot) {

@@ -20,6 +20,7 @@
 mod assembled;
 mod completion;
 mod cuda;
+mod decoding;
 mod dry;
 mod kernels;
 mod measure;

@@ -3,13 +3,15 @@
 use super::sharing::Identity;
 use crate::cubes::StagedArray;
 use crate::driver::{Arena, Block};
-use crate::pictures::StagedPicture;
+use crate::pictures::{StagedLevels, StagedPicture};
 use std::ops::Range;
 
 pub(super) enum PreparedRow {
     Picture(Box<StagedPicture>),
     /// A cube, with the array whose blocks it shares with other rows.
     Cube(Box<StagedArray>, Option<Identity>),
+    /// Levels of a host-decoded picture.
+    Levels(StagedLevels),
     Host(HostBytes),
     Zero,
 }

@@ -12,7 +12,7 @@ use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Note;
 use shardpack_loader::stage::{
-    Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts, StreamHandle,
+    PictureLevels, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts, StreamHandle,
     Ticket, fewer_slots,
 };
 use std::io;
@@ -270,6 +270,10 @@ impl StageSlot for CudaSlot {
 
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         self.fill.put(spot, bytes)
+    }
+
+    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
+        self.fill.put_levels(spot, levels)
     }
 
     fn clear(&self, spot: &Spot) {

@@ -8,10 +8,12 @@ use super::sharing::{Identity, Sharing};
 use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
 use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
-use crate::pictures::{self, Destination, Output, PreparedPicture, Reason, StagingOptions, Totals};
+use crate::pictures::{
+    self, Destination, Output, PreparedPicture, Reason, StagedLevels, StagingOptions, Totals,
+};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{DeviceArray, Prepared, RecordValue, RowNoise, Spot, StageFailure};
+use shardpack_loader::stage::{DeviceArray, PictureLevels, Prepared, RecordValue, RowNoise, Spot, StageFailure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Bytes for tables and gaps beyond the bytes of each row.
-const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + 256;
+const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + StagedLevels::GAP + 256;
 
 #[derive(Debug)]
 pub(crate) struct Staging<M> {
@@ -302,6 +304,34 @@ impl<M: Block> Staging<M> {
         let kept = HostBytes::copy(&self.shared(), bytes);
         self.rows().set(spot, PreparedRow::Host(kept));
         Ok(())
+    }
+
+    /// Keeps a picture that the host has decoded to levels. If the staging memory has no room, converts them here.
+    pub(super) fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
+        match self.stage_levels(spot, levels) {
+            Some(staged) => {
+                self.rows().set(spot, PreparedRow::Levels(staged));
+                Ok(())
+            }
+            None => self.put(spot, &levels.to_floats()?),
+        }
+    }
+
+    fn stage_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> Option<StagedLevels> {
+        let PictureLevels { levels, dtype, layout, scaling } = *levels;
+        let dtype = pictures::Dtype::of(dtype)?;
+        let width = dtype.bytes();
+        let fits = levels.len() * width == spot.bytes.len() && spot.bytes.start.is_multiple_of(width);
+        if !fits || !self.has(spot) {
+            return None;
+        }
+        let arena = self.shared();
+        let claim = claim(&arena, levels.len(), StagedLevels::TABLE_BYTES).ok()?;
+        claim.bytes.copy_from_slice(levels);
+        let output = Output { dtype, layout, scaling };
+        let number = |bytes: usize| u32::try_from(bytes).ok();
+        let out = (spot.bytes.start / width) as u64;
+        Some(StagedLevels { at: number(claim.at)?, count: number(levels.len())?, output, out })
     }
 
     pub(super) fn clear(&self, spot: &Spot) {

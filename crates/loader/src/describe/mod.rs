@@ -84,7 +84,8 @@ impl Fields {
         };
         if let Some(stage) = &options.resources.stage {
             let Self { plans, layout, scaling, changes, .. } = &mut fields;
-            for plan in plans {
+            // A transform changes rows in host memory.
+            for plan in plans.iter_mut().filter(|_| options.output.transform.is_none()) {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling, changes));
             }
         }

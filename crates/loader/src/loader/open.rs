@@ -70,7 +70,7 @@ impl Loader {
     pub fn open_watched(dataset: &Dataset, options: LoaderOptions, watch: Watch<'_>) -> Result<Self> {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
-        if options.resources.stage.is_some() && options.output.transform.is_some() {
+        if options.resources.stage.as_ref().is_some_and(|stage| stage.decodes()) && options.output.transform.is_some() {
             let error = Error::usage("transform needs rows in host memory, and a device decodes them");
             return Err(error.with_hint("decode on the host, or change whole batches"));
         }

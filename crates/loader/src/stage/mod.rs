@@ -31,7 +31,7 @@ pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;
 pub use row_mix::RowMix;
 pub use row_noise::RowNoise;
-pub use slot::{DeviceId, Prepared, SlotRoom, Spot, StageSlot, StagedPart, StagedParts, StagedRoom};
+pub use slot::{DeviceId, PictureLevels, Prepared, SlotRoom, Spot, StageSlot, StagedPart, StagedParts, StagedRoom};
 pub use stream::StreamHandle;
 pub(crate) use ticket::{Completed, Ending};
 pub use ticket::{RowFault, StageFailure, Ticket};
@@ -48,6 +48,12 @@ use std::sync::Arc;
 pub trait Stage: Send + Sync + fmt::Debug {
     /// Returns the device of the batches.
     fn device(&self) -> DeviceId;
+
+    /// Returns false if the host decodes every row, and the stage only brings rows to the device. Such a stage is
+    /// never asked to prepare a value.
+    fn decodes(&self) -> bool {
+        true
+    }
 
     /// Returns true if the stage decodes rows of this field. Called once per field, when a loader opens. The
     /// host decodes and uploads all other fields.

@@ -5,6 +5,8 @@ use super::stream::StreamHandle;
 use super::ticket::Ticket;
 use super::value::RecordValue;
 use shardpack_array::ZstdDecoder;
+use shardpack_format::ElementType;
+use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -52,6 +54,15 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// An error if the bytes cannot be kept until the upload; it becomes the error of the row.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
+    /// Accepts a picture that the host has decoded to levels. The device converts the levels to the row's floats, so
+    /// that fewer bytes are uploaded.
+    ///
+    /// # Errors
+    /// Same as [`put`](Self::put).
+    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
+        self.put(spot, &levels.to_floats()?)
+    }
+
     /// Zeroes the bytes of `spot`, whatever was prepared for them.
     fn clear(&self, spot: &Spot);
 
@@ -91,6 +102,33 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         let _ = (rows, mix);
         Err(io::Error::new(io::ErrorKind::Unsupported, "the device does not mix batches"))
+    }
+}
+
+/// A picture that the host has decoded, for a row of floats.
+#[derive(Debug, Clone, Copy)]
+pub struct PictureLevels<'a> {
+    /// Levels of the three channels, in the order of the row.
+    pub levels: &'a [u8],
+    /// Element type of the row: a float type.
+    pub dtype: ElementType,
+    /// Order of the axes.
+    pub layout: PixelLayout,
+    /// Conversion of the levels to floats.
+    pub scaling: Scaling,
+}
+
+impl PictureLevels<'_> {
+    /// Converts the levels on the host.
+    ///
+    /// # Errors
+    /// `InvalidInput` if `dtype` is not a float type, or the levels are not whole pixels.
+    pub fn to_floats(&self) -> io::Result<Vec<u8>> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let table = FloatTable::new(self.scaling, self.dtype).map_err(invalid)?;
+        let mut floats = vec![0; self.levels.len() * table.element_bytes()];
+        table.convert(self.levels, self.layout, &mut floats).map_err(invalid)?;
+        Ok(floats)
     }
 }
 

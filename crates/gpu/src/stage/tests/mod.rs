@@ -2,6 +2,7 @@
 
 pub(crate) mod datasets;
 mod hostile;
+mod host_rows;
 pub(crate) mod hurt;
 pub(crate) mod played;
 mod resident;

@@ -4,7 +4,7 @@ use crate::driver::Heap;
 use crate::gather::MARGIN;
 use crate::mix::Mixing;
 use crate::stage::assembled::Assembled;
-use crate::stage::cuda::{between_bytes, memory_bytes, shares, staged_bytes, takes};
+use crate::stage::decoding::Decoding;
 use crate::stage::noted::noted;
 use crate::stage::prepared_row::HostBytes;
 use crate::stage::room::{self, Filled};
@@ -14,7 +14,7 @@ use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, Stage,
+    PictureLevels, DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, Stage,
     StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use std::io;
@@ -28,6 +28,8 @@ pub(super) struct Counts {
     pub(super) taken: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) put: AtomicU64,
+    /// Number of levels of host-decoded pictures.
+    pub(super) levels: AtomicU64,
     pub(super) shared: AtomicU64,
     pub(super) faults: AtomicU64,
     /// Number of rows from kept values.
@@ -130,6 +132,7 @@ impl Keeper for PlayedKeeper {
 #[derive(Debug)]
 pub(super) struct PlayedStage {
     pub(super) counts: Arc<Counts>,
+    decoding: Decoding,
     manner: Manner,
     /// Divisor of the staging memory, so that some rows do not fit.
     tight: u64,
@@ -142,12 +145,18 @@ impl PlayedStage {
     pub(super) fn new(manner: usize, tight: u64) -> Self {
         Self {
             counts: Arc::default(),
+            decoding: Decoding::Records,
             manner: MANNERS[manner],
             tight,
             store: Arc::default(),
             scenes: Arc::default(),
             free: 1 << 32,
         }
+    }
+
+    /// A stage for which the host decodes.
+    pub(super) fn of_host_rows(manner: usize, tight: u64) -> Self {
+        Self { decoding: Decoding::Host, ..Self::new(manner, tight) }
     }
 }
 
@@ -156,6 +165,7 @@ struct PlayedSlot {
     counts: Arc<Counts>,
     store: Arc<Store<Kept>>,
     scenes: Arc<PlayedScenes>,
+    decoding: Decoding,
     manner: Manner,
     room: SlotRoom,
     fill: Staging<Heap>,
@@ -174,20 +184,24 @@ impl Stage for PlayedStage {
         DeviceId { kind: 2, number: 0 }
     }
 
+    fn decodes(&self) -> bool {
+        self.decoding != Decoding::Host
+    }
+
     fn takes(&self, field: &FieldSpec<'_>) -> bool {
-        takes(field)
+        self.decoding.takes(field)
     }
 
     fn shares(&self, example: &RecordValue<'_>) -> bool {
-        shares(example)
+        self.decoding.shares(example)
     }
 
     fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        staged_bytes(field, rows, record_bytes, row_bytes) / self.tight
+        self.decoding.staged_bytes(field, rows, record_bytes, row_bytes) / self.tight
     }
 
     fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-        between_bytes(field, rows, row_bytes)
+        self.decoding.between_bytes(field, rows, row_bytes)
     }
 
     fn device_bytes(&self, _: &SlotRoom) -> u64 {
@@ -204,6 +218,7 @@ impl Stage for PlayedStage {
         Ok(Arc::new(PlayedSlot {
             counts: Arc::clone(&self.counts),
             store: Arc::clone(&self.store),
+            decoding: self.decoding,
             manner: self.manner,
             room: *room,
             scenes: Arc::clone(&self.scenes),
@@ -221,7 +236,7 @@ impl Stage for PlayedStage {
         let keeper = Arc::new(PlayedKeeper { store: Arc::clone(&store), free: self.free });
         let Self { manner, tight, free, .. } = *self;
         let scenes = Arc::default();
-        Some(Keeping { stage: Arc::new(Self { counts, manner, tight, store, scenes, free }), keeper })
+        Some(Keeping { stage: Arc::new(Self { counts, decoding: Decoding::Resident, manner, tight, store, scenes, free }), keeper })
     }
 }
 
@@ -347,6 +362,12 @@ impl StageSlot for PlayedSlot {
         self.fill.put(spot, bytes)
     }
 
+    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
+        self.counts.put.fetch_add(1, Ordering::Relaxed);
+        self.counts.levels.fetch_add(levels.levels.len() as u64, Ordering::Relaxed);
+        self.fill.put_levels(spot, levels)
+    }
+
     fn clear(&self, spot: &Spot) {
         self.fill.clear(spot);
     }
@@ -355,7 +376,7 @@ impl StageSlot for PlayedSlot {
         let started = self.start(host);
         thread::spawn(move || {
             let result = started.map(|(batch, staging)| {
-                let is_larger = batch.memory_bytes > memory_bytes(&self.room, self.store.backing().is_some());
+                let is_larger = batch.memory_bytes > self.decoding.memory_bytes(&self.room);
                 self.counts.grown.fetch_add(is_larger.into(), Ordering::Relaxed);
                 let kept = self.store.backing().map(|kept| kept.0.lock().unwrap().clone());
                 let kept = kept.unwrap_or_else(|| self.scenes.memory.lock().unwrap().clone());

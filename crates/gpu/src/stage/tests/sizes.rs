@@ -2,7 +2,7 @@
 
 use crate::cubes::tests::generate::{Fill, array};
 use crate::driver::Heap;
-use crate::stage::cuda::{between_bytes, memory_bytes, staged_bytes, takes};
+use crate::stage::decoding::Decoding;
 use crate::stage::staging::Staging;
 use shardpack_array::{
     ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule, ZstdDecoder,
@@ -31,15 +31,15 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
         let region = Region::new(30, 40, 16, 16);
         let source = FieldSource::Array { stored: &stored, part: Some(&region) };
         let spec = FieldSpec { name: "cube", dtype: Dtype::U16.into(), source };
-        assert!(takes(&spec));
+        assert!(Decoding::Records.takes(&spec));
         let row_bytes = 16 * 16 * 50 * 2;
         let output = row_bytes * ROWS;
         let room = SlotRoom {
             rows: ROWS as usize,
             output_bytes: output as usize,
             host_bytes: 0,
-            staged_bytes: staged_bytes(&spec, ROWS, payload.len() as u64 * ROWS, output) as usize,
-            between_bytes: between_bytes(&spec, ROWS, output) as usize,
+            staged_bytes: Decoding::Records.staged_bytes(&spec, ROWS, payload.len() as u64 * ROWS, output) as usize,
+            between_bytes: Decoding::Records.between_bytes(&spec, ROWS, output) as usize,
         };
         let heap = Heap::new(Staging::<Heap>::memory_bytes(room.rows, room.staged_bytes, 0));
         let (fill, limits) = (Staging::new(heap, 0).unwrap(), Limits::default());
@@ -62,9 +62,9 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
             assert_eq!(fill.prepare(&spot, &value, &mut ZstdDecoder::default()), Prepared::Taken(None));
         }
         let (batch, _) = fill.assemble(&[]).unwrap();
-        let (taken, predicted) = (batch.memory_bytes, memory_bytes(&room, false));
+        let (taken, predicted) = (batch.memory_bytes, Decoding::Records.memory_bytes(&room));
         assert!(taken <= predicted, "{taken} bytes taken, {predicted} predicted");
-        let without = memory_bytes(&SlotRoom { between_bytes: 0, ..room }, false);
+        let without = Decoding::Records.memory_bytes(&SlotRoom { between_bytes: 0, ..room });
         assert!(taken > without, "staged bytes and output predict enough: {taken} bytes taken, {without} predicted");
     }
 }
@@ -88,6 +88,6 @@ fn parts_of_plain_zstd_are_for_the_host() {
     let region = Region::new(0, 0, 4, 4);
     for part in [None, Some(&region)] {
         let source = FieldSource::Array { stored: &stored, part };
-        assert_eq!(takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }), part.is_none());
+        assert_eq!(Decoding::Records.takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }), part.is_none());
     }
 }

@@ -16,11 +16,12 @@ pub(crate) use mask::instances;
 pub(crate) use picture::set_size;
 
 use super::cuts::{Cuts, LargeValue};
+use super::recipe::Recipe;
 use super::record::RowField;
 use super::tools::Tools;
-use crate::fields::FieldType;
+use crate::fields::{FieldPlan, FieldType};
 use crate::sample::SampleAt;
-use crate::stage::{Prepared, RecordValue, Spot, StageSlot};
+use crate::stage::{PictureLevels, Prepared, RecordValue, Spot, StageSlot};
 use crate::supply::{MadeField, ResidentValue, Scene, SceneField};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
@@ -30,6 +31,18 @@ pub(crate) trait FieldDecoder: Send {
     /// index, corrected if only the value has the exact lengths. Returns false, and writes nothing,
     /// if the sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
+
+    /// Description of the levels that [`decode_levels`](Self::decode_levels) writes, without the levels; `None` if
+    /// the rows are not made from levels.
+    fn levels(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureLevels<'static>> {
+        let _ = (recipe, field);
+        None
+    }
+
+    /// Same as [`decode`](Self::decode), for the levels from which the row is made.
+    fn decode_levels(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
+        self.decode(tools, of, out, dims)
+    }
 
     /// Hands a value to a stage; `None` if the sample has none.
     fn prepare(

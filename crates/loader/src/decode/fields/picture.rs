@@ -1,11 +1,12 @@
 //! Pictures, single or as frames of a clip: augmented, as levels or as floats.
 
 use super::{FieldDecoder, StageTarget};
+use crate::decode::recipe::Recipe;
 use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
-use crate::fields::{JPEG, PictureField};
+use crate::fields::{FieldPlan, JPEG, PictureField};
 use crate::options::FrameMode;
-use crate::stage::{Prepared, RecordValue};
+use crate::stage::{PictureLevels, Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
 use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering};
 
@@ -25,20 +26,32 @@ struct Clip<'a> {
 
 impl FieldDecoder for PictureFieldDecoder {
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
-        let PictureField { position, view, orientation, clip, .. } = self.0;
-        let Some(value) = of.value(position)? else { return Ok(false) };
-        let (media_type, how) = of.record.rendering(&value, view, orientation)?;
-        match clip {
-            None if media_type == FRAMES => {
-                let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
-                return Err(Error::format("value", expected, "a list of pictures"));
-            }
-            None => self.pixels(tools, of, &how, StoredPicture { media_type, bytes: value.bytes }, out, dims)?,
+        let Some((picture, how)) = self.stored(of)? else { return Ok(false) };
+        match self.0.clip {
+            None => self.pixels(tools, of, &how, picture, out, dims)?,
             Some(mode) => {
-                let clip = Clip { mode, frames: Frames::of(media_type, value.bytes)? };
+                let clip = Clip { mode, frames: Frames::of(picture.media_type, picture.bytes)? };
                 self.clip(tools, of, &how, &clip, out, dims)?;
             }
         }
+        Ok(true)
+    }
+
+    fn levels(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureLevels<'static>> {
+        let Recipe { layout, fields, .. } = recipe;
+        let levels = PictureLevels { levels: &[], dtype: field.dtype, layout: *layout, scaling: fields.scaling };
+        self.0.floats.as_ref().map(|_| levels)
+    }
+
+    fn decode_levels(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<bool> {
+        let Some((picture, how)) = self.stored(of)? else { return Ok(false) };
+        levels(tools, of, &how, picture, out, dims)?;
         Ok(true)
     }
 
@@ -76,6 +89,18 @@ impl FieldDecoder for PictureFieldDecoder {
 }
 
 impl PictureFieldDecoder {
+    /// The stored picture or clip of a sample, and its rendering; `None` if the sample has none.
+    fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
+        let PictureField { position, view, orientation, clip, .. } = self.0;
+        let Some(value) = of.value(position)? else { return Ok(None) };
+        let (media_type, how) = of.record.rendering(&value, view, orientation)?;
+        if clip.is_none() && media_type == FRAMES {
+            let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
+            return Err(Error::format("value", expected, "a list of pictures"));
+        }
+        Ok(Some((StoredPicture { media_type, bytes: value.bytes }, how)))
+    }
+
     /// Decodes frames of a clip in order, each as a picture.
     fn clip(
         &self,

@@ -1,0 +1,128 @@
+//! Sizes of the memory of slots, and the fields that a device takes.
+
+use super::staging::Staging;
+use crate::cubes;
+use crate::driver::Pinned;
+use crate::pictures::{self, Dtype, StagedLevels};
+use shardpack_format::{ArrayDescriptor, Codec};
+use shardpack_loader::stage::{FieldSource, FieldSpec, RecordValue, SlotRoom};
+
+/// Where rows are decoded, and from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decoding {
+    /// On the host.
+    Host,
+    /// On the device, from records.
+    Records,
+    /// On the device, from records, or from values that stay there.
+    Resident,
+}
+
+impl Decoding {
+    /// True for pictures, and for arrays of two or three axes if the kernels accept all examples. Pictures that
+    /// the kernels do not accept are rejected one by one. False for parts of plain zstd arrays: the host
+    /// decompresses these as a whole, and also cuts the part, because otherwise the whole array would go to the
+    /// device.
+    ///
+    /// If the host decodes: true for pictures, whose rows its threads copy to staging memory.
+    pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
+        match field.source {
+            FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
+            FieldSource::Array { .. } if self == Self::Host => false,
+            FieldSource::Array { stored, part } => {
+                let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
+                let is_decompressed = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
+                !stored.is_empty() && stored.iter().all(fits) && !(part.is_some() && is_decompressed)
+            }
+            _ => false,
+        }
+    }
+
+    /// True for arrays that only the device decodes, and whose bytes it mostly needs.
+    pub(super) fn shares(self, example: &RecordValue<'_>) -> bool {
+        match *example {
+            RecordValue::Array { codec, descriptor, bytes, region, limits, .. } if self != Self::Host => {
+                !cubes::Most::of(descriptor, region).is_small()
+                    && cubes::is_taken_as_stored(codec, descriptor, bytes, limits)
+            }
+            _ => false,
+        }
+    }
+
+    /// Bytes of staging memory for `rows` rows of a field: levels of host-decoded pictures, or values as they are
+    /// stored.
+    pub(super) fn staged_bytes(self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+        match self {
+            Self::Host => level_bytes(field, rows, row_bytes),
+            Self::Records | Self::Resident => stored_bytes(field, rows, record_bytes, row_bytes),
+        }
+    }
+
+    /// Bytes of intermediate data: levels of pictures that are changed before the output, and stored elements of
+    /// arrays beyond the size of the output. A part of an array needs all elements of its blocks.
+    pub(super) fn between_bytes(self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+        let elements = row_bytes / field.dtype.bytes().max(1);
+        match field.source {
+            _ if self == Self::Host => 0,
+            FieldSource::Picture { changes, .. } => pictures::most_level_bytes(changes, elements / 3),
+            FieldSource::Array { stored, part } => {
+                let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
+                    let width = descriptor.stored.bytes();
+                    let all = match part {
+                        Some(part) => cubes::Most::of(descriptor, Some(part)).decoded_bytes().saturating_mul(rows),
+                        None => elements.saturating_mul(width),
+                    };
+                    cubes::most_scratch_bytes(all, width, rows).saturating_sub(row_bytes)
+                };
+                stored.iter().map(scratch).max().unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes of a slot's device memory besides its output: uploads and intermediate data. Samples of a picture
+    /// take about six times its compressed bytes, and crops need half of them. Arrays take the bytes of their
+    /// rows, and `between_bytes`. Copies on the device come on top. They follow the largest possible upload,
+    /// which leaves a gap among the words of pictures.
+    pub(super) const fn memory_bytes(self, room: &SlotRoom) -> usize {
+        if matches!(self, Self::Host) {
+            return staging_bytes(room);
+        }
+        let staged = room.staged_bytes.saturating_mul(3);
+        let between = if staged > room.output_bytes { staged } else { room.output_bytes };
+        let copied = if matches!(self, Self::Resident) { room.staged_bytes.saturating_mul(2) } else { 0 };
+        let between = between.saturating_add(room.between_bytes);
+        staging_bytes(room).saturating_add(between).saturating_add(copied).saturating_add(1 << 20)
+    }
+}
+
+/// Bytes of the levels of host-decoded pictures, and of their tables.
+fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+    (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
+}
+
+/// Bytes of compressed data, as in the record, and of tables. Tables take 8 bytes per segment of a picture,
+/// which normally has at least 32 bytes, and 96 per stream of 64 KiB of an array.
+fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+    let parts = match field.source {
+        FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
+        FieldSource::Array { stored, part } => {
+            let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
+            let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
+                // Decoded by the host.
+                Codec::Zstd => record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)),
+                _ => most(descriptor).coded_bytes(rows, record_bytes),
+            };
+            let needed = stored.iter().map(needed).max().unwrap_or(record_bytes);
+            let tables = stored.iter().map(|(_, descriptor)| most(descriptor).table_bytes()).max().unwrap_or(0);
+            [needed, needed / 16, row_bytes / 256, tables.saturating_add(8 << 10).saturating_mul(rows)]
+        }
+        _ => [0; 4],
+    };
+    parts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Bytes of staging memory of a slot.
+pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
+    Staging::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
+}
