@@ -109,7 +109,7 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
         ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found 2 numbers"),
         ({"mean": np.nan, "dtype": "float16"}, "mean: expected finite numbers, found NaN"),
         ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "std: expected finite numbers above 0, found 0"),
-        ({"mean": [124, 116, 104], "std": [58, 57, 57], "dtype": "float16"}, "mean: expected numbers up to 1, .*found 124\nhint: divide .* by 255; of a cube"),
+        ({"mean": [124, 116, 104], "std": [58, 57, 57], "dtype": "float16"}, "mean: expected numbers up to 1, .*found 124\nhint: divide .* by 255; for a cube"),
         ({"mean": MEAN, "std": [58, 57, 57], "dtype": "float16"}, "std: expected numbers up to 1, .*found 58\nhint: divide .* by 255"),
         ({"std": -1.0, "dtype": "float16"}, "std: expected finite numbers above 0, found -1"),
         ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected numbers whose quotient fits float32"),

@@ -1,9 +1,8 @@
-//! Prints the results of every combination of codec, filter, difference and layout on `.npy` cubes:
-//! size, and speed on one core.
+//! Prints size and single-core speed for every combination of codec, filter, difference and layout on `.npy` cubes.
 //!
-//! The figures behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`: `cargo run
+//! These figures are behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`: `cargo run
 //! --release -p shardpack-array --example candidates -- [--values RULE] [--max-error E] [--no-data V]
-//! [--slow] [--choice] FILE.npy…`, RULE one of auto, keep, f16, fixed. `--choice` shows only the trial's
+//! [--slow] [--choice] FILE.npy…`, where RULE is auto, keep, f16 or fixed. `--choice` shows only the trial's
 //! choice, without the table. `--slow` adds LZ4HC and the higher levels of zstd.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
@@ -115,7 +114,6 @@ fn table(file: &str, array: &Array, values: ValueRule, no_data: Option<f64>, slo
     Ok(())
 }
 
-/// Shows the trial's choice and the runner-up.
 fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), Box<dyn Error>> {
     for prefer in [Prefer::Speed, Prefer::Size] {
         let max_error = match values {
@@ -144,7 +142,7 @@ fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), 
     Ok(())
 }
 
-/// Share of the stored bytes that a reader's coder makes. The other bytes are runs, or stored unchanged.
+/// Returns the share of stored bytes that a reader's coder must produce. The rest are runs, or stored unchanged.
 fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     let stored = usize::try_from(encoded.descriptor.stored_bytes()?)?;
     let item = u8::try_from(encoded.descriptor.stored.bytes())?;
@@ -164,8 +162,7 @@ fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     })
 }
 
-/// Seconds of one run: the mean over half a second of runs, because the system counts a thread's
-/// time in ticks of milliseconds.
+/// Returns the seconds of one run, averaged over half a second because thread time counts in millisecond ticks.
 fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let (start, mut runs) = (now(), 0.0);
     loop {
@@ -178,7 +175,7 @@ fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<
     }
 }
 
-/// A minimal `.npy` reader: C order, little-endian.
+/// Reads a `.npy` file in C order, little-endian.
 fn read_npy(path: &str) -> Result<Array, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let header_bytes = bytes.get(8..10).map(|b| usize::from(u16::from_le_bytes([b[0], b[1]]))).ok_or("no .npy file")?;

@@ -1,9 +1,8 @@
 //! Times coding and decoding Blosc2 chunks alone, for each coder and filter.
 //!
-//! `cargo run --release -p shardpack-array --example chunk_rate [ROUNDS [WORDS]]`: medians of
-//! ROUNDS (default 5), in MB/s of decoded bytes and processor time of one thread. The cube is a
-//! synthetic one of 480 × 640 × 100 float16, without band differences, in the order of its shape.
-//! `WORDS` picks the lines that contain it.
+//! `cargo run --release -p shardpack-array --example chunk_rate [ROUNDS [WORDS]]` prints medians of ROUNDS
+//! (default 5), in MB/s of decoded bytes per processor second of one thread. The cube is synthetic, 480 × 640
+//! × 100 float16, in shape order without band differences. `WORDS` selects the lines that contain it.
 #![allow(clippy::print_stdout)]
 
 #[path = "shared/cube.rs"]
@@ -50,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rates of encoding and decoding, and the compressed share of the bytes.
+/// Returns the rates of encoding and decoding, and the compressed share of the bytes.
 fn rates(settings: ArraySettings, cube: &Array, rounds: u32) -> Result<[f64; 3], Box<dyn Error>> {
     let mut encoder = ArrayEncoder::new(settings)?;
     let mut decoder = ArrayDecoder::new();
@@ -72,7 +71,6 @@ fn rates(settings: ArraySettings, cube: &Array, rounds: u32) -> Result<[f64; 3],
     Ok([encode, decode, payload.len() as f64 / 1e6 / megabytes])
 }
 
-/// The cube as float16.
 fn halves(cube: &Array) -> Result<Array, Box<dyn Error>> {
     let settings = ArraySettings {
         values: ValueRule::F16,

@@ -1,9 +1,8 @@
-//! Times a trial, and encoding against the Blosc2 compressor alone on the same stored bytes, on a
+//! Times a trial, and compares encoding with the Blosc2 compressor alone on the same stored bytes, on a
 //! synthetic cube of 480 × 640 × 100 float32.
 //!
-//! `cargo run --release -p shardpack-array --example encode [ROUNDS]`: medians of ROUNDS (default
-//! 5); wall time on all cores for the trial, processor time of one thread for the rest, both sides
-//! in turn.
+//! `cargo run --release -p shardpack-array --example encode [ROUNDS]` prints medians of ROUNDS (default 5):
+//! wall time on all cores for the trial, processor time of one thread for the rest. The two sides alternate.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]
@@ -72,12 +71,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the cube's elements as the settings pass them to the coder, as an array to be stored unchanged.
+/// Returns the elements that the settings pass to the coder, as an array to be stored unchanged.
 fn stored_elements(settings: ArraySettings, cube: &Array) -> Result<Array, Box<dyn Error>> {
     let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
     let encoded = ArrayEncoder::new(raw)?.encode(cube, None)?;
-    // Its elements are differences or bit patterns: as plain numbers of the same size they pass
-    // through untouched.
+    // The elements are differences or bit patterns, which pass through untouched as plain numbers of the same size.
     let dtype = match encoded.descriptor.stored.bytes() {
         1 => Dtype::U8,
         2 => Dtype::U16,

@@ -1,9 +1,9 @@
-//! Times a patch of a synthetic cube of 480 × 640 × 100 float16 against decoding the whole cube.
+//! Compares a patch of a synthetic cube of 480 × 640 × 100 float16 with decoding the whole cube.
 //!
-//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]`: patches of PATCH
-//! × PATCH pixels (default 64) and of the first BANDS bands (default all 100) at random places; medians of
-//! ROUNDS (default 9) times 40 patches, or 5 whole cubes, in processor time of one thread. Kernels that count
-//! processor time by ticks report it in steps of 4 ms, too coarse for a single patch.
+//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]` decodes patches of
+//! PATCH × PATCH pixels (default 64) and the first BANDS bands (default all 100) at random places, and prints
+//! medians of ROUNDS (default 9) times 40 patches, or 5 whole cubes, in processor time of one thread. Kernels
+//! that count processor time by ticks report it in steps of 4 ms, too coarse for a single patch.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]
@@ -16,7 +16,7 @@ use shardpack_array::{
 use shardpack_format::{Layout, Limits};
 use std::error::Error;
 
-/// Patches that are timed together.
+/// Patches timed together.
 const BATCH: u32 = 40;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -46,11 +46,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let encoded = ArrayEncoder::new(settings)?.encode(&cube, None)?;
             let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
             let limits = Limits::default();
-            // The whole cube in the order of its shape, without a cast.
+            // The whole cube in shape order, without a cast.
             let whole = Region { output: Output::Stored, ..Region::whole(descriptor)? };
             let mut whole_out = vec![0; usize::try_from(whole.shape_of(descriptor)?.bytes)?];
             let mut decoder = ArrayDecoder::new();
-            // Twice: the first run allocates the memory.
+            // The first run allocates the memory.
             let mut whole_time = 0.0;
             for _ in 0..2 {
                 let start = now();

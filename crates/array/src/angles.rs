@@ -1,9 +1,9 @@
-//! Spectral angles, counted in bins, so that percentiles of many arrays can be merged.
+//! Spectral angles, counted in bins so that percentiles of many arrays can be merged.
 
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Number of bins. Bin `i` holds angles up to `π · 2^(−i/2)`, the last one all smaller ones, too.
+/// Number of bins. Bin `i` holds angles up to `π · 2^(−i/2)`; the last bin also holds all smaller ones.
 const BINS: usize = 32;
 
 /// Upper ends of the bins, largest first.
@@ -11,15 +11,15 @@ const ENDS: [f64; BINS] = {
     let mut ends = [PI; BINS];
     let mut i = 1;
     while i < BINS {
-        // Halves are exact, so that every machine has the same ends.
+        // Halving is exact, so every machine has the same ends.
         ends[i] = if i == 1 { PI * FRAC_1_SQRT_2 } else { ends[i - 2] / 2.0 };
         i += 1;
     }
     ends
 };
 
-/// Counts of spectral angles by size. A percentile is the upper end of its bin: at most √2 times too
-/// large, never too small.
+/// Counts of spectral angles by size. A percentile is the upper end of its bin: at most √2 times too large,
+/// never too small.
 ///
 /// ```
 /// let angles = shardpack_array::Angles::default();
@@ -38,28 +38,27 @@ impl Angles {
         }
     }
 
-    /// Adds the counts of other arrays.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, more)| *mine += more);
     }
 
-    /// Number of angles counted.
+    /// Returns the number of angles counted.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// True if no angle was counted.
+    /// True if no angles were counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An angle in radians that at least `percent` of the angles do not exceed; `None` without angles.
+    /// Returns an angle in radians that at least `percent` of the angles do not exceed; `None` if there are no angles.
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let all = u128::from(self.len());
-        // Number of angles that may be larger. Rounded down, so that the share holds; never all of them.
+        // Number of angles that may be larger. Rounded down so that the share holds, and never all angles.
         let above = (all * u128::from(100 - percent.min(100)) / 100).min(all.checked_sub(1)?);
         let mut larger = 0_u128;
         for (count, end) in self.0.iter().zip(ENDS) {

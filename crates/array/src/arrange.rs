@@ -1,8 +1,8 @@
-//! Order of the axes and difference along the last one (spec §4.4): converts elements in shape
-//! order to the payload's bytes and back.
+//! Axis order and difference along the last axis (spec §4.4): converts elements in shape order to the
+//! payload's bytes and back.
 //!
-//! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so
-//! that no step needs a separate pass over memory.
+//! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so that no step
+//! needs a separate pass over memory.
 
 use crate::block::StoredBlock;
 use crate::sums::{self, sum8, sum16};
@@ -12,14 +12,13 @@ use shardpack_base::parts::{check_length, part, part_mut, rest, split_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Layout, Result, bug};
 
-/// Elements of a piece that still fits the first-level cache together with its source.
+/// Elements of a piece that fits the first-level cache together with its source.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
-/// Bytes of a tile: it stays in the second-level cache, and one of its bands is long enough for
-/// read-ahead.
+/// Bytes of a tile, which stays in the second-level cache. One band of a tile is long enough for read-ahead.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
-/// Arrangement of the stored elements of one array in its payload.
+/// Order in which an array's stored elements appear in its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrangement {
     pub(crate) layout: Layout,
@@ -39,7 +38,7 @@ impl Arrangement {
         self.layout == Layout::AsShape && !self.difference
     }
 
-    /// Pixels of a piece: a multiple of 32 if possible, so that band-major runs fill cache lines.
+    /// Returns the pixels of a piece: a multiple of 32 if possible, so that band-major runs fill cache lines.
     pub(crate) fn piece_pixels(&self) -> usize {
         match PIECE_ELEMENTS / self.bands {
             0 => 1,
@@ -48,8 +47,7 @@ impl Arrangement {
         }
     }
 
-    /// Moves all of `elements`, which are in shape order, to their places; `payload` is
-    /// overwritten.
+    /// Moves all `elements`, given in shape order, to their places in `payload`, which is overwritten.
     pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) -> Result<()> {
         payload.resize(elements.len(), 0);
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
@@ -61,9 +59,8 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Moves `piece`, the elements of the pixels from `first` on in shape order, to its place in
-    /// `payload`. With a difference in band-major order it overwrites `scratch`, which is then as
-    /// long as `piece`.
+    /// Moves `piece`, elements in shape order that start at pixel `first`, to its place in `payload`. A
+    /// band-major payload with differences also overwrites `scratch`, which must be as long as `piece`.
     pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) -> Result<()> {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
@@ -83,7 +80,7 @@ impl Arrangement {
         Ok(())
     }
 
-    /// The reverse of [`Arrangement::place`]: fills `piece` from `payload`.
+    /// Reverses [`Arrangement::place`]: fills `piece` from `payload`.
     pub(crate) fn fetch(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if self.layout == Layout::BandMajor {
             self.gather(payload, first, piece)?;
@@ -97,17 +94,16 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Pixels of a tile: as many as fit, in whole cache lines of a band.
+    /// Returns the pixels of a tile: as many as fit, in whole cache lines of a band.
     pub(crate) fn tile_pixels(&self) -> usize {
         (TILE_BYTES / (self.bands * self.width) / 32 * 32).max(32)
     }
 
-    /// Fills `tile`, which is also band-major, with the pixels from `first` on of a band-major
-    /// payload, given as `blocks` of `block` elements each. Undoes the band difference, which is
-    /// between neighbouring rows of the tile.
+    /// Fills the band-major `tile` with pixels from `first` on, from a band-major payload given as `blocks`
+    /// of `block` elements each. Undoes the band difference between neighbouring rows of the tile.
     ///
-    /// Pieces were once taken directly out of the payload. But reading one cache line from each of
-    /// a hundred planes defeats read-ahead, and a cube took 1.4 times as long.
+    /// Taking pieces directly from the payload took 1.4 times as long, because reading one cache line from
+    /// each of a hundred planes defeats read-ahead.
     pub(crate) fn tile(&self, blocks: &[StoredBlock<'_>], block: usize, first: usize, tile: &mut [u8]) -> Result<()> {
         let run = tile.len() / self.bands;
         let mut before: &mut [u8] = &mut [];
@@ -136,9 +132,8 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Fills `out` with elements of `block`, which are in shape order, starting with element `first`, and
-    /// undoes the band difference. Element `first` is band `band` of its pixel; `before` ends with the
-    /// element before it.
+    /// Fills `out` with elements of `block`, given in shape order, from element `first` on, and undoes the
+    /// band difference. Element `first` has band `band`; `before` ends with the preceding element.
     pub(crate) fn read(
         &self,
         block: &StoredBlock<'_>,
@@ -175,8 +170,8 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Undoes the band difference in place, in shape order. The first pixel may be a continuation:
-    /// `before` then ends with the element before.
+    /// Undoes the band difference in place, in shape order. If the first pixel is a continuation, `before`
+    /// ends with the preceding element.
     fn sum(&self, elements: &mut [u8], before: &[u8]) {
         let bands = if before.is_empty() { self.bands } else { elements.len().max(1) };
         match (self.width, before) {
@@ -187,7 +182,7 @@ impl Arrangement {
         }
     }
 
-    /// Zigzag-coded wrapping differences; the first band's difference is from 0.
+    /// Stores zigzag-coded wrapping differences; the first band's difference is from 0.
     fn difference(&self, piece: &[u8], out: &mut [u8]) {
         vectorised(
             #[inline(always)]
@@ -198,8 +193,8 @@ impl Arrangement {
     #[inline(always)]
     fn difference_in(&self, piece: &[u8], out: &mut [u8]) {
         if self.width == 1 {
-            // First the whole run, across pixels, because that is one long loop; then correct the
-            // first band of each pixel.
+            // Take the differences of the whole run in one long loop, across pixels, then correct the first
+            // band of each pixel.
             for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
                 *out = zigzag8(x.wrapping_sub(*before));
             }
@@ -217,8 +212,8 @@ impl Arrangement {
         }
     }
 
-    /// Fails unless `payload` contains the whole pixels of `piece`, starting with pixel `first`. Without this
-    /// check the loops over bands and pixels would skip the missing ones.
+    /// Fails unless `payload` contains all pixels of `piece`, starting with pixel `first`. Without this check
+    /// the loops over bands and pixels would skip missing pixels.
     fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
         let pixel = self.bands * self.width;
         check_length("payload of the bands", self.pixels * pixel, payload.len())?;
@@ -260,8 +255,7 @@ impl Arrangement {
         }
     }
 
-    /// Elements of two bytes: squares of 8 pixels and 8 bands at a time. The last ones may overlap
-    /// those before.
+    /// Gathers two-byte elements in squares of 8 pixels and 8 bands. The last squares may overlap earlier ones.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
@@ -284,7 +278,7 @@ impl Arrangement {
     }
 }
 
-/// Small differences of either sign become small numbers: 0, −1, 1, −2 … are 0, 1, 2, 3 ….
+/// Maps small differences of either sign to small numbers: 0, −1, 1, −2 … become 0, 1, 2, 3 ….
 fn zigzag8(d: u8) -> u8 {
     (d << 1) ^ (d.cast_signed() >> 7).cast_unsigned()
 }
@@ -293,8 +287,8 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Moves elements of two bytes from their planes to their pixels. There are at least 8 pixels with at least 8
-/// bands. Returns `None` if a square is out of bounds.
+/// Moves two-byte elements from their planes to their pixels, at least 8 pixels with at least 8 bands.
+/// Returns `None` if a square is out of bounds.
 #[inline(always)]
 fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) -> Option<()> {
     let bands = arrangement.bands;
@@ -306,11 +300,10 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
             for (i, lanes) in square.iter_mut().enumerate() {
                 let start = 2 * ((band + i) * arrangement.pixels + first + pixel);
                 let plane = from.get(start..)?.first_chunk()?;
-                // As bytes: a map over elements becomes one move for each of them.
+                // Copy as bytes, because a map over elements becomes one move per element.
                 *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
-            // Each step interleaves the upper half of the rows with the lower half; after three steps, rows
-            // are columns.
+            // Each step interleaves the upper and lower half of the rows; after three steps, rows are columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
                 square = [
@@ -334,8 +327,8 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
     Some(())
 }
 
-/// Turns the differences of a band into its elements, using the elements of the band `before`, which is empty
-/// before the first band.
+/// Turns the differences of a band into its elements, using the previous band, `before`, which is empty for
+/// the first band.
 #[inline(always)]
 fn add8(before: &[u8], row: &mut [u8]) {
     for z in row.iter_mut() {
@@ -364,7 +357,7 @@ mod tests {
     use proptest::prelude::*;
     use shardpack_format::Error;
 
-    /// One element at a time, as the specification describes it.
+    /// Takes one element at a time, as the specification describes it.
     fn slow(a: &Arrangement, elements: &[u8]) -> Vec<u8> {
         let mut out = vec![0; elements.len()];
         let element = |i: usize| {

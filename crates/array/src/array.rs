@@ -22,7 +22,7 @@ impl Array {
     /// Wraps `bytes`, which must be exactly the elements of `shape`, outermost axis first.
     ///
     /// # Errors
-    /// `Usage` if the length does not fit the shape; `Format` if the shape overflows.
+    /// `Usage` if the length does not match the shape; `Format` if the shape overflows.
     pub fn new(dtype: Dtype, shape: Vec<u64>, bytes: Vec<u8>) -> Result<Self> {
         let expected = dtype.array_bytes(&shape)?;
         if bytes.len() as u64 != expected {
@@ -34,19 +34,19 @@ impl Array {
         Ok(Self { dtype, shape, bytes })
     }
 
-    /// Element type.
+    /// Returns the element type.
     #[must_use]
     pub const fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Shape, outermost axis first: `[height, width, channels]` for a cube.
+    /// Returns the shape, outermost axis first: `[height, width, channels]` for a cube.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The elements' bytes, little-endian.
+    /// Returns the elements' bytes, little-endian.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,24 +1,24 @@
-//! A block of stored elements, as a coder leaves it. Byte planes stay planes ([`planes`](crate::blosc2::planes)):
-//! the receiver puts elements together while it moves them to their places, so that no step needs a
-//! separate pass over memory.
+//! A block of stored elements, as a coder outputs it. Byte planes stay separate
+//! ([`planes`](crate::blosc2::planes)): the receiver joins elements while it moves them to their places, so
+//! that no step needs a separate pass over memory.
 
 use crate::blosc2::planes::Planes;
 use shardpack_base::parts::part;
 use shardpack_format::Result;
 
-/// Stored elements as the coder leaves them.
+/// Stored elements as a coder outputs them.
 #[derive(Clone, Copy)]
 pub(crate) enum StoredBlock<'a> {
-    /// The first bytes of all elements, the second ones, …
+    /// The first bytes of all elements, then the second bytes, …
     Planes(Planes<'a>),
     /// The elements themselves.
     Bytes(&'a [u8]),
-    /// One element repeated: the first bytes of the array.
+    /// One repeated element, in the first bytes of the array.
     Repeated([u8; 8]),
 }
 
 impl<'a> StoredBlock<'a> {
-    /// Fills `out` with elements of `width` bytes, starting with number `first` of the block.
+    /// Fills `out` with elements of `width` bytes, starting with element `first` of the block.
     pub(crate) fn read(&self, first: usize, width: usize, out: &mut [u8]) -> Result<()> {
         match self {
             Self::Planes(planes) => planes.join(first, out)?,
@@ -33,7 +33,7 @@ impl<'a> StoredBlock<'a> {
         Ok(())
     }
 
-    /// Low and high bytes of `count` elements from number `first` on, if they are available.
+    /// Returns the low and high bytes of `count` elements from element `first` on, if available.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         match self {
             Self::Planes(planes) => planes.pair(first, count),

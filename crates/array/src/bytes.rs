@@ -4,19 +4,18 @@ use crate::zstd_frame;
 use shardpack_base::parts::{part, rest};
 use shardpack_format::{Codec, Error, Limits, Result};
 
-/// Bytes of a unit: the piece of a payload that one zstd frame or one Blosc2 chunk holds. The last
-/// unit may be shorter.
+/// Bytes of a unit: the part of a payload that one zstd frame or Blosc2 chunk holds. The last unit may be shorter.
 pub const UNIT_BYTES: usize = 4 << 20;
-/// Largest decoded length without a limit on expansion.
+/// Largest decoded length to which the limit on expansion does not apply.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
-/// A writer stays below the default of [`Limits::max_expansion`], so that readers with default
-/// limits accept its output.
+/// Expansion that a writer never exceeds: below the default of [`Limits::max_expansion`], so that readers
+/// with default limits accept the output.
 const WRITER_MAX_EXPANSION: u64 = 1000;
 
-/// Level for text and JSON: far past the knee of the curve, and such fields are small.
+/// Level for text and JSON. Higher levels gain little, and such fields are small.
 const TEXT_LEVEL: i32 = 9;
 
-/// Makes zstd frames; keeps its context for the next call.
+/// Encodes zstd frames; keeps its context for the next call.
 pub(crate) struct ZstdEncoder {
     context: zstd::bulk::Compressor<'static>,
 }
@@ -31,7 +30,6 @@ impl ZstdEncoder {
         Ok(Self { context })
     }
 
-    /// Appends one frame that holds `unit`.
     pub(crate) fn frame(&mut self, unit: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         out.resize(start + zstd::zstd_safe::compress_bound(unit.len()), 0);
@@ -45,14 +43,14 @@ impl ZstdEncoder {
     }
 }
 
-/// Decodes frames; keeps its context for the next call.
+/// Decodes zstd frames; keeps its context for the next call.
 #[derive(Default)]
 pub struct ZstdDecoder {
     context: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 impl ZstdDecoder {
-    /// Decodes the frames of `payload`, one for each unit, into `out`.
+    /// Decodes the frames of `payload`, one per unit, into `out`.
     pub(crate) fn frames(&mut self, payload: &[u8], out: &mut [u8], limits: &Limits) -> Result<()> {
         check_expansion(out.len() as u64, out.len() as u64, payload.len() as u64, limits)?;
         let mut pos = 0;
@@ -65,8 +63,8 @@ impl ZstdDecoder {
         end_of(payload, pos)
     }
 
-    /// Decodes the frame at the start of `bytes`, which must hold exactly `unit`; more may follow
-    /// it. Returns the frame's length.
+    /// Decodes the frame at the start of `bytes`, which must fill exactly `unit`; more bytes may follow.
+    /// Returns the frame's length.
     ///
     /// # Errors
     /// `Format` if the frame violates the specification, is damaged, or has a different decoded length.
@@ -100,7 +98,6 @@ pub(crate) fn end_of(payload: &[u8], pos: usize) -> Result<()> {
     Err(Error::format("payload", "the end", format!("{} more bytes", payload.len() - pos)).at(pos as u64))
 }
 
-/// Fails if an array of `bytes` bytes is over the limits.
 pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     if bytes > limits.max_decoded_bytes {
         return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
@@ -108,22 +105,21 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Fails if `is_wrong` (the payload cannot hold `stored` bytes), or if runs would have to make too many of
-/// them.
+/// Fails if `is_wrong` (the payload cannot hold `stored` bytes), or if too many of these bytes would have to be runs.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
         return Err(Error::format(
             "payload",
-            format!("a payload that fits {stored} stored bytes"),
+            format!("a length that fits {stored} stored bytes"),
             format!("{payload} bytes"),
         ));
     }
-    // All bytes that no coder makes are runs.
+    // All bytes that no coder can make are runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 
 /// Fails if a field of `decoded` bytes expands too much for its `payload`. A coder makes `coded` of these
-/// bytes. The others are runs, or stored unchanged.
+/// bytes; the others are runs, or stored unchanged.
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
@@ -132,7 +128,7 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
     limits.check_runs(decoded.saturating_sub(coded), payload)
 }
 
-/// The part of [`check_expansion`] about coded bytes, for callers that decode only part of the field.
+/// Checks only the coded bytes as [`check_expansion`] does, for callers that decode part of the field.
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
@@ -145,18 +141,18 @@ pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limit
     Ok(())
 }
 
-/// True if a reader with default limits would reject such a payload.
+/// True if a reader with default limits would reject this payload's expansion.
 pub(crate) fn expands_too_far(decoded: u64, coded: u64, payload: u64) -> bool {
     decoded > EXPANSION_FREE_BYTES && coded > WRITER_MAX_EXPANSION.saturating_mul(payload)
 }
 
-/// True if a reader with default limits would reject the runs of such a payload.
+/// True if a reader with default limits would reject this payload's runs.
 pub(crate) fn has_too_many_runs(decoded: u64, coded: u64, payload: u64) -> bool {
     Limits::default().check_runs(decoded.saturating_sub(coded), payload).is_err()
 }
 
-/// Encodes a byte string (text, JSON): as zstd if zstd is smaller, else unchanged. The same bytes give the
-/// same result everywhere.
+/// Encodes a byte string (text, JSON) as zstd, or leaves it unchanged if zstd is no smaller. The same bytes
+/// give the same result everywhere.
 ///
 /// ```
 /// use shardpack_array::{decode_bytes, encode_bytes};

@@ -2,7 +2,6 @@
 
 use shardpack_format::{ArrayDescriptor, Codec};
 
-/// The payload of an array, and its description.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodedArray<'a> {
     pub(crate) codec: Codec,

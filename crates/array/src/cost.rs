@@ -1,31 +1,28 @@
-//! Cost model of reading and decoding, by which the trial chooses (docs/adr/0002-choosing-a-codec.md).
+//! Cost model of reading and decoding, with which the trial chooses (docs/adr/0002-choosing-a-codec.md).
 //!
-//! The model uses constants, not a clock: the same inputs and options must give the same bytes on every
-//! machine, however busy it is.
+//! The model uses constants, not a clock, because the same inputs and options must give the same bytes on
+//! every machine, however busy.
 
 use crate::filter::Filter;
 use crate::settings::{ArrayLayout, ArraySettings};
 use shardpack_format::Codec;
 
-/// The work of reading a payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) payload_bytes: u64,
     pub(crate) stored_bytes: u64,
-    /// Stored bytes that the coder makes; the others are runs, or stored unchanged.
+    /// Stored bytes that the coder makes; the rest are runs, or stored unchanged.
     pub(crate) coded_bytes: u64,
     pub(crate) elements: u64,
 }
 
 /// Nanoseconds to read a stored byte: 2 GB/s for the whole machine, a good drive or network.
 const READ_NS: f64 = 0.5;
-/// Cores that decode at once: the usual number for each GPU. All of them share the reading speed, but each
-/// decodes on its own. With a model of a single core, storing without compression would nearly always look
-/// fastest.
+/// Cores that decode at once, the usual number per GPU. They share the reading speed, but each decodes on its
+/// own. A model of a single core would nearly always choose to store without compression.
 const CORES: f64 = 8.0;
 
-/// Nanoseconds for each stored byte that the filter undoes, including copies between the coder's
-/// buffers.
+/// Returns the nanoseconds to undo the filter per stored byte, including copies between the coder's buffers.
 const fn filter_ns(filter: Filter) -> f64 {
     match filter {
         Filter::None => COPY_NS,
@@ -35,19 +32,19 @@ const fn filter_ns(filter: Filter) -> f64 {
     }
 }
 
-// Measured by `examples/candidates.rs`; the runs and the fit are in the ADR.
+// Measured by `examples/candidates.rs`; the ADR has the runs and the fit.
 const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
 const BYTEDELTA_NS: f64 = 0.31;
-/// Undoing the band difference, per stored element: almost free, because it is done while elements are
-/// assembled.
+/// Nanoseconds to undo the band difference per stored element: almost free, because it is done while elements
+/// are assembled.
 const DIFFERENCE_NS: f64 = 0.03;
-/// Moving the bands back to the end, per stored element: traffic between caches and memory, which the cores
-/// share.
+/// Nanoseconds to move the bands back to the end per stored element: traffic between caches and memory, which
+/// the cores share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
-/// Predicted time to read and decode on the host, in microseconds.
+/// Predicts the time to read and decode on the host, in microseconds.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     let mut per_element = 0.0;
@@ -65,24 +62,24 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
 
 /// Nanoseconds to stage a byte from the page cache through 16 threads (read, CRC) and over the bus: 28 GB/s.
 const STAGE_NS: f64 = 0.036;
-/// Host threads that decompress for the device, for coders without a kernel.
+/// Host threads that decompress for the device if a coder has no kernel.
 const STAGING_CORES: f64 = 16.0;
 
 // Kernels, per stored byte; the coders' kernels are in the coders' files.
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
-/// In shape order, bands lie side by side: streams have more sequences, and fewer streams are stored
-/// unchanged.
+/// Nanoseconds that shape order adds per stored byte: bands are adjacent, so streams have more sequences and
+/// fewer are stored unchanged.
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
-/// Share of the kernels' time that counts. If two candidates take about the same time to stage, the one with
-/// the faster kernels wins: the model needs the rest of the device's time, and a dataset that stays on the
-/// device takes only kernel time.
+/// Share of kernel time that counts. If two candidates take about equally long to stage, the candidate with faster
+/// kernels wins: the model needs the rest of the device's time, and a dataset that stays on the device takes
+/// only kernel time.
 const KERNELS_SHARE: f64 = 0.25;
 
-/// Predicted time to stage for a GPU and decode there, in microseconds: the longer of the two, as
-/// they overlap in the loader, and a share of the kernels.
+/// Predicts the time to stage for a GPU and decode there, in microseconds: the longer of the two, because they
+/// overlap in the loader, plus a share of the kernel time.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     let (payload, stored, coded) = (work.payload_bytes as f64, work.stored_bytes as f64, work.coded_bytes as f64);
@@ -96,7 +93,7 @@ pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     per_byte += match settings.filter {
         Filter::None => 0.0,
         Filter::Shuffle => DEVICE_SHUFFLE_NS,
-        // Bytedelta was not measured by itself.
+        // Bytedelta was not measured separately.
         Filter::Bitshuffle | Filter::Bytedelta => DEVICE_BITSHUFFLE_NS,
     };
     if settings.layout == ArrayLayout::AsShape && coder.codec != Codec::Raw {

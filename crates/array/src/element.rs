@@ -1,9 +1,9 @@
-//! Elements of arrays as Rust numbers, read from and written to little-endian bytes.
+//! Array elements as Rust numbers, read from and written to little-endian bytes.
 
 use fearless_simd::{Simd, SimdFrom, f32x8, f64x8};
 use half::f16;
 
-/// A number that arrays hold.
+/// A number type of arrays.
 pub(crate) trait Element: Copy + PartialEq + PartialOrd {
     /// Fills `out` from the bytes of the same number of elements.
     fn load(bytes: &[u8], out: &mut [Self]);
@@ -33,11 +33,11 @@ elements!(u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64);
 
 /// A source type of lossy transforms: float32 or float64 (float16 is widened first).
 pub(crate) trait Float: Element + Default {
-    /// The canonical quiet NaN's bits.
+    /// Bits of the canonical quiet NaN.
     const NAN_BITS: u64;
     fn to_f64(self) -> f64;
     fn abs(self) -> Self;
-    /// Rounds to nearest; finite numbers beyond the range become the largest finite one.
+    /// Rounds to nearest; finite numbers out of range become the largest finite one.
     fn from_f64(value: f64) -> Self;
     fn bits(self) -> u64;
     /// Compares a run with its decoded values, in this type's own arithmetic.
@@ -48,7 +48,6 @@ pub(crate) trait Float: Element + Default {
     fn to_f16(source: &[Self], out: &mut [f16]);
 }
 
-/// Result of [`Float::compare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
     /// Values whose bits differ.
@@ -59,10 +58,9 @@ pub(crate) struct Comparison {
     pub(crate) worse: bool,
 }
 
-/// An integer type of arrays.
 pub(crate) trait Integer: Element + Default {
     fn to_i128(self) -> i128;
-    /// The no-data value in this type, if it has one.
+    /// Returns the no-data value in this type, if it has one.
     fn from_no_data(value: f64) -> Option<Self>;
 }
 
@@ -175,9 +173,9 @@ impl Float for f64 {
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {
-        // `half` converts through float32, and so rounds twice if the processor has F16C. Rounding
-        // to odd first makes the second rounding the only one that counts (Boldo & Melquiond,
-        // "Emulation of FMA and correctly rounded sums", 2008, theorem 3).
+        // `half` converts through float32, and so rounds twice if the processor has F16C. With rounding to
+        // odd first, only the second rounding counts (Boldo & Melquiond, "Emulation of FMA and correctly
+        // rounded sums", 2008, theorem 3).
         let mut odd = [0.0_f32; 256];
         for (from, to) in source.chunks(odd.len()).zip(out.chunks_mut(256)) {
             for (from, to) in from.iter().zip(&mut odd) {
@@ -188,7 +186,7 @@ impl Float for f64 {
     }
 }
 
-/// The float32 neighbour of `value` whose last bit is 1, unless `value` is a float32 itself.
+/// Returns `value` if it is a float32, otherwise the neighbouring float32 whose last bit is 1.
 #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
@@ -213,7 +211,7 @@ mod tests {
 
     #[test]
     fn double_rounding_is_avoided() {
-        // Just above a tie. Rounding to float32 gives the tie, which then rounds to even.
+        // Just above a tie. Plain rounding to float32 gives the tie, which then rounds to even.
         let tie = 1.0 + 2_f64.powi(-11);
         assert_eq!(half_of(tie), 0x3C00);
         assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);
@@ -241,7 +239,7 @@ mod tests {
         assert_eq!(out[0].to_bits(), 0x3800);
     }
 
-    /// Nearest float16 by trying all of them; ties to even.
+    /// Finds the nearest float16 by trying all of them; ties to even.
     fn slow_half_of(value: f64) -> u16 {
         let mut best = (f64::INFINITY, 0_u16);
         for bits in 0..0x7C00_u16 {

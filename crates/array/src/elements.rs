@@ -1,5 +1,4 @@
-//! Stored elements on their way to a coder: passed on unit by unit as they are made, so that they need not
-//! all be in memory.
+//! Passes stored elements to a coder unit by unit as they are made, so that they need not all be in memory.
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
@@ -9,13 +8,13 @@ use shardpack_format::Result;
 
 /// Takes stored elements in units of [`UNIT_BYTES`]; the last one may be shorter.
 pub(crate) trait Units {
-    /// Drops all units taken so far. Other elements may replace them.
+    /// Drops all units taken so far, to start again.
     fn begin(&mut self);
     /// Takes the next unit, of elements of `item_bytes` each.
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
 }
 
-/// Collects all elements in one piece.
+/// Collects all elements in one buffer.
 impl Units for Vec<u8> {
     fn begin(&mut self) {
         self.clear();
@@ -27,16 +26,14 @@ impl Units for Vec<u8> {
     }
 }
 
-/// Memory that is reused for the next array.
 #[derive(Default)]
 pub(crate) struct ElementScratch {
-    /// The unit that is being filled, and the rest of a piece that extends beyond it.
+    /// The unit being filled, and the part of a piece that extends beyond it.
     pending: Vec<u8>,
     /// All elements, if their order needs them all at once.
     whole: Vec<u8>,
 }
 
-/// The elements of one array.
 pub(crate) struct Elements<'a> {
     units: &'a mut dyn Units,
     scratch: &'a mut ElementScratch,
@@ -54,7 +51,7 @@ impl<'a> Elements<'a> {
         Self { units, scratch, filled: 0, total: 0, out_of_order: false, item_bytes: 1 }
     }
 
-    /// Begins or restarts an array of `total` bytes, with elements of `width` bytes.
+    /// Begins or restarts an array of `total` bytes with elements of `width` bytes.
     pub(crate) fn begin(&mut self, width: usize, total: usize) -> Result<()> {
         self.filled = 0;
         self.total = total;
@@ -64,8 +61,7 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Takes all elements of an array unchanged. Passes each byte to `look`, in order, just before the coder
-    /// takes it.
+    /// Takes all elements of an array unchanged. Passes each byte to `look`, in order, just before the coder gets it.
     pub(crate) fn take_all(
         &mut self,
         array: &dyn ArraySource,
@@ -120,10 +116,9 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Returns room for all elements, for elements that do not come in order. Replaces [`Elements::room`].
+    /// Returns room for all elements, if they do not come in order. Replaces [`Elements::room`].
     pub(crate) fn whole(&mut self) -> &mut [u8] {
-        // Not cleared first: every byte is written anyway, and zeros would be a useless pass over
-        // memory.
+        // Not cleared first, because every byte is written anyway and zeroing would be a useless pass over memory.
         self.scratch.whole.resize(self.total, 0);
         self.out_of_order = true;
         &mut self.scratch.whole

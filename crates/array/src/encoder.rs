@@ -1,4 +1,4 @@
-//! Arrays to payloads.
+//! Encodes arrays as payloads.
 
 use crate::array::Array;
 use crate::bytes::{UNIT_BYTES, expands_too_far, has_too_many_runs};
@@ -16,9 +16,9 @@ use shardpack_format::{ArrayDescriptor, Codec, Result};
 /// One array as stored in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedArray {
-    /// Codec of the payload. `Raw` if the requested coder does not save space.
+    /// Codec of the payload; `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// Meaning of the payload.
+    /// Description of the payload.
     pub descriptor: ArrayDescriptor,
     /// The stored bytes.
     pub payload: Vec<u8>,
@@ -29,17 +29,16 @@ pub struct EncodedArray {
 /// Result of [`ArrayEncoder::encode_into`]: facts about the appended payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredArray {
-    /// Codec of the payload. `Raw` if the requested coder does not save space.
+    /// Codec of the payload; `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// Meaning of the payload.
+    /// Description of the payload.
     pub descriptor: ArrayDescriptor,
     /// Loss of precision.
     pub fidelity: Fidelity,
 }
 
-/// Encodes arrays with fixed settings. Each thread has its own: it keeps the coder's contexts and
-/// its scratch memory, a few MiB. For band-major payloads the scratch has the size of the largest
-/// array's stored elements.
+/// Encodes arrays with fixed settings. Each thread has its own encoder, which keeps the coder's contexts and
+/// scratch memory: a few MiB, or the size of the largest array's stored elements for band-major payloads.
 ///
 /// The same settings and array give the same bytes, regardless of earlier arrays.
 ///
@@ -58,13 +57,13 @@ pub struct StoredArray {
 pub struct ArrayEncoder {
     settings: ArraySettings,
     coder: Box<dyn UnitEncoder>,
-    /// Coder for payloads that would expand further than a reader's limits allow: LZ4 cannot.
+    /// Coder for payloads that would expand beyond a reader's limits, which LZ4 payloads never do.
     fallback: Option<Box<dyn UnitEncoder>>,
     scratch: ElementScratch,
 }
 
 impl ArrayEncoder {
-    /// Creates an encoder for these settings.
+    /// Creates an encoder with these settings.
     ///
     /// # Errors
     /// `Usage` if they contradict each other (see [`ArraySettings::check`]).
@@ -74,14 +73,14 @@ impl ArrayEncoder {
         Ok(Self { settings, coder, fallback: None, scratch: ElementScratch::default() })
     }
 
-    /// The settings.
+    /// Settings of this encoder.
     #[must_use]
     pub const fn settings(&self) -> &ArraySettings {
         &self.settings
     }
 
-    /// Encodes `array`. Elements equal to `no_data` are kept apart from the values; `no_data` is
-    /// first converted to the array's own type.
+    /// Encodes `array`. Elements equal to `no_data`, after conversion to the array's type, are kept apart
+    /// from the values.
     ///
     /// # Errors
     /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and
@@ -93,11 +92,11 @@ impl ArrayEncoder {
         Ok(encoded)
     }
 
-    /// Like [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose content
-    /// is dropped. Reusing pages saves more time than LZ4 takes.
+    /// Like [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose content is
+    /// dropped. Reusing pages saves more time than LZ4 takes.
     ///
     /// # Errors
-    /// As [`ArrayEncoder::encode`].
+    /// Same as [`ArrayEncoder::encode`].
     pub fn encode_reusing(
         &mut self,
         array: &Array,
@@ -110,16 +109,16 @@ impl ArrayEncoder {
         Ok(EncodedArray { codec, descriptor, payload, fidelity })
     }
 
-    /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements
-    /// equal to `no_data` are kept apart from the values.
+    /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements equal to
+    /// `no_data` are kept apart from the values.
     ///
-    /// The array is read a few hundred KiB at a time. It is read once for encoding. Before that, it is read
-    /// up to the first fraction if floats may be integers, and completely for fixed point and if integers may
-    /// be narrowed. It is read once more if the payload is no smaller than the elements. After an error,
-    /// `out` holds its old content, and perhaps some of the payload.
+    /// The array is read a few hundred KiB at a time, once for encoding. Before that, it is read up to the
+    /// first fraction if floats may be integers, and completely for fixed point and if integers may be
+    /// narrowed. It is read once more if the payload is no smaller than the elements. After an error, `out`
+    /// holds its old content, and perhaps some of the payload.
     ///
     /// # Errors
-    /// As [`ArrayEncoder::encode`], and the source's errors.
+    /// Same as [`ArrayEncoder::encode`], and the source's errors.
     pub fn encode_into(
         &mut self,
         array: &dyn ArraySource,
@@ -156,9 +155,9 @@ impl ArrayEncoder {
         Ok(StoredArray { codec, descriptor, fidelity })
     }
 
-    /// Overwrites `payload` with the coder's output for `elements`, arranged, of `width` bytes each. Also
-    /// returns the number of their bytes that a reader's coder will have to make. Runs and bytes stored
-    /// unchanged do not count.
+    /// Overwrites `payload` with the coder's output for the arranged `elements` of `width` bytes each. Also
+    /// returns how many element bytes a reader's coder will have to make, without runs and bytes stored
+    /// unchanged.
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = item_bytes(width)?;
         payload.clear();
@@ -177,7 +176,7 @@ impl ArrayEncoder {
     }
 }
 
-/// The coder for payloads that would expand too much with the requested one.
+/// Returns the coder for payloads that would expand too much with the requested one.
 fn fallback<'a>(
     slot: &'a mut Option<Box<dyn UnitEncoder>>,
     settings: &ArraySettings,
@@ -189,7 +188,7 @@ fn fallback<'a>(
     })
 }
 
-/// A payload while it is being made, at the end of `out`.
+/// A payload being made at the end of `out`.
 struct Payload<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -218,8 +217,8 @@ impl<'a> Payload<'a> {
         expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
     }
 
-    /// Returns true for runs longer than a reader's limits. None of our coders writes a long run explicitly,
-    /// so such an array is stored uncoded.
+    /// True if runs exceed a reader's limits. None of our coders writes a long run explicitly, so such an
+    /// array is stored uncoded.
     fn has_too_many_runs(&self) -> bool {
         has_too_many_runs(self.decoded as u64, self.coded, self.bytes() as u64)
     }

@@ -1,4 +1,4 @@
-//! Errors of encoding an array.
+//! Errors from encoding an array.
 
 use shardpack_format::{Error, ErrorKind, Explain, Hint, Setting};
 
@@ -12,38 +12,37 @@ pub enum EncodeError {
     /// A finite value would become infinite as float16.
     #[error("value at {position:?} is out of float16's range ±65504: {value} (finite values: {min} to {max})")]
     OutOfRange {
-        /// Position, one index for each axis: `[y, x, band]` in a cube.
+        /// Position as one index per axis: `[y, x, band]` in a cube.
         position: Vec<u64>,
-        /// The first such value in storage order.
+        /// First such value in storage order.
         value: f64,
-        /// Smallest finite value of the array, no-data left out.
+        /// Smallest finite value of the array, without no-data.
         min: f64,
-        /// Largest finite value of the array, no-data left out.
+        /// Largest finite value of the array, without no-data.
         max: f64,
     },
     /// Fixed point cannot keep the error bound for this array.
-    #[error("fixed point of 16 bits, decoded to float32, cannot keep a largest error of {max_error}: {}", at_least(*smallest))]
+    #[error("16-bit fixed point, decoded to float32, cannot keep errors within {max_error}: {}", at_least(*smallest))]
     ErrorBound {
         /// The requested bound.
         max_error: f64,
-        /// The smallest bound that is possible for this array; infinite if there is none.
+        /// Smallest possible bound for this array; infinite if there is none.
         smallest: f64,
     },
-    /// A measured value would decode to the no-data value, and the two could no longer be told
-    /// apart.
+    /// A measured value would decode to the no-data value, so that the two could no longer be told apart.
     #[error("value at {position:?} would become the no-data value {no_data}: {value}")]
     BecomesNoData {
-        /// Position, one index for each axis: `[y, x, band]` in a cube.
+        /// Position as one index per axis: `[y, x, band]` in a cube.
         position: Vec<u64>,
-        /// The first such value in storage order.
+        /// First such value in storage order.
         value: f64,
         /// The no-data value in the decoded type.
         no_data: f64,
     },
-    /// The array's bytes cannot be read: message of their [`ArraySource`](crate::ArraySource).
+    /// The array's bytes cannot be read: message from the [`ArraySource`](crate::ArraySource).
     #[error("{0}")]
     Source(String),
-    /// The settings contradict each other, or the array and its descriptor do.
+    /// The settings contradict each other, or the array contradicts its descriptor.
     #[error(transparent)]
     Format(#[from] Error),
 }
@@ -85,7 +84,7 @@ impl Explain for EncodeError {
 fn at_least(smallest: f64) -> String {
     match smallest.is_finite() {
         true => format!("this array needs at least {smallest}"),
-        false => "no bound fits the range of this array".to_owned(),
+        false => "no bound is possible for the range of this array".to_owned(),
     }
 }
 

@@ -3,9 +3,9 @@
 use half::f16;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Returns a descriptor that makes a decoder return the array of `descriptor` as `dtype`. `None` if a value
-/// could change. The result depends on the possible values of the stored elements: a float32 array stored as
-/// float16 can be returned as float16 exactly, and an array stored as uint8 as any integer type except int8.
+/// Returns a descriptor that makes a decoder return the array of `descriptor` as `dtype`, or `None` if a
+/// value could change. The possible values of the stored elements decide: a float32 array stored as float16
+/// can be returned exactly as float16, and an array stored as uint8 as any integer type except int8.
 ///
 /// The result is only for decoders: it may be invalid in a file.
 ///
@@ -38,14 +38,14 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
         }
         _ => return None,
     };
-    // Special values are float32 or float64; a no-data value has the precision of that type.
+    // Special values are float32 or float64, and a no-data value has the precision of that type.
     let no_data = descriptor.no_data.map(|value| round(value, decoded));
     let special = codes != Codes::default();
     let kept = |value: f64| dtype.is_float() && (value.is_nan() || round(value, dtype).to_bits() == value.to_bits());
     if special && (!dtype.is_float() || codes.no_data.is_some() && !kept(no_data.unwrap_or(f64::NAN))) {
         return None;
     }
-    // A verbatim copy would not replace reserved patterns.
+    // A plain copy would not replace reserved patterns.
     let transform = match transform {
         Transform::None if special && stored == Dtype::F16 => Transform::F16,
         Transform::None if special => return None,
@@ -54,9 +54,9 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
 }
 
-/// Returns a type in which arrays of all these descriptors can be returned without changing a value. It is
-/// the common type if there is one; else the occurring type that holds most of the other types; else the
-/// smallest type, integers first. `None` if no type holds all, or if there are no arrays.
+/// Returns a type in which the arrays of all descriptors can be returned without changing a value: the common
+/// type if there is one, else the occurring type that holds most of the others, else the smallest type,
+/// integers first. Returns `None` if no type holds all, or if there are no arrays.
 ///
 /// ```
 /// use shardpack_array::common_dtype;
@@ -98,7 +98,7 @@ const ORDER: &[Dtype] = &[
 ];
 
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Returns the number of exact bits of magnitude, and true if the type has negative numbers. `None` for
+    /// Returns the number of exact magnitude bits, and whether the type has negative numbers; `None` for
     /// floats as a source.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {

@@ -1,4 +1,4 @@
-//! Loss of a lossy value transform, measured on the values that a reader will decode.
+//! Loss of a lossy value transform, measured on the values that a reader decodes.
 
 use crate::angles::Angles;
 use crate::element::Comparison;
@@ -7,13 +7,12 @@ use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
 use fearless_simd::{Level, dispatch, f64x8};
 use serde::{Deserialize, Serialize};
 
-/// Below this magnitude float16 has no normal numbers, and relative errors mean nothing: 2⁻¹⁴.
+/// Magnitude below which float16 has no normal numbers and relative errors mean nothing: 2⁻¹⁴.
 pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 
 /// Figures of one array, or merged figures of several arrays.
 ///
-/// Lossless storage leaves every error at zero without measuring. Errors and angles leave out NaN,
-/// infinities and no-data.
+/// Lossless storage has zero errors without measuring. Errors and angles exclude NaN, infinities and no-data.
 ///
 /// ```
 /// use shardpack_array::Fidelity;
@@ -27,20 +26,18 @@ pub struct Fidelity {
     pub values: u64,
     /// Number of source elements that are NaN.
     pub nan: u64,
-    /// Number of source elements that are the no-data value.
+    /// Number of source elements equal to the no-data value.
     pub no_data: u64,
     /// Number of source elements that are infinite.
     pub infinite: u64,
-    /// Number of elements stored as the nearest value in range. No transform of version 1 does this: a value
-    /// out of range is an error.
+    /// Number of elements clipped to the nearest value in range. No transform of version 1 clips: a value out
+    /// of range is an error.
     pub clipped: u64,
-    /// Number of non-zero source elements stored as float16 whose magnitude is below 2⁻¹⁴, where float16
-    /// loses digits.
+    /// Number of non-zero source elements stored as float16 with magnitude below 2⁻¹⁴, where float16 loses digits.
     pub subnormal: u64,
     /// Number of elements whose decoded value or bit pattern differs from the source.
     pub changed: u64,
-    /// Number of finite elements, without no-data, that went through a lossy transform: the terms of
-    /// `sum_abs_error`.
+    /// Number of elements in `sum_abs_error`: finite, not no-data, and lossily transformed.
     pub measured: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
@@ -55,19 +52,19 @@ pub struct Fidelity {
     pub max_angle: f64,
     /// Sum of the spectral angles, in radians.
     pub sum_angle: f64,
-    /// The spectral angles by size. Empty in figures that were read from a dataset.
+    /// Spectral angles by size. Empty in figures read from a dataset.
     #[serde(default)]
     pub angles: Angles,
 }
 
 impl Fidelity {
-    /// Mean absolute error over the measured values; 0 if there are none.
+    /// Returns the mean absolute error over the measured values; 0 if there are none.
     #[must_use]
     pub fn mean_abs_error(&self) -> f64 {
         mean(self.sum_abs_error, self.measured)
     }
 
-    /// Mean spectral angle in radians; 0 if there are no spectra.
+    /// Returns the mean spectral angle in radians; 0 if there are no spectra.
     #[must_use]
     pub fn mean_angle(&self) -> f64 {
         mean(self.sum_angle, self.spectra)
@@ -75,8 +72,8 @@ impl Fidelity {
 
     /// Adds the figures of other arrays.
     ///
-    /// Sums of floats depend on the order of addition: merge in the order of the samples, regardless of the
-    /// threads that made the parts.
+    /// Sums of floats depend on the order of addition, so merge in sample order, regardless of which threads
+    /// made the parts.
     pub fn merge(&mut self, other: &Self) {
         self.values += other.values;
         self.nan += other.nan;
@@ -101,13 +98,12 @@ fn mean(sum: f64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum / count as f64 }
 }
 
-/// Gathers a [`Fidelity`] piece by piece, while source and decoded values are still in cache.
+/// Gathers a [`Fidelity`] piece by piece, while source and decoded values are still in the cache.
 pub(crate) struct Meter<T> {
     pub(crate) total: Fidelity,
     no_data: Option<T>,
     /// Elements of one spectrum, or 0 if the array has none.
     spectrum: usize,
-    /// Sums of the current piece.
     sums: Vec<Sums>,
 }
 
@@ -124,7 +120,7 @@ struct Sums {
     max: f64,
 }
 
-/// Values that are summed in parallel: one vector of eight, or two of four.
+/// Values summed in parallel: one vector of eight, or two of four.
 const LANES: usize = 8;
 
 impl<T: Float> Meter<T> {
@@ -132,14 +128,14 @@ impl<T: Float> Meter<T> {
         Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
-    /// Takes a run of whole spectra: `source` and its `decoded` values. `plain` means that the run has no
-    /// NaN, infinity or no-data.
+    /// Adds a run of whole spectra: `source` and its `decoded` values. `plain` means that the run has no NaN,
+    /// infinity or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
         let (rel, sums) = (self.total.max_rel_error, &mut self.sums);
         sums.resize_with(source.len().div_ceil(run), Sums::default);
-        // While both are in the first-level cache.
+        // Compare and sum while both are in the first-level cache.
         let found = dispatch!(Level::new(), simd => compare_and_sum(simd, source, decoded, run, rel, plain, sums));
         self.total.changed += u64::from(found.changed);
         if !plain {
@@ -158,7 +154,7 @@ impl<T: Float> Meter<T> {
         self.sums = sums;
     }
 
-    /// Takes a run value by value: slow.
+    /// Adds a run value by value, which is slow.
     fn add_mixed(&mut self, source: &[T], decoded: &[f32], f16: bool) {
         let mut sum = Sums::default();
         let mut whole = true;
@@ -208,7 +204,7 @@ impl<T: Float> Meter<T> {
     }
 }
 
-/// Compares whole runs, and if they are `plain`, sums each run of `run` values.
+/// Compares whole runs and, if they are `plain`, sums each run of `run` values.
 #[inline(always)]
 fn compare_and_sum<T: Float, S: Simd>(
     simd: S,
@@ -221,7 +217,7 @@ fn compare_and_sum<T: Float, S: Simd>(
 ) -> Comparison {
     let found = T::compare(source, decoded, rel);
     if plain {
-        // 1 for the lanes that the last values of a run fill, 0 for the others.
+        // 1 for lanes filled by the last values of a run, 0 for the others.
         let mut filled = [0.0; LANES];
         filled.iter_mut().take(run % LANES).for_each(|lane| *lane = 1.0);
         for (i, sum) in sums.iter_mut().enumerate() {
@@ -244,11 +240,11 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     for (u, v) in us.iter().zip(vs).take(whole) {
         lanes.add(T::widen(simd, u), f32::widen(simd, v));
     }
-    // Zeros fill the last lanes: they add nothing to any figure.
+    // Zeros fill the last lanes and add nothing to any figure.
     match (us.get(whole), vs.get(whole)) {
         _ if run.is_multiple_of(LANES) && run <= source.len() => {}
-        // The lanes after the run hold values of the next run, which are finite too. Multiplying by 0 removes
-        // them, which is faster than moving the last values of this run elsewhere.
+        // The lanes after the run hold values of the next run, also finite. Multiplying by 0 removes them,
+        // faster than moving the last values of this run elsewhere.
         (Some(u), Some(v)) => {
             let filled = f64x8::simd_from(simd, *filled);
             lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
@@ -261,7 +257,7 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
             lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
         }
     }
-    // Halves first, always in this order: the figures are stored, and depend on the order of additions.
+    // Halves first, always in this order, because the stored figures depend on the order of additions.
     let sum = |lanes: f64x8<S>| {
         let (a, b) = simd.split_f64x8(lanes);
         simd.reduce_sum_f64x4(a + b)
@@ -271,8 +267,8 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     Sums { uu: sum(lanes.uu), dd: sum(lanes.dd), ds: sum(lanes.ds), abs: sum(lanes.abs), max }
 }
 
-/// [`Sums`] of every eighth value. Uses explicit vectors, because the compiler does not find them
-/// in loops over arrays of lanes.
+/// [`Sums`] of every eighth value. Uses explicit vectors, because the compiler does not vectorise loops over
+/// arrays of lanes.
 struct Lanes<S: Simd> {
     uu: f64x8<S>,
     dd: f64x8<S>,
@@ -294,13 +290,12 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-/// Angle between u and v from Σu², Σ(v−u)² and Σv² − Σu²; `None` if one has no length.
+/// Returns the angle between u and v from Σu², Σ(v−u)² and Σv² − Σu²; `None` if either has length 0.
 ///
-/// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's
-/// 2·asin(½·|u/|u| − v/|v||) ("How futile are mindless assessments of roundoff", 2006, §12), with
-/// the chord from |u/|u| − v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|), d = v − u: the terms that
-/// cancel are of the size of the error, not of the data, so the absolute error is about
-/// 1e-8·|d|/|u|.
+/// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's 2·asin(½·|u/|u| −
+/// v/|v||) ("How futile are mindless assessments of roundoff", 2006, §12), with the chord from |u/|u| −
+/// v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|), d = v − u. The terms that cancel have the size of the error,
+/// not of the data, so the absolute error is about 1e-8·|d|/|u|.
 fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let vv = uu + ds;
     if !(uu > 0.0 && vv > 0.0 && uu.is_finite() && vv.is_finite()) {
@@ -310,12 +305,11 @@ fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let growth = ds / (a + b);
     let chord = ((dd - growth * growth) / (a * b)).max(0.0).sqrt();
     let half = (chord / 2.0).min(1.0);
-    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, is below the
-    // last digit.
+    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, is below the last digit.
     if half < 1e-4 {
         return Some(2.0 * (half + half * half * half / 6.0));
     }
-    // libm, not the platform's: the figures are stored and must be the same everywhere.
+    // Uses libm rather than the platform's asin, because the stored figures must be the same everywhere.
     Some(2.0 * libm::asin(half))
 }
 
@@ -325,14 +319,14 @@ mod tests {
 
     #[test]
     fn small_angles_are_seen_and_scaling_is_none() {
-        // v = u turned by 1e-7 within the plane of the first two axes: arccos would say 0.
+        // v is u turned by 1e-7 in the plane of the first two axes; arccos would give 0.
         let (u, turn) = ([3.0_f64, 4.0], 1e-7_f64);
         let v = [u[0] * turn.cos() - u[1] * turn.sin(), u[0] * turn.sin() + u[1] * turn.cos()];
         let dd: f64 = u.iter().zip(v).map(|(u, v)| (v - u) * (v - u)).sum();
         let ds: f64 = u.iter().zip(v).map(|(u, v)| (v - u) * (v + u)).sum();
         let got = angle(25.0, dd, ds).unwrap();
         assert!((got - turn).abs() < 1e-14, "{got}");
-        // v = 1.001·u has no angle to u.
+        // v = 1.001·u is at no angle to u.
         let got = angle(25.0, 25.0e-6, 25.0 * (1.001 * 1.001 - 1.0)).unwrap();
         assert!(got < 1e-9, "{got}");
         assert_eq!(angle(0.0, 1.0, 1.0), None);

@@ -1,4 +1,4 @@
-//! The filter before a coder, inside Blosc2.
+//! Filters before a coder, inside Blosc2.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Name, as in the recipe and the command.
+    /// Returns the name in the recipe and the command.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,8 +3,8 @@
 use half::f16;
 use shardpack_format::Dtype;
 
-/// The elements in `bytes` as doubles; integers above 2⁵³ lose their last digits. An incomplete element at
-/// the end is left out.
+/// Returns the elements in `bytes` as doubles; integers above 2⁵³ lose their last digits. An incomplete
+/// element at the end is left out.
 ///
 /// ```
 /// use shardpack_array::floats_of;
@@ -30,7 +30,7 @@ pub fn floats_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
         Dtype::F16 => each!(f16, f64::from),
         Dtype::F32 => each!(f32, f64::from),
         Dtype::F64 => each!(f64, |value| value),
-        // One byte.
+        // One-byte types.
         _ => bytes.iter().map(|&byte| f64::from(byte)).collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! A user's options, with `Auto` for choices that the data may decide.
+//! A user's options, with `Auto` for choices that depend on the data.
 
 use crate::codecs::Coder;
 use crate::filter::Filter;
@@ -10,9 +10,9 @@ use shardpack_format::{Error, Hint, Result, Setting};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
-    /// Integers held as floats become the smallest exact integer type. Other float32 and float64
-    /// become float16, or fixed point if there is an error bound and fixed point is smaller or
-    /// float16 cannot keep it.
+    /// Floats that are all integers become the smallest exact integer type. Other float32 and float64 become
+    /// float16, or fixed point if there is an error bound and fixed point is smaller or float16 cannot keep
+    /// it.
     #[default]
     Auto,
     /// Stored unchanged.
@@ -36,16 +36,16 @@ pub enum BandDifference {
     Off,
 }
 
-/// Goal of choices that are left to the data.
+/// Goal of choices that depend on the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
-    /// The shortest predicted time to read and decode on the host.
+    /// Shortest predicted time to read and decode on the host.
     #[default]
     Speed,
-    /// The shortest predicted time to bring to a GPU and decode there. Stored bytes cross the bus undecoded.
+    /// Shortest predicted time to move to a GPU and decode there. Stored bytes cross the bus undecoded.
     Device,
-    /// The fewest bytes.
+    /// Fewest bytes.
     Size,
 }
 
@@ -66,17 +66,16 @@ pub enum Prefer {
 pub struct ArrayOptions {
     /// Values of float arrays. Default auto.
     pub values: Values,
-    /// Largest absolute error, in the data's units: required for fixed, allowed with auto.
+    /// Largest absolute error, in the data's units; required for fixed, allowed with auto.
     pub max_error: Option<f64>,
-    /// Forbids any change of a value (masks, labels): with auto, arrays that are not exact as integers are
-    /// stored unchanged. Default false.
+    /// Forbids any change of a value (masks, labels). With auto, arrays that are not exact as integers are
+    /// then stored unchanged. Default false.
     pub lossless: bool,
     /// Difference along the last axis. Default auto.
     pub band_difference: BandDifference,
     /// Codec.
     pub coder: Option<Coder>,
-    /// The codec's own level; needs `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain
-    /// zstd.
+    /// Level of the coder; needs `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain zstd.
     pub level: Option<i32>,
     /// Filter before the coder, inside Blosc2.
     pub filter: Option<Filter>,
@@ -90,7 +89,7 @@ impl ArrayOptions {
     /// Fails if the options contradict each other.
     ///
     /// # Errors
-    /// `Usage`, with the two options.
+    /// `Usage`, naming the two options.
     pub fn check(&self) -> Result<()> {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
@@ -106,21 +105,21 @@ impl ArrayOptions {
         match (self.values, self.max_error) {
             (Values::Fixed, None) => {
                 let hint = Hint::set([Setting::any("max_error", "E")]).then(" sets it, in the data's units");
-                Err(Error::usage("fixed-point values need a largest error").with_hint(hint))
+                Err(Error::usage("fixed-point values require a maximum error").with_hint(hint))
             }
             (Values::Keep | Values::F16, Some(max_error)) => {
-                Err(Error::usage(format!("a largest error of {max_error} needs values auto or fixed, not keep or f16")))
+                Err(Error::usage(format!("a maximum error of {max_error} requires values auto or fixed")))
             }
             (_, Some(max_error)) => check_max_error(max_error),
             (_, None) => Ok(()),
         }?;
         if self.lossless && (matches!(self.values, Values::F16 | Values::Fixed) || self.max_error.is_some()) {
-            return Err(Error::usage("lossless storage allows values auto or keep, and no largest error"));
+            return Err(Error::usage("lossless storage requires values auto or keep, and no maximum error"));
         }
         Ok(())
     }
 
-    /// The value rules that match the options; more than one only for auto with an error bound.
+    /// Returns the value rules that match the options; more than one only for auto with an error bound.
     pub(crate) fn rules(&self) -> Vec<ValueRule> {
         match (self.values, self.max_error) {
             (Values::Keep, _) => vec![ValueRule::Keep],

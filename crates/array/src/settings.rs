@@ -9,35 +9,35 @@ use std::fmt;
 /// Transform of the values of an array (spec §4.3). The rule is applied to each array separately, and the
 /// array's descriptor records the result.
 ///
-/// Integers and booleans never lose precision: under every rule except `Keep` they are stored as the smallest
-/// integer type that holds them.
+/// Integers and booleans never lose precision: every rule except `Keep` stores them as the smallest integer
+/// type that holds them.
 ///
-/// No rule turns a value into the no-data value: exactly the no-data elements decode to it.
+/// No rule turns a value into the no-data value: only no-data elements decode to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ValueRule {
     /// Stored unchanged.
     Keep,
-    /// The smallest exact integer type if there is one, else unchanged. Lossless.
+    /// The smallest exact integer type if there is one, otherwise unchanged. Lossless.
     IntegerOrKeep,
-    /// The smallest exact integer type if there is one, else float16; unchanged if a value would
-    /// round to the no-data value.
+    /// The smallest exact integer type if there is one, otherwise float16; unchanged if a value would round
+    /// to the no-data value.
     IntegerOrF16,
-    /// The smallest exact integer type if there is one; else float16 if it keeps the bound and
-    /// no-data apart; else fixed point.
+    /// The smallest exact integer type if there is one; otherwise float16 if it keeps the bound and no-data
+    /// distinct; otherwise fixed point.
     IntegerOrF16OrFixed {
         /// Largest absolute error, in the data's units.
         max_error: f64,
     },
-    /// The smallest exact integer type if there is one, else fixed point.
+    /// The smallest exact integer type if there is one, otherwise fixed point.
     IntegerOrFixed {
         /// Largest absolute error, in the data's units.
         max_error: f64,
     },
-    /// Floats become float16; an error if a value would become infinite or no-data.
+    /// Float16 for floats; an error if a value would become infinite or no-data.
     F16,
-    /// Floats become fixed point.
+    /// Fixed point for floats.
     Fixed {
         /// Largest absolute error, in the data's units.
         max_error: f64,
@@ -45,14 +45,14 @@ pub enum ValueRule {
 }
 
 impl ValueRule {
-    /// True if no value is ever altered.
+    /// True if no value is ever changed.
     #[must_use]
     pub const fn is_lossless(self) -> bool {
         matches!(self, Self::Keep | Self::IntegerOrKeep)
     }
 }
 
-/// As the option of the command is written; so do all settings.
+/// Formats the rule like the command's option, as all settings do.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,27 +85,26 @@ impl fmt::Display for ValueRule {
 pub struct ArraySettings {
     /// Transform of the values.
     pub values: ValueRule,
-    /// Codec of the payload.
+    /// Coder of the payload.
     #[serde(rename = "codec")]
     pub coder: Coder,
-    /// The coder's own level; none if it has no levels.
+    /// Level of the coder; `None` if it has no levels.
     pub level: Option<i32>,
     /// Filter; [`Filter::None`] outside Blosc2.
     pub filter: Filter,
-    /// True if stored elements of one or two bytes are stored as differences along the last axis. Wider
-    /// elements never are.
+    /// True if elements of one or two bytes are stored as differences along the last axis. Wider elements never are.
     pub band_difference: bool,
-    /// Order of the axes of the payload.
+    /// Axis order of the payload.
     pub layout: ArrayLayout,
 }
 
-/// Order of the axes of the payload, by its name in the settings.
+/// Axis order of the payload, by its name in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrayLayout {
-    /// In the order of the shape.
+    /// Shape order.
     AsShape,
-    /// The last axis first. Arrays of fewer than two axes do not change.
+    /// The last axis first. Does not change arrays of fewer than two axes.
     BandMajor,
 }
 
@@ -119,7 +118,7 @@ impl From<ArrayLayout> for Layout {
 }
 
 impl ArraySettings {
-    /// Fails if the parts contradict each other.
+    /// Fails if the settings contradict each other.
     ///
     /// # Errors
     /// `Usage` for a level that the coder lacks, a filter outside Blosc2, or an error bound that is
@@ -136,7 +135,6 @@ impl ArraySettings {
     }
 }
 
-/// Fails unless this filter may come before this coder.
 pub(crate) fn check_filter(coder: Coder, filter: Filter) -> Result<()> {
     if filter == Filter::None || coder.has_filters() {
         return Ok(());
@@ -149,7 +147,7 @@ pub(crate) fn check_max_error(max_error: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "largest error of fixed-point values: expected a finite number above 0, found {max_error}"
+        "maximum error of fixed-point values: expected a finite number above 0, found {max_error}"
     )))
 }
 

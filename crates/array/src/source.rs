@@ -1,25 +1,23 @@
-//! Sources of the bytes of an array to be stored: memory, or a file that is read during encoding.
+//! Sources of array bytes to be stored: memory, or a file that is read during encoding.
 
 use crate::array::Array;
 use crate::error::{EncodeError, EncodeResult};
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, to_usize};
 
-/// Bytes read at once: a block and its coded form fit the second-level cache.
+/// Bytes read at once, chosen so that a block and its coded form fit the second-level cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
 /// An array that can be read by offset, more than once: C-contiguous and little-endian, like
 /// [`Array`].
 ///
-/// An encoder needs only a few MiB of an array at a time. An array in a file need not be in memory
-/// as well.
+/// An encoder needs only a few MiB of an array at a time, so an array in a file need not fit in memory.
 ///
 /// ```
 /// use shardpack_array::{ArrayEncoder, ArrayOptions, ArraySource, EncodeError, EncodeResult, trial};
 /// use shardpack_format::{Dtype, Result};
 ///
-/// /// The integers from 0 on, which stand nowhere.
-/// struct Counter([u64; 1]);
+/// /// The integers from 0 on, computed when they are read. struct Counter([u64; 1]);
 ///
 /// impl ArraySource for Counter {
 ///     fn dtype(&self) -> Dtype {
@@ -44,11 +42,10 @@ pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// # Ok::<(), EncodeError>(())
 /// ```
 pub trait ArraySource {
-    /// Element type.
+    /// Returns the element type.
     fn dtype(&self) -> Dtype;
 
-    /// Shape, outermost axis first. The product of the axes and the element's size must be below
-    /// 2⁶³.
+    /// Returns the shape, outermost axis first. The product of the axes and the element size must be below 2⁶³.
     fn shape(&self) -> &[u64];
 
     /// Returns all bytes if they are in memory, which saves a copy.
@@ -56,8 +53,8 @@ pub trait ArraySource {
         None
     }
 
-    /// Fills `out` with the bytes from `offset` on. Called in order, for as many passes over the
-    /// array as the settings need.
+    /// Fills `out` with the bytes from `offset` on. An encoder calls this in order, for as many passes over
+    /// the array as the settings need.
     ///
     /// # Errors
     /// [`EncodeError::Source`] if the bytes cannot be read.
@@ -79,7 +76,8 @@ impl ArraySource for Array {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> EncodeResult<()> {
         let from = usize::try_from(offset).ok().and_then(|at| Self::bytes(self).get(at..)?.get(..out.len()));
-        let missing = || EncodeError::Source(format!("{} bytes at offset {offset} of an array in memory", out.len()));
+        let missing =
+            || EncodeError::Source(format!("cannot read {} bytes at offset {offset} of an array in memory", out.len()));
         out.copy_from_slice(from.ok_or_else(missing)?);
         Ok(())
     }
@@ -87,7 +85,7 @@ impl ArraySource for Array {
 
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
-    // The size of a shape overflows: encoding then fails at the first read, because no source can fill it.
+    // If the size overflows, encoding fails at the first read, because no source can fill it.
     bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, to_usize))
 }
 
@@ -95,8 +93,7 @@ pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
     byte_count(array) / array.dtype().size()
 }
 
-/// Calls `each` with all bytes in order, `block_bytes` at a time (fewer the last time), until it returns
-/// false.
+/// Calls `each` with all bytes in order, `block_bytes` at a time (fewer the last time), until it returns false.
 pub(crate) fn for_each_block(
     array: &dyn ArraySource,
     block_bytes: usize,

@@ -1,9 +1,8 @@
-//! Payloads in parts that threads can decode independently.
+//! Splits payloads into parts that threads can decode independently.
 //!
-//! Where elements are stored in the order of the shape, a Blosc2 chunk, a zstd frame, or a run of raw
-//! elements can be decoded to values by itself. A pixel across the border of two parts cannot, because its
-//! bands may be sums of the bands before them. Parts keep its elements in [`Ends`], and [`ArraySplit::join`]
-//! makes its values after all parts are decoded.
+//! If elements are stored in shape order, a Blosc2 chunk, a zstd frame, or a run of raw elements can be
+//! decoded to values by itself. A pixel across the border of two parts cannot, because its bands may be sums
+//! of earlier bands. [`Ends`] keep its elements, from which [`ArraySplit::join`] makes its values at the end.
 
 use crate::arrange::{Arrangement, TILE_BYTES};
 use crate::block::StoredBlock;
@@ -21,11 +20,11 @@ use std::ops::Range;
 /// Largest coded unit that is decoded by itself. No writer makes a larger one, so
 /// [`ArrayDecoder::decode_wanted`] handles it and reports the error.
 const MOST_CODED_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
-/// Largest part of raw elements that a thread converts in its own memory: the bytes stay in the second-level
-/// cache of its core.
+/// Largest part of raw elements that a thread converts in its own memory, chosen so that the bytes stay in
+/// the second-level cache of its core.
 const RAW_BYTES: usize = TILE_BYTES / 2;
 
-/// Division of the payload of one array into parts, and the target of their values.
+/// The payload of one array divided into parts, and the target of their values.
 ///
 /// ```
 /// use shardpack_array::{ArrayDecoder, ArraySplit, Wanted};
@@ -49,9 +48,8 @@ pub struct ArraySplit {
     descriptor: ArrayDescriptor,
     arrangement: Arrangement,
     target: Target,
-    /// Numbers of the requested bands; `None` for all.
+    /// Indices of the requested bands; empty for all.
     bands: Vec<usize>,
-    /// Units of the target per pixel.
     units: usize,
     parts: Vec<SplitPart>,
 }
@@ -61,16 +59,15 @@ pub struct ArraySplit {
 pub struct SplitPart {
     /// Byte range in the payload. Parts follow one another without a gap.
     pub payload: Range<usize>,
-    /// Range of its pixels, counted as in [`ArraySplit::origins`]. Between the ranges of two consecutive
-    /// parts there may be a pixel that belongs to both.
+    /// Range of its pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two
+    /// consecutive parts belongs to both.
     pub pixels: Range<usize>,
-    /// True if some of the part is requested. If not, it need not be decoded.
+    /// True if some of the part is requested. If false, it need not be decoded.
     pub is_wanted: bool,
-    /// The stored elements.
     elements: Range<usize>,
 }
 
-/// Stored elements at the ends of a part whose pixels lie across its borders.
+/// Stored elements at the ends of a part, whose pixels extend across its borders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ends {
     head: Vec<u8>,
@@ -78,13 +75,13 @@ pub struct Ends {
 }
 
 impl ArraySplit {
-    /// Cuts a payload of `payload_bytes` bytes: a coded payload into its units, a raw payload into parts of
-    /// about the given size, or smaller parts if they have to be converted. `read` fills a buffer with the
-    /// bytes at an offset of the payload. These bytes are not trusted: decoding a part reports wrong ones.
+    /// Splits a payload of `payload_bytes` bytes: a coded payload into its units, a raw payload into parts of
+    /// about the given size, or smaller ones if they have to be converted. `read` fills a buffer with the
+    /// payload bytes at an offset. These bytes are not trusted: decoding a part detects wrong ones.
     ///
     /// Returns `None` if [`ArrayDecoder::decode_wanted`] has to decode the payload as a whole, or would
     /// return an error: for a band-major payload whose pixels have to be assembled, a length that does not
-    /// fit, or a payload over the limits.
+    /// match, or a payload over the limits.
     pub fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -100,7 +97,7 @@ impl ArraySplit {
             None => check_size(descriptor.decoded_bytes().ok()?.max(stored), limits).ok()?,
             Some(region) => check_size(region.shape_of(descriptor).ok()?.bytes, limits).ok()?,
         }
-        // An upper bound: a coder makes at most all bytes.
+        // An upper bound, because a coder makes at most all bytes.
         check_coded(stored, stored, payload_bytes as u64, limits).ok()?;
         let width = descriptor.stored.size();
         let stored = usize::try_from(stored).ok().filter(|&bytes| bytes > 0)?;
@@ -149,20 +146,19 @@ impl ArraySplit {
         Some(split)
     }
 
-    /// The parts, in order.
+    /// Returns the parts, in order.
     #[must_use]
     pub fn parts(&self) -> &[SplitPart] {
         &self.parts
     }
 
-    /// True if the bytes of a part are its values: they need no decoding, only reading into their place.
+    /// True if the bytes of a part are its values, so that they can be read directly into their place.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.codec == Codec::Raw && self.is_plain()
     }
 
-    /// Maps the bytes of the row to the parts' pixels. If elements are not converted, a byte counts as a
-    /// pixel.
+    /// Maps the bytes of the row to the parts' pixels. If elements are not converted, each byte counts as a pixel.
     #[must_use]
     pub fn origins(&self) -> Origins {
         if self.is_plain() { Origins::in_order(1) } else { self.target.origins() }
@@ -174,16 +170,15 @@ impl ArraySplit {
         as_they_are && self.bands.is_empty() && self.target.is_nothing()
     }
 
-    /// Units of the target made from these pixels.
     fn units_of(&self, pixels: Range<usize>) -> Range<usize> {
         pixels.start * self.units..pixels.end.max(pixels.start) * self.units
     }
 
-    /// Largest part, in bytes, of a payload of `payload_bytes` of an array like this one: the buffer that a
-    /// thread needs. 0 if the array is wanted `as_it_is`, because parts are then read directly into their
-    /// place.
+    /// Returns the bytes of the largest part of a payload of `payload_bytes` of an array like this one, which
+    /// is the buffer that a thread needs. 0 if the array is wanted `as_it_is`, because parts are then read
+    /// directly into their place.
     ///
-    /// The sizes of units vary like the parts of an array: the estimate is an eighth above the mean.
+    /// The estimate is an eighth above the mean, because units vary in size.
     #[must_use]
     pub fn part_bytes(codec: Codec, descriptor: &ArrayDescriptor, payload_bytes: u64, as_it_is: bool) -> u64 {
         let stored = descriptor.stored_bytes().unwrap_or(0).max(1);
@@ -198,7 +193,7 @@ impl ArraySplit {
         }
     }
 
-    /// True if payloads like this one are cut at all.
+    /// True if payloads like this one are split at all.
     #[must_use]
     pub fn takes(codec: Codec, descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> bool {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
@@ -207,8 +202,7 @@ impl ArraySplit {
         !is_stored && is_ordered && !is_summed && container(codec).is_ok()
     }
 
-    /// Makes the pixels that lie across borders from the left-over elements of all parts, in order. `out` is
-    /// the whole row.
+    /// Makes the pixels across borders from the leftover elements of all parts, in order. `out` is the whole row.
     ///
     /// # Errors
     /// `Internal` if `ends` do not belong to the parts, or `out` has a different length.
@@ -233,7 +227,7 @@ impl ArraySplit {
         Ok(())
     }
 
-    /// Creates the [`Values`] that convert this number of pixels to these units.
+    /// Creates the [`Values`] that convert `pixels` pixels to these units.
     fn values<'a>(
         &'a self,
         pixels: usize,
@@ -279,12 +273,12 @@ fn unit_ends(
 }
 
 impl ArrayDecoder {
-    /// Decodes part `number` from its bytes `payload` to its places in a row.
+    /// Decodes part `number` from its bytes, `payload`, to its places in a row.
     ///
     /// After an error the content of those places is unspecified.
     ///
     /// # Errors
-    /// `Format` if the part is damaged, or the payload differs from the payload that was cut; `Internal` if
+    /// `Format` if the part is damaged, or the payload differs from the one that was split; `Internal` if
     /// `payload` does not have the part's length; `Usage` if there is no such part, or `out` lacks the bytes
     /// of its pixels.
     pub fn decode_part(
@@ -298,7 +292,7 @@ impl ArrayDecoder {
         let here = split
             .parts
             .get(number)
-            .ok_or_else(|| Error::usage(format!("part {number} of an array with {parts} parts")))?;
+            .ok_or_else(|| Error::usage(format!("part {number} does not exist: the array has {parts} parts")))?;
         check_length("bytes of a part of a payload", here.payload.len(), payload.len())?;
         let Self { decoders, values: scratch, window, .. } = self;
         let Arrangement { bands, width, .. } = split.arrangement;
@@ -327,7 +321,7 @@ impl ArrayDecoder {
                 begin = whole.start + left_out * bands;
                 values.skip_to(here.pixels.start + left_out * split.units)?;
             }
-            // Converts an element's number in the part to its number in this block.
+            // Converts an element's index in the part to its index in this block.
             let within = |element: usize| element.clamp(first, end) - first;
             let keep = |range: Range<usize>, to: &mut Vec<u8>| {
                 let (start, end) = (to.len(), to.len() + range.len() * width);

@@ -1,5 +1,4 @@
-//! A trial: encodes a few samples with every candidate and chooses one
-//! (docs/adr/0002-choosing-a-codec.md).
+//! A trial: encodes a few samples with every candidate and chooses one (docs/adr/0002-choosing-a-codec.md).
 //!
 //! The choice depends on measured sizes and a table of constants, never on a clock. The work runs on the
 //! caller's rayon pool; the number of threads does not change the table.
@@ -25,12 +24,12 @@ pub const MAX_TRIAL_SAMPLES: usize = 4;
 /// Source bytes used per sample: rows from the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
-/// The result of a trial.
+/// Result of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The choice.
+    /// Chosen settings.
     pub settings: ArraySettings,
-    /// Every candidate, best first.
+    /// All candidates, best first.
     pub table: Vec<Candidate>,
 }
 
@@ -41,18 +40,18 @@ pub struct Candidate {
     pub settings: ArraySettings,
     /// Bytes of the samples' elements in the source.
     pub source_bytes: u64,
-    /// Number of bytes stored for them.
+    /// Bytes stored for the samples.
     pub payload_bytes: u64,
-    /// Number of bytes that a reader's coder will have to make; the others are runs, or stored unchanged.
+    /// Bytes that a reader's coder will have to make; the rest are runs, or stored unchanged.
     pub coded_bytes: u64,
-    /// Predicted time to read them at 2 GB/s and to decode them on 8 cores, in microseconds; for
-    /// [`Prefer::Device`] the time to bring them to a GPU and decode them there. For comparing rows,
-    /// not for planning.
+    /// Predicted time to read the samples at 2 GB/s and decode them on 8 cores, in microseconds; for
+    /// [`Prefer::Device`] the time to move them to a GPU and decode them there. For comparing rows, not for
+    /// planning.
     pub predicted_us: f64,
 }
 
 impl Candidate {
-    /// Source bytes per stored byte.
+    /// Returns the source bytes per stored byte.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
     pub fn ratio(&self) -> f64 {
@@ -61,11 +60,11 @@ impl Candidate {
 }
 
 /// Tries the candidates that `options` allow on `samples`, each with its no-data value, and chooses one. Uses
-/// the first [`MAX_TRIAL_SAMPLES`] and 8 MiB from the middle of each. Without samples, or with only one
-/// candidate, it takes the first.
+/// the first [`MAX_TRIAL_SAMPLES`], and 8 MiB from the middle of each. Without samples, or with only one
+/// candidate, chooses the first.
 ///
-/// Runs on the current rayon pool (or else the global one), with up to about 50 MiB per thread. The
-/// result does not depend on the number of threads.
+/// Runs on the current rayon pool, otherwise the global one, with up to about 50 MiB per thread. The result
+/// does not depend on the number of threads.
 ///
 /// # Errors
 /// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and
@@ -82,7 +81,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     for group in candidates.chunk_by(|a, b| a.values == b.values) {
         match measure(&crops, group, options.prefer) {
             Ok(rows) => table.extend(rows),
-            // A rule that cannot hold these values (float16 out of range) is left out.
+            // Skip rules that cannot hold these values (float16 out of range).
             Err(
                 error @ (EncodeError::OutOfRange { .. }
                 | EncodeError::ErrorBound { .. }
@@ -96,16 +95,15 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
         #[allow(clippy::cast_precision_loss, reason = "sizes of a few samples")]
         Prefer::Size => c.payload_bytes as f64,
     };
-    // Stable: among equals the earlier, simpler candidate wins.
+    // The sort is stable, so among equals the earlier, simpler candidate wins.
     table.sort_by(|a, b| key(a).total_cmp(&key(b)));
     match (table.first().map(|best| best.settings), refused) {
         (Some(settings), _) => Ok(Trial { settings, table }),
         (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::usage("no way to store an array fits the options").into()),
+        (None, None) => Err(Error::usage("the options leave no way to store the array").into()),
     }
 }
 
-/// Measures candidates that share a value rule.
 fn measure(
     crops: &[(Array, Option<f64>)],
     candidates: &[ArraySettings],
@@ -119,7 +117,7 @@ fn measure(
         |&settings| Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
     let mut rows: Vec<Candidate> = candidates.iter().map(empty).collect();
     let measured: Vec<_> = crops.par_iter().map(|(crop, no_data)| measure_crop(crop, *no_data, candidates)).collect();
-    // Added in the order of the samples, because sums of floats depend on it.
+    // Add in sample order, because sums of floats depend on it.
     for ((crop, _), measured) in crops.iter().zip(measured) {
         for (row, coded) in rows.iter_mut().zip(measured?) {
             row.source_bytes += crop.bytes().len() as u64;
@@ -131,16 +129,15 @@ fn measure(
     Ok(rows)
 }
 
-/// The result of a candidate on one crop.
 #[derive(Clone, Copy)]
 struct Measured {
-    /// Settings that were really used.
+    /// Settings that were actually used.
     settings: ArraySettings,
     work: cost::Work,
 }
 
-/// Measures candidates that share a value rule on one crop. Its values are transformed once,
-/// arranged once for each arrangement that really differs, and coded once for each coder.
+/// Measures candidates that share a value rule on one crop. Transforms its values once, arranges them once
+/// per distinct arrangement, and codes them once per coder.
 fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Measured>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
@@ -171,8 +168,7 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
         let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
-        // Costs of the data as stored: elements of four bytes have no differences, and data that do not
-        // shrink are raw.
+        // Cost of the data as stored: four-byte elements have no differences, and data that do not shrink are raw.
         let settings = ArraySettings { band_difference: way.difference, ..*settings };
         let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
         Measured { settings: if codec == Codec::Raw { raw } else { settings }, work }
@@ -180,7 +176,6 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
     Ok(candidates.iter().map(of).collect())
 }
 
-/// Codes arranged `elements` and drops the payload.
 fn code(
     elements: &[u8],
     arrangement: Arrangement,
@@ -188,7 +183,7 @@ fn code(
     level: Option<i32>,
     filter: Filter,
 ) -> EncodeResult<(Codec, cost::Work)> {
-    // Values, difference and layout are already applied; the coder ignores them.
+    // Values, difference and layout are already applied, so the coder ignores them.
     let (values, layout) = (ValueRule::Keep, ArrayLayout::AsShape);
     let settings = ArraySettings { values, coder, level, filter, band_difference: false, layout };
     let mut payload = Vec::new();
@@ -202,7 +197,6 @@ fn code(
     Ok((codec, work))
 }
 
-/// The distinct items, in the order of their first appearance.
 fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.fold(Vec::new(), |mut seen, item| {
         if !seen.contains(&item) {
@@ -212,8 +206,8 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// Returns the middle rows of `array`, 8 MiB: all that a trial uses. Cropping before the next sample is
-/// loaded saves memory.
+/// Returns the middle rows of `array`, 8 MiB, which are all that a trial uses. Cropping before the next
+/// sample is loaded saves memory.
 ///
 /// # Errors
 /// `Format` if the shape overflows.
@@ -254,7 +248,7 @@ const DEVICE: [(Coder, i32, Filter); 9] = [
     (Coder::Blosc2Zstd, 1, Filter::Shuffle),
     (Coder::Blosc2Zstd, 1, Filter::None),
 ];
-// Level 1 too: on data with few values it is sometimes smaller.
+// Includes level 1, which is sometimes smaller on data with few values.
 const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 9, Filter::Shuffle),
     (Coder::Blosc2Zstd, 9, Filter::Bytedelta),
@@ -266,7 +260,6 @@ const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 1, Filter::None),
 ];
 
-/// Every combination that the options allow.
 fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
     let auto: &[(Coder, i32, Filter)] = match options.prefer {
         Prefer::Speed => &SPEED,
@@ -286,7 +279,7 @@ fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
         None => auto.iter().map(|&(coder, level, filter)| (coder, (level > 0).then_some(level), filter)).collect(),
     };
     let coders: Vec<_> = match options.filter {
-        // The coders of the table, each once, with the requested filter.
+        // Each coder of the table once, with the requested filter.
         Some(asked) if asked != Filter::None || options.coder.is_none_or(Coder::has_filters) => {
             let mut seen: Vec<(Coder, Option<i32>, Filter)> = Vec::new();
             for (coder, level, _) in coders {

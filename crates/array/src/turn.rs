@@ -1,12 +1,12 @@
-//! Flips and quarter turns of the pixels of an array.
+//! Flips and quarter turns of an array's pixels.
 
-/// Turn of the pixels. The pixel `[row, column]` of the output is the array's pixel `[a, b]`, or `[b, a]` if
-/// rows and columns change places. `a` is `row`, counted from the last row if rows are flipped; `b` is
-/// `column`, likewise.
+/// Turn of the pixels. The output pixel `[row, column]` is the array's pixel `[a, b]`, or `[b, a]` if rows
+/// and columns are exchanged. `a` is `row`, counted from the last row if rows are flipped; `b` is likewise
+/// `column`.
 ///
 /// ```
 /// use shardpack_array::Turn;
-/// // Counterclockwise, as `numpy.rot90`: the last column becomes the first row.
+/// // Counterclockwise, like `numpy.rot90`: the last column becomes the first row.
 /// let quarter = Turn::new(false, false, 1);
 /// assert_eq!(quarter.source([0, 0], [5, 5]), [0, 4]);
 /// assert_eq!(quarter.source([4, 0], [5, 5]), [0, 0]);
@@ -14,10 +14,9 @@
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Turn {
-    /// The first row of the output is the last row of the array (the last column, if rows and columns change
-    /// places).
+    /// The first output row is the array's last row (its last column, if rows and columns are exchanged).
     pub flip_rows: bool,
-    /// Likewise for columns.
+    /// Same for columns.
     pub flip_columns: bool,
     /// Rows become columns. Only for squares.
     pub transpose: bool,
@@ -27,7 +26,7 @@ impl Turn {
     /// No turn.
     pub const NONE: Self = Self { flip_rows: false, flip_columns: false, transpose: false };
 
-    /// First `quarters` quarter turns counterclockwise, then the flips.
+    /// Creates a turn: first `quarters` quarter turns counterclockwise, then the flips.
     #[must_use]
     pub const fn new(flip_rows: bool, flip_columns: bool, quarters: u8) -> Self {
         let (rows, columns, transpose) = match quarters % 4 {
@@ -45,7 +44,7 @@ impl Turn {
         !self.flip_rows && !self.flip_columns && !self.transpose
     }
 
-    /// Returns the array's pixel for `[row, column]` of an output of this size in rows and columns. `row` and
+    /// Returns the array's pixel for `[row, column]` of an output with this many rows and columns. `row` and
     /// `column` must be within the output.
     #[must_use]
     pub const fn source(&self, [row, column]: [usize; 2], [rows, columns]: [usize; 2]) -> [usize; 2] {
@@ -59,7 +58,6 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// One quarter turn counterclockwise of a square.
     fn quarter(pixels: &[[u8; 3]; 3]) -> [[u8; 3]; 3] {
         std::array::from_fn(|row| std::array::from_fn(|column| pixels[column][2 - row]))
     }

@@ -1,4 +1,4 @@
-//! A payload taken apart but not decoded, for decoders elsewhere, such as on a GPU.
+//! Splits a payload into units without decoding it, for other decoders, such as on a GPU.
 
 use crate::bytes::check_size;
 use crate::codecs::{Coded, Units, container};
@@ -6,8 +6,8 @@ use crate::values::{check_tables, special_bits};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 impl<'a> Units<'a> {
-    /// Walks `payload` with all checks that [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into)
-    /// makes before decoding the first byte.
+    /// Parses `payload` with all checks that [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into)
+    /// makes before it decodes the first byte.
     ///
     /// ```
     /// use shardpack_array::Units;
@@ -20,9 +20,9 @@ impl<'a> Units<'a> {
     /// ```
     ///
     /// # Errors
-    /// `Format` if the payload does not consist of such units, or its length does not fit the array, or its
-    /// codec is not for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or over 1 MiB and
-    /// more than `limits.max_expansion` times its payload, or if its runs are over `limits.max_run_bytes`.
+    /// `Format` if the payload does not consist of such units, its length does not match the array, or its
+    /// codec is not for arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, or exceeds 1 MiB and
+    /// `limits.max_expansion` times its payload, or if its runs exceed `limits.max_run_bytes`.
     pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
@@ -37,8 +37,8 @@ impl<'a> Units<'a> {
     }
 }
 
-/// The reserved patterns of stored elements (spec §4.2) and the bits, in the decoded type, of the values that
-/// they represent: NaN, no-data, +∞ and −∞.
+/// Returns the reserved patterns of stored elements (spec §4.2) for NaN, no-data, +∞ and −∞, each with the
+/// bits of its value in the decoded type.
 ///
 /// ```
 /// use shardpack_array::reserved_values;

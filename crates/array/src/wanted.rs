@@ -1,4 +1,4 @@
-//! Requests for an array: a part of it, an order of the axes, and a conversion of the elements.
+//! Requests for an array: a part of it, an axis order, and a conversion of the elements.
 
 use crate::finish::{Finish, Target};
 use crate::region::{Bands, Region};
@@ -7,20 +7,20 @@ use shardpack_format::{ArrayDescriptor, Layout, Result, Transform};
 /// A caller's request for an array.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Region of the array; all of it if `None`.
+    /// Region of the array; `None` for all of it.
     pub region: Option<&'a Region>,
-    /// Order of the axes of a whole array; a region has its own. Only arrays of three axes can have an order
-    /// that differs from their shape.
+    /// Axis order of a whole array; a region has its own. Only an array of three axes can have an order that
+    /// differs from its shape.
     pub layout: Layout,
     /// Conversion of the elements.
     pub finish: &'a Finish,
 }
 
 impl Wanted<'_> {
-    /// The whole array, unchanged.
+    /// Requests the whole array, unchanged.
     pub const ALL: Self = Wanted { region: None, layout: Layout::AsShape, finish: &Finish::NOTHING };
 
-    /// True if bands are both requested and stored one after the other.
+    /// True if bands are both requested and stored band by band.
     pub(crate) fn is_given_by_band(&self, descriptor: &ArrayDescriptor) -> bool {
         let (layout, all) =
             self.region.map_or((self.layout, true), |region| (region.layout, region.bands == Bands::All));
@@ -28,19 +28,19 @@ impl Wanted<'_> {
         by_band && all && given(descriptor, layout) == Layout::BandMajor
     }
 
-    /// Target of all elements of an array.
+    /// Returns the target of all elements of an array.
     ///
     /// # Errors
-    /// As [`Finish::check`].
+    /// Same as [`Finish::check`].
     pub(crate) fn of_whole(&self, descriptor: &ArrayDescriptor) -> Result<Target> {
         let layout = if descriptor.shape.len() == 3 { self.layout } else { Layout::AsShape };
         Target::new(self.finish, descriptor.decoded, axes(descriptor)?, given(descriptor, layout), layout)
     }
 
-    /// Target of the elements of a region.
+    /// Returns the target of the elements of a region.
     ///
     /// # Errors
-    /// As [`Finish::check`] and [`Region::shape_of`].
+    /// Same as [`Finish::check`] and [`Region::shape_of`].
     pub(crate) fn of_region(&self, descriptor: &ArrayDescriptor, region: &Region) -> Result<Target> {
         let shape = region.shape_of(descriptor)?;
         let bands = match region.layout {
@@ -51,10 +51,10 @@ impl Wanted<'_> {
         Target::new(self.finish, shape.dtype, [region.height, region.width, bands], Layout::AsShape, layout)
     }
 
-    /// Target of all elements of an array, with the region, if any, as its window.
+    /// Returns the target of all elements of an array, with the region, if any, as its window.
     ///
     /// # Errors
-    /// As [`Finish::check`] and [`Region::shape_of`].
+    /// Same as [`Finish::check`] and [`Region::shape_of`].
     pub(crate) fn of_window(&self, descriptor: &ArrayDescriptor) -> Result<Target> {
         let Some(region) = self.region else { return self.of_whole(descriptor) };
         let target = self.of_region(descriptor, region)?;
@@ -66,7 +66,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Rows, columns and bands. An array that does not have three axes is one row.
+/// Returns rows, columns and bands. An array that does not have three axes is one row.
 fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     Ok(match *descriptor.shape {
         [rows, columns, bands] => [rows, columns, bands],
@@ -75,7 +75,7 @@ fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     })
 }
 
-/// Order of the given elements: band by band if bands are both requested and stored in that order.
+/// Returns the order of the given elements: band by band if bands are both requested and stored in that order.
 fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
     let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
     match descriptor.layout == layout && !descriptor.band_difference && !by_band {

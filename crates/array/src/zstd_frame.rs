@@ -1,8 +1,6 @@
-//! A walker over one zstd frame (RFC 8878 §3.1.1): it finds the frame's end and its content size
-//! without decoding it.
+//! Parses one zstd frame (RFC 8878 §3.1.1) to find its end and its content size without decoding it.
 //!
-//! Used before a frame goes to a decoder, on the CPU or on a GPU, that may behave in undefined ways
-//! on damaged input.
+//! Runs before a frame goes to a decoder, on the CPU or a GPU, that may behave in undefined ways on damaged input.
 
 use shardpack_format::{Error, Result, to_usize};
 use std::ops::Range;
@@ -13,16 +11,14 @@ pub(crate) const MAX_WINDOW_BYTES: u64 = 8 << 20;
 const MAX_BLOCK_BYTES: usize = 128 << 10;
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
-/// Result of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Bytes of the frame, header included.
+    /// Bytes of the frame, including the header.
     pub(crate) len: usize,
-    /// Decoded length.
     pub(crate) content_bytes: u64,
 }
 
-/// Walks the frame at the start of `bytes`; more may follow it.
+/// Parses the frame at the start of `bytes`; more bytes may follow.
 ///
 /// # Errors
 /// `Format` if the bytes are not a zstd frame, or the frame is cut short, has no content size, has a checksum
@@ -31,7 +27,7 @@ pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
     walk_by(bytes.len(), |range| bytes.get(range).map(little_endian))
 }
 
-/// Walks a frame in `length` bytes. `read` returns the requested bytes, up to 8, as a number.
+/// Parses a frame in `length` bytes. `read` returns the requested bytes, up to 8, as a number.
 pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Option<u64>) -> Result<Frame> {
     let mut pos = 0;
     let mut skip = |n: usize, what: &'static str| -> Result<Range<usize>> {
@@ -129,7 +125,7 @@ mod tests {
 
     #[test]
     fn c02_a_huge_window_is_refused() {
-        // Window descriptor 0xFF: 3.75 TiB. Content size field of 8 bytes.
+        // Window descriptor 0xFF (3.75 TiB) and a content size field of 8 bytes.
         let bytes = [0x28, 0xB5, 0x2F, 0xFD, 0b1100_0000, 0xFF, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
         assert!(walk(&bytes).unwrap_err().to_string().contains("zstd window"));
     }

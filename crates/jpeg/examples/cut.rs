@@ -1,5 +1,5 @@
-//! Times cutting JPEGs from a folder after tiling them like the packer, and prints the remaining share of
-//! their bytes. Uses the usual random-resized-crop (scale 0.08 to 1), on one core, with files in memory.
+//! Times cutting JPEGs from a folder, tiled as by the packer, and prints the remaining share of their bytes.
+//! Uses the usual random-resized-crop (scale 0.08 to 1), on one core, with files in memory.
 //!
 //! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example that prints figures")]
@@ -11,10 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Each cut is repeated this often, and its best time counts: longer times include other work of the machine.
+/// Repetitions of each cut. The best time counts, because longer times include other work of the machine.
 const REPEATS: u32 = 5;
 
-/// Uniform numbers in 0..1 (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -48,7 +47,7 @@ struct Figures {
     whole: u64,
     source_bytes: u64,
     cut_bytes: u64,
-    /// Bytes of the sources that were cut, not copied, and the time for cutting.
+    /// Bytes of the sources that were cut, not copied, and the time spent cutting.
     scanned_bytes: u64,
     scanned: u64,
     time: Duration,

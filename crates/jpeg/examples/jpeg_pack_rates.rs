@@ -1,11 +1,10 @@
-//! Times one thread that tiles and re-encodes photos, compared with libjpeg-turbo called in a bare loop. Also
+//! Times one thread that tiles and re-encodes photos, compared with a bare loop of libjpeg-turbo calls. Also
 //! checks that no pixel is lost.
 //!
 //! `cargo run --release -p shardpack-jpeg --example jpeg_pack_rates -- FOLDER [rounds]`
 //!
-//! With `alone tile|reencode THREADS` instead of the rounds, only the bare loop runs, on that many
-//! threads over all photos, and its seconds are printed. This is the yardstick of
-//! `benches/pack_jpeg.py`.
+//! With `alone tile|reencode THREADS` instead of the rounds, only the bare loop runs, on that many threads
+//! over all photos, and prints its seconds. `benches/pack_jpeg.py` uses this as its yardstick.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -61,7 +60,7 @@ fn main() {
         ratio(stored, source)
     );
 
-    // Both sides of a pair take turns with each photo, so that other work on the machine affects both.
+    // The two sides of a pair alternate with each photo, so that other work on the machine affects both.
     let bare = Bare::new();
     let (mut tile, mut bare_tile) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..rounds {
@@ -107,7 +106,7 @@ fn main() {
     show("re-encode", count, reencode, f64::from(encoded) * f64::from(rounds), bare_reencode);
 }
 
-/// The bare loop on several threads: the upper limit of packing.
+/// Runs the bare loop on several threads: the upper limit of packing.
 fn alone(photos: &[Vec<u8>]) {
     let mut arguments = std::env::args().skip(3);
     let what = arguments.next().expect("tile or reencode");

@@ -1,14 +1,12 @@
-//! Times decoding pictures into slots, on one core, from a folder of JPEGs and from the same pictures tiled
-//! in memory.
+//! Times decoding pictures into slots, on one core, from a folder of JPEGs and from the same pictures tiled in memory.
 //!
 //! ```text
 //! cargo run --release -p shardpack-jpeg --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
 //! ```
 //!
-//! All ways are timed in turn, over all pictures, in each round. The output is the median over the
-//! rounds of the processor time of the thread. "Bare" is libjpeg-turbo's own call in a loop, with a
-//! reused handle and buffer. "libjpeg-turbo" is this library without its own decoder. Speeds are
-//! relative to libjpeg-turbo on whole pictures.
+//! Each round times all ways in turn over all pictures. The output is the median thread processor time over
+//! the rounds. "Bare" is libjpeg-turbo's own call in a loop, with a reused handle and buffer. "libjpeg-turbo"
+//! is this library without its own decoder. Speeds are relative to libjpeg-turbo on whole pictures.
 #![allow(
     unsafe_code,
     clippy::print_stdout,
@@ -101,7 +99,7 @@ fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
     Ok(pictures)
 }
 
-/// Decodes all pictures, like an epoch; returns the bytes that were passed to the decoder.
+/// Decodes all pictures, like an epoch; returns the number of bytes passed to the decoder.
 type Run = Box<dyn FnMut(&[Picture], u64) -> Result<u64>>;
 
 /// One way to decode all pictures.
@@ -181,7 +179,7 @@ fn main() -> Result<()> {
     println!("{} pictures, {source} bytes, tiled {tiled} bytes, medians of {rounds} rounds", pictures.len());
 
     let mut ways = ways();
-    // One round to warm up.
+    // One round warms up.
     for round in 0..=rounds {
         for way in &mut ways {
             let start = now();

@@ -1,4 +1,4 @@
-//! The costs and gains of restart intervals on real photos: the table of
+//! Measures the costs and gains of restart intervals on real photos, for the table of
 //! docs/adr/0006-restart-interval.md.
 //!
 //! `cargo run --release -p shardpack-jpeg --example restart_intervals -- FOLDER [MOST_PHOTOS] [--csv]`
@@ -24,9 +24,8 @@ struct Photo {
     source: usize,
     columns: u32,
     rows: u32,
-    /// Blocks of an MCU.
     blocks: u32,
-    /// Measurements for each divisor of the row, and each interval of up to 48 blocks.
+    /// Measurements for each divisor of the row, and for each interval of up to 48 blocks.
     measured: Vec<Measured>,
 }
 
@@ -91,12 +90,12 @@ fn main() {
 }
 
 impl Photo {
-    /// The interval with about `blocks` blocks.
+    /// Returns the interval with about `blocks` blocks.
     fn of_blocks(&self, blocks: u32) -> u32 {
         (blocks / self.blocks).clamp(1, self.columns)
     }
 
-    /// [`restart_interval`] with other constants.
+    /// Computes [`restart_interval`] with other constants.
     fn model(&self, fits: impl Fn(u32) -> bool, divisor: f64) -> u32 {
         let mcu_bytes = self.source as f64 / (f64::from(self.columns) * f64::from(self.rows));
         let cost = |k: u32| {
@@ -163,7 +162,7 @@ fn measure(tiler: &mut JpegTiler, jpeg: &[u8], n: u64) -> Option<Photo> {
     Some(Photo { source: jpeg.len(), columns, rows, blocks, measured })
 }
 
-/// Bytes of each restart segment, including its marker.
+/// Returns the bytes of each restart segment, including its marker.
 fn segments(scan: &[u8]) -> Vec<usize> {
     let mut sizes = Vec::new();
     let mut start = 0;
@@ -176,8 +175,8 @@ fn segments(scan: &[u8]) -> Vec<usize> {
     sizes
 }
 
-/// Mean bytes of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3) need, with a pixel on
-/// each side: the segments with their MCUs.
+/// Returns the mean bytes of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3) need,
+/// including a pixel on each side.
 fn mean_needed(header: &JpegHeader, sizes: &[usize], columns: usize, k: usize, photo: u64) -> f64 {
     let (width, height) = (f64::from(header.width), f64::from(header.height));
     let (mcu_w, mcu_h) = match header.sampling() {

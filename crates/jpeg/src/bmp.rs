@@ -1,13 +1,13 @@
-//! BMP pictures: decodes a file in memory to RGB of 8 bits.
+//! BMP pictures: decodes a file in memory to 8-bit RGB.
 //!
-//! Supports the headers of Windows and OS/2, 1 to 32 bits per pixel, masks, and run lengths. Pixels that run
-//! lengths skip have the first colour of the palette. Levels of less than 8 bits are widened as in Pillow.
-//! Alpha is dropped.
+//! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, masks, and run lengths. Pixels skipped by run
+//! lengths get the first colour of the palette. Levels of less than 8 bits are widened like in Pillow. Alpha
+//! is dropped.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Limits, Result, to_usize};
 
-/// A picture, as its header describes it.
+/// A picture, as described by its header.
 #[derive(Debug)]
 pub(crate) struct Bmp<'a> {
     pub(crate) width: u32,
@@ -21,18 +21,17 @@ pub(crate) struct Bmp<'a> {
     pixels: &'a [u8],
 }
 
-/// Storage of pixels.
+/// Coding of the pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
-    /// Indices, or bytes blue, green, red.
+    /// Indices, or bytes in the order blue, green, red.
     Plain,
-    /// The bits of red, green and blue.
+    /// Bits of red, green and blue.
     Masks([Mask; 3]),
-    /// Runs of indices of 4 or 8 bits, or of colours of 24.
+    /// Runs of 4-bit or 8-bit indices, or of 24-bit colours.
     Runs,
 }
 
-/// The bits of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mask {
     bits: u32,
@@ -53,10 +52,10 @@ impl Mask {
 }
 
 impl<'a> Bmp<'a> {
-    /// Reads the header, and compares its sizes with the limits.
+    /// Reads the header and checks its sizes against the limits.
     ///
     /// # Errors
-    /// `Format` if there is no header, or its kind is not supported; `Limit` if the picture takes more than
+    /// `Format` if there is no header, or its kind is not supported; `Limit` if the picture exceeds
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
         let short = || Error::format("BMP", "a complete header", "the end of the file");
@@ -131,7 +130,7 @@ impl<'a> Bmp<'a> {
         Ok(bmp)
     }
 
-    /// Rows are padded to four bytes.
+    /// Returns the bytes of a row, padded to a multiple of four.
     const fn row_bytes(&self) -> u64 {
         (self.width as u64 * self.bits as u64).div_ceil(32) * 4
     }
@@ -144,7 +143,7 @@ impl<'a> Bmp<'a> {
         }
     }
 
-    /// Decodes the picture into `rgb`, 3 bytes for each pixel.
+    /// Decodes the picture into `rgb`, 3 bytes per pixel.
     ///
     /// # Errors
     /// `Format` if the picture is damaged.

@@ -6,8 +6,8 @@ use super::tile::operation;
 use super::turbo::{Bounds, Decompressor, Frame, Scale, Transcoder, Transcoding, Warnings};
 use shardpack_format::{Limits, Result};
 
-/// Compares the pixels of two JPEGs bit for bit, both decoded by libjpeg-turbo with the same
-/// settings. Each thread needs its own.
+/// Compares the pixels of two JPEGs bit for bit, both decoded by libjpeg-turbo with the same settings. Each
+/// thread needs its own check.
 ///
 /// ```
 /// use shardpack_jpeg::PixelCheck;
@@ -35,7 +35,7 @@ impl Default for PixelCheck {
 }
 
 impl PixelCheck {
-    /// Creates a check without buffers yet.
+    /// Creates a check with empty buffers.
     #[must_use]
     pub fn new() -> Self {
         let bounds = Bounds::of(&Limits::default());
@@ -51,12 +51,12 @@ impl PixelCheck {
     /// Returns true if `stored` decodes to exactly the pixels of `source`. Identical bytes are not decoded.
     ///
     /// `applied` is the Exif orientation that tiling applied to the coefficients
-    /// ([`Tiled::applied`](super::Tiled::applied)), 1 = none. Such a picture is first turned back by its
-    /// coefficients. Decoders round rows and columns differently, so the pixels of a rotated picture differ
-    /// by a step or two although nothing was lost; after turning back they are equal bit for bit.
+    /// ([`Tiled::applied`](super::Tiled::applied)), 1 = none. A rotated picture is first turned back by its
+    /// coefficients: decoders round rows and columns differently, so its pixels differ by a step or two
+    /// although nothing was lost, but are equal bit for bit after turning back.
     ///
     /// # Errors
-    /// `Format` if a picture does not decode without a warning, `Limit` if its pixels take more than
+    /// `Format` if a picture does not decode without a warning, `Limit` if its pixels exceed
     /// `limits.max_decoded_bytes`.
     pub fn same(&mut self, source: &[u8], stored: &[u8], applied: u8, limits: &Limits) -> Result<bool> {
         let same = self.try_same(source, stored, applied, limits);
@@ -73,7 +73,7 @@ impl PixelCheck {
         let stored = match applied {
             2..=8 => {
                 self.transcoder.set_bounds(bounds);
-                // The opposite quarter turn undoes a quarter turn; all other operations undo themselves.
+                // The opposite quarter turn undoes a quarter turn; every other operation undoes itself.
                 let back = match applied {
                     6 => 8,
                     8 => 6,
@@ -95,7 +95,7 @@ impl PixelCheck {
     }
 }
 
-/// Decodes the whole picture to its own channels.
+/// Decodes the whole picture in its own channels.
 pub(super) fn decode(decoder: &Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
     let picture = decoder.open(jpeg)?;
     let frame = picture.frame();

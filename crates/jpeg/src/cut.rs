@@ -1,9 +1,9 @@
 //! Cuts a rectangle out of a JPEG by copying bytes, following `docs/tiled-jpeg.md` step by step.
 //!
-//! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after
-//! it can be decoded on its own. If the markers divide every MCU row evenly, the segments are a
-//! grid of tiles. Any rectangle of tiles is again a JPEG: the source's tables, a frame header with
-//! another size, the tiles' segments, and between them markers that count from 0.
+//! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after it can be
+//! decoded alone. If the markers divide every MCU row evenly, the segments are a grid of tiles. Any rectangle
+//! of tiles is again a JPEG: the source's tables, a frame header with another size, the tiles' segments, and
+//! restart markers renumbered from 0.
 #![deny(clippy::indexing_slicing)]
 
 use super::grid::{Grid, Tiles};
@@ -22,37 +22,35 @@ pub enum CutKind {
     Tiles,
     /// Keeps rows of MCUs, or groups of rows, in full width.
     Rows,
-    /// Cuts nothing: no suitable markers, or the rectangle needs every tile.
+    /// Cuts nothing, because there are no suitable markers or the rectangle needs every tile.
     Whole,
 }
 
 /// Area and kind of a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// The part of the picture that the cut shows, in pixels of the picture: the requested
-    /// rectangle, rounded out to tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y −
-    /// `shown.y`) of the cut. If both are decoded at 1/n, divide the offsets by n; they are
-    /// multiples of it.
+    /// Part of the picture that the cut shows, in pixels of the picture: the requested rectangle, rounded out
+    /// to tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y − `shown.y`) of the cut. If both are
+    /// decoded at 1/n, divide the offsets, which are multiples of n, by n.
     pub shown: Rect,
     /// Kind of the cut.
     pub kind: CutKind,
 }
 
-/// Cuts `rect` out of `jpeg`, with the smallest surroundings that the restart markers allow. Clears `out` and
-/// writes a JPEG to it.
+/// Cuts `rect` out of `jpeg`, with the smallest surroundings that the restart markers allow. Replaces the
+/// content of `out` by a JPEG.
 ///
-/// If both are decoded by libjpeg or libjpeg-turbo with their default upsampling, the pixels of `rect` equal
-/// the whole picture's, bit for bit. Metadata are left out (Exif with its orientation, ICC profile,
-/// comments), except the JFIF and Adobe segments, which colours depend on. A picture without suitable restart
-/// markers is copied unchanged; [`CutPlan`] shows this in advance. The only allocation is the growth of
-/// `out`.
+/// If libjpeg or libjpeg-turbo decode both with default upsampling, the pixels of `rect` equal the whole
+/// picture's, bit for bit. Metadata (Exif with its orientation, ICC profile, comments) are omitted, except
+/// the JFIF and Adobe segments, on which colours depend. A picture without suitable restart markers is copied
+/// unchanged; [`CutPlan`] shows this in advance. The only allocation is the growth of `out`.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, Rect, cut};
-/// // 48 × 32 pixels, 4:2:0, a restart marker behind each MCU of 16 × 16: three tiles in each of two rows.
+/// // 48 × 32 pixels, 4:2:0, a restart marker after each MCU of 16 × 16: three tiles in each of two rows.
 /// let jpeg = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/tiles.jpg"));
 /// let mut out = Vec::new();
-/// // Upsampling needs a pixel more on each side, so that the middle column alone does for columns 17 to 30.
+/// // Upsampling needs one more pixel on each side, so the middle column suffices for columns 17 to 30.
 /// let cut = cut(jpeg, Rect { x: 17, y: 17, width: 14, height: 5 }, &mut out)?;
 /// assert_eq!(cut.kind, CutKind::Tiles);
 /// assert_eq!(cut.shown, Rect { x: 16, y: 16, width: 16, height: 16 });
@@ -61,9 +59,9 @@ pub struct Cut {
 /// ```
 ///
 /// # Errors
-/// `Usage` if `rect` is empty or not within the picture; `Format` if the header breaks T.81, or the
-/// restart markers are out of order or do not match the frame in number. After an error the content
-/// of `out` is unspecified.
+/// `Usage` if `rect` is empty or not within the picture; `Format` if the header violates T.81, or the restart
+/// markers are out of order or their number does not match the frame. After an error the content of `out` is
+/// unspecified.
 pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     let header = JpegHeader::parse(jpeg).map_err(damaged)?;
     let plan = CutPlan::new(jpeg, &header, rect)?;
@@ -71,8 +69,8 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     Ok(plan.cut())
 }
 
-/// A cut that is planned from the header alone, before the scan is read. Use it if you have already
-/// read the header, or can use the picture in place if there is nothing to leave out.
+/// A cut planned from the header alone, before the scan is read. Use it if you have already read the header,
+/// or can use the picture in place when there is nothing to omit.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, Rect};
@@ -97,7 +95,7 @@ pub struct CutPlan<'a> {
 
 impl<'a> CutPlan<'a> {
     /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is `header`. The cut
-    /// shows the pixels of `rect`, and the neighbours that they need.
+    /// shows the pixels of `rect` and the neighbours that they need.
     ///
     /// # Errors
     /// `Usage` if `rect` is empty or not within the picture.
@@ -117,15 +115,15 @@ impl<'a> CutPlan<'a> {
         Ok(Self { jpeg, header: *header, tiles, cut })
     }
 
-    /// Area and kind of the cut. If it is [`CutKind::Whole`], use the source: [`write`](Self::write) would
+    /// Returns area and kind of the cut. For [`CutKind::Whole`], use the source, because [`write`](Self::write) would
     /// only copy it.
     #[must_use]
     pub const fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Estimated bytes of the cut, as if all tiles had the same size. The exact number is known only after
-    /// writing.
+    /// Returns the estimated bytes of the cut, as if all tiles had the same size. The exact number is known
+    /// only after writing.
     #[must_use]
     pub fn expected_bytes(&self) -> u64 {
         let all = self.jpeg.len() as u64;
@@ -135,11 +133,11 @@ impl<'a> CutPlan<'a> {
         head + u64::try_from(share).unwrap_or(all)
     }
 
-    /// Clears `out` and writes the cut to it.
+    /// Replaces the content of `out` by the cut.
     ///
     /// # Errors
-    /// `Format` if the restart markers are out of order, or do not match the frame in number. After
-    /// an error the content of `out` is unspecified.
+    /// `Format` if the restart markers are out of order, or their number does not match the frame. After an
+    /// error the content of `out` is unspecified.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         match &self.tiles {
@@ -160,7 +158,7 @@ impl<'a> CutPlan<'a> {
         let mut walk = Walk::new(self.jpeg);
         loop {
             let (marker, offset) = walk.marker(&mut 0).map_err(damaged)?;
-            // Markers that stand alone; in a header they have no effect.
+            // Standalone markers have no effect in a header.
             if matches!(marker, 0x01 | 0xD0..=0xD7) {
                 continue;
             }
@@ -221,8 +219,7 @@ impl<'a> CutPlan<'a> {
                                 - 2));
                         }
                     }
-                    // Some encoders also write a marker after the last segment, with nothing after
-                    // it.
+                    // Some encoders also write a marker after the last segment, followed by nothing.
                     End::Restart(_) => match segments.next() {
                         Some(([], End::Marker(_))) => {}
                         _ => return Err(self.miscounted(last, index + 1, segments.offset())),
@@ -250,15 +247,15 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// Error for `found` or more markers where the frame has `expected`.
+    /// Returns the error for `found` or more markers where the frame has `expected`.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
-        Error::format("restart markers of a JPEG", format!("{expected}, as its frame header says"), found)
+        Error::format("restart markers of a JPEG", format!("{expected}, according to its frame header"), found)
             .at(self.header.scan_offset + scanned as u64)
     }
 }
 
-/// Converts a number that came from two bytes, or is smaller, back to two bytes.
+/// Converts a number read from two bytes, or a smaller one, back to two bytes.
 fn be16(n: impl TryInto<u16>) -> [u8; 2] {
     n.try_into().map_or_else(|_| bug("a number of a JPEG's header has more than two bytes"), u16::to_be_bytes)
 }

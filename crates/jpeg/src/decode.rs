@@ -14,7 +14,7 @@ use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering,
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
-/// Ways of decoding that tests and measurements compare with the usual one.
+/// Decoding paths that tests and measurements compare with the usual one.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodePaths {
@@ -39,18 +39,18 @@ pub struct Decoded {
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// The part of the picture that was decoded.
+    /// Part of the picture that was decoded.
     pub kind: CutKind,
-    /// Bytes that the decoder read: for a cut, the bytes of its header and its tiles.
+    /// Bytes that the decoder read; for a cut, its header and tiles.
     pub handed_bytes: usize,
 }
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow to the largest picture so far (3 bytes per decoded pixel, 4 more for CMYK, and
-/// the bytes of a cut or of its scan). They are kept, except that buffers above 64 MiB are freed
-/// after the picture. Apart from them, libjpeg-turbo allocates its own pools for each picture, and
-/// the resizer its tables of weights; no pixels are allocated.
+/// Its buffers grow to the largest picture so far (3 bytes per decoded pixel, 4 more for CMYK, and the bytes
+/// of a cut or of its scan). Buffers above 64 MiB are freed after the picture; the others are kept. In
+/// addition, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights,
+/// but no pixels are allocated.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -78,19 +78,18 @@ impl std::fmt::Debug for JpegDecoder {
 impl JpegDecoder {
     /// Creates a decoder. libjpeg-turbo is set up for each picture.
     ///
-    /// `max_decoded_bytes` is compared with 4 bytes per pixel of the whole picture, and bounds
-    /// libjpeg's own memory. No picture may have more than 500 scans, and a large one not more than
-    /// 64, or 2³¹ by its pixels.
+    /// `max_decoded_bytes` limits 4 bytes per pixel of the whole picture, and libjpeg's own memory. A picture
+    /// may have at most 500 scans; a large one at most 64 or 2³¹ divided by its pixels, whichever is more.
     ///
     /// This crate's own decoder decodes baseline pictures, and libjpeg-turbo all others (progressive, CMYK,
     /// unusual subsampling, and damaged pictures). Only the tiles and pixels that a view needs are decoded.
-    /// The pixels equal the whole picture's, but damage in other parts is not noticed.
+    /// The pixels equal the whole picture's, but damage in other parts goes unnoticed.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self::with_paths(limits, DecodePaths::default())
     }
 
-    /// Creates a decoder that takes these paths.
+    /// Creates a decoder that uses these paths.
     #[doc(hidden)]
     #[must_use]
     pub fn with_paths(limits: &Limits, paths: DecodePaths) -> Self {
@@ -106,7 +105,7 @@ impl JpegDecoder {
         }
     }
 
-    /// Height and width of the upright picture.
+    /// Returns height and width of the upright picture.
     ///
     /// # Errors
     /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is not
@@ -121,11 +120,11 @@ impl JpegDecoder {
         Ok((height, width))
     }
 
-    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
+    /// Decodes a picture into `slot`: C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
     /// the bytes of the view.
     ///
-    /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile).
-    /// Resizing is antialiased, by the view's [`Interpolation`](crate::Interpolation) (Pillow's and torchvision's).
+    /// Gray becomes RGB; CMYK and YCCK become RGB like in Pillow (inverted values, no ICC profile). Resizing
+    /// is antialiased, by the view's [`Interpolation`](crate::Interpolation) (Pillow's and torchvision's).
     /// After an error the content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
@@ -145,7 +144,7 @@ impl JpegDecoder {
         decoded
     }
 
-    /// Decodes `source`, the opened form of `jpeg`.
+    /// Decodes `source`, which is `jpeg` after opening.
     fn decode_opened(
         &mut self,
         jpeg: &[u8],
@@ -209,7 +208,7 @@ impl JpegDecoder {
     }
 
     /// Decodes the pixels of `wanted` with our own decoder and renders them. Returns the number of bytes
-    /// read; `None` if libjpeg-turbo has to decode the picture.
+    /// read, or `None` if libjpeg-turbo has to decode the picture.
     fn decode_baseline(
         &mut self,
         jpeg: &[u8],
@@ -231,8 +230,7 @@ impl JpegDecoder {
     }
 }
 
-/// Returns the part of the picture `all` to decode, so that the pixels of `window` are exact; `None` for all
-/// of it.
+/// Returns the part of the picture `all` to decode so that the pixels of `window` are exact; `None` for all of it.
 fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
     // libjpeg-turbo's interface decodes regions only of known samplings.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
@@ -253,7 +251,7 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
     Some(Rect { x, y, width: right - x, height: bottom - y })
 }
 
-/// Returns the window and the area of the plan, in pixels of the part `shown`.
+/// Returns the plan's window and area, in pixels of the part `shown`.
 fn within(plan: &RenderPlan, shown: Rect) -> Result<(Rect, Area)> {
     if !shown.contains(&plan.window) {
         return Err(Error::format("cut of a JPEG", format!("{:?} within it", plan.window), format!("{shown:?}")));

@@ -4,7 +4,7 @@ use crate::turbo::Process;
 use crate::{Compressor, Crop, DecodePaths, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Subsampling, View};
 use proptest::prelude::*;
 
-/// Smooth colours with a texture, so that every pixel differs from its neighbours.
+/// Returns smooth colours with a texture, so that every pixel differs from its neighbours.
 fn pixels(width: u32, height: u32, channels: u32) -> Vec<u8> {
     let value = |x: u32, y: u32, c: u32| {
         let wave = (f64::from(x) * 0.21 + f64::from(c)).sin() + (f64::from(y) * 0.13 - f64::from(c)).cos();
@@ -55,7 +55,7 @@ fn shown(decoder: &mut JpegDecoder, jpeg: &[u8], how: &Rendering) -> (Vec<u8>, D
     (slot, decoded)
 }
 
-/// A picture as a table of pixels; every operation works on one pixel at a time.
+/// A picture as a table of pixels; every operation handles one pixel at a time.
 #[derive(Clone)]
 struct Table {
     width: usize,
@@ -83,8 +83,8 @@ impl Table {
         self.at[y * self.width + x]
     }
 
-    /// Turns upright by the table of the Exif specification, which names the visual edges of the stored row 0
-    /// and column 0.
+    /// Turns the picture upright by the table of the Exif specification, which names the visual edges of
+    /// stored row 0 and column 0.
     fn upright(&self, orientation: u8) -> Self {
         let (w, h) = (self.width, self.height);
         match orientation {
@@ -104,7 +104,6 @@ impl Table {
         Self::by(rect.width as usize, rect.height as usize, |x, y| self.pixel(x + rect.x as usize, y + rect.y as usize))
     }
 
-    /// Resizes an area, using only pixels of `window`.
     fn part(&self, window: Rect, area: Area, width: u32, height: u32, how: Resizing) -> Self {
         let seen = self.cropped(window);
         let area = Area { x: area.x - f64::from(window.x), y: area.y - f64::from(window.y), ..area };
@@ -139,16 +138,16 @@ impl Table {
     }
 }
 
-/// Decodes the whole picture, turns it upright, crops, resizes, reflects. With `turned_last`, the crop is
-/// resized as stored, like in the decoder: for pictures on their side, the two passes of the filter are then
-/// in the other order.
+/// Decodes the whole picture, turns it upright, crops, resizes and reflects. With `turned_last`, resizes the
+/// crop as stored, like the decoder, whose filter passes are then in the other order for pictures on their
+/// side.
 fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let stored = Table::whole(jpeg);
     let upright = stored.upright(how.orientation);
     let crop = how.view.resolve(upright.width as u32, upright.height as u32, &how.key).unwrap();
     let size = (crop.inner.width, crop.inner.height);
     let resized = if turned_last {
-        // Turned in the whole picture, as in the decoder: in the crop, the coordinates would be rounded
+        // Turn within the whole picture, like the decoder: within the crop, coordinates would be rounded
         // differently, which sometimes changes the last bit of a weight.
         let (turn, columns, rows) =
             (Orientation::of(how.orientation).unwrap(), stored.width as u32, stored.height as u32);
@@ -188,7 +187,6 @@ fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
     ]
 }
 
-/// Cases with larger sides.
 fn any_large_case() -> impl Strategy<Value = (Vec<u8>, Rendering)> {
     any_case_of(100..500)
 }
@@ -396,7 +394,7 @@ fn an_outlier_leaves_no_large_buffers() {
     assert!(decoder.pixels.capacity() >= 400 * 300 * 3, "what is usual is");
 }
 
-/// Sizes at which the coordinates of a turned crop are rounded.
+/// Tests sizes at which the coordinates of a turned crop are rounded.
 #[test]
 fn a_turned_crop_has_the_pixels_of_the_slow_twin() {
     let view = View::center_crop(112, (84, 8)).with_interpolation(Interpolation::Bicubic);

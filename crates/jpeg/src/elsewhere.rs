@@ -1,5 +1,5 @@
-//! Data for decoding JPEGs elsewhere, on a device: the stored coding tables, and the source of the pixels of
-//! a rendering.
+//! Data for decoding JPEGs outside this crate, on a device: the stored coding tables, and the source of the
+//! pixels of a rendering.
 //!
 //! This module decodes nothing. A decoder that follows these numbers produces the pixels of
 //! [`JpegDecoder`](super::JpegDecoder).
@@ -20,25 +20,25 @@ pub struct StoredCode<'a> {
     pub symbols: &'a [u8],
 }
 
-/// The tables of a baseline picture of one interleaved scan, for each of its components.
+/// Tables of each component of a baseline picture with one interleaved scan.
 #[derive(Debug, Clone, Copy)]
 pub struct Coding<'a> {
     count: usize,
     components: [ComponentCoding<'a>; 3],
 }
 
-/// The tables of one component.
+/// Tables of one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComponentCoding<'a> {
-    /// Quantisers of 8 bits, in zigzag order.
+    /// 8-bit quantisers, in zigzag order.
     pub quantisers: &'a [u8; 64],
-    /// Number of the DC code, 0 to 3: components of the same number share it.
+    /// Index of the DC code, 0 to 3. Components with the same index share a code.
     pub dc_number: u8,
-    /// Number of the AC code.
+    /// Index of the AC code.
     pub ac_number: u8,
-    /// The code of differences of DC coefficients.
+    /// Code of the differences of DC coefficients.
     pub dc: StoredCode<'a>,
-    /// The code of AC coefficients.
+    /// Code of AC coefficients.
     pub ac: StoredCode<'a>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Coding<'a> {
         }
         let [first, second, third] = found;
         let first = first?;
-        // A single component fills all three places, of which only the first is used.
+        // A single component fills all three places, but only the first is used.
         let (count, second, third) = match (specs.len(), second, third) {
             (1, None, None) => (1, first, first),
             (3, Some(second), Some(third)) => (3, second, third),
@@ -111,18 +111,17 @@ impl<'a> Coding<'a> {
         Some(Self { count, components: [first, second, third] })
     }
 
-    /// The components: one or three.
+    /// Returns the components: one or three.
     #[must_use]
     pub fn components(&self) -> &[ComponentCoding<'a>] {
-        // There is room for all that `read` accepts.
+        // Cannot fail: there is room for all that `read` accepts.
         let (components, _) = self.components.split_at(self.count);
         components
     }
 }
 
 impl StoredCode<'_> {
-    /// True if the code is possible by libjpeg's rules (`jdhuff.c`): every code fits its length, and none is
-    /// all ones.
+    /// True if the code is possible by libjpeg's rules (`jdhuff.c`): every code fits its length, and none is all ones.
     fn exists(&self) -> bool {
         let mut code = 0_u32;
         self.symbols.len() <= 256
@@ -135,16 +134,16 @@ impl StoredCode<'_> {
     }
 }
 
-/// Source of the pixels of a rendering, in coordinates of the stored picture.
+/// Source of a rendering's pixels, in coordinates of the stored picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
-    /// The pixels that the filter may use.
+    /// Pixels that the filter may use.
     pub window: Rect,
     /// Resizing of columns.
     pub x: ResizedAxis,
     /// Resizing of rows.
     pub y: ResizedAxis,
-    /// True if columns then become rows, after the mirroring.
+    /// True if columns become rows after the mirroring.
     pub transposed: bool,
     /// True if the resized picture is mirrored left to right.
     pub mirrored_x: bool,
@@ -154,12 +153,12 @@ pub struct Placement {
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// True if these numbers are not enough, because the picture is padded, or resized with an
-    /// [`Interpolation`] other than the triangle: use [`JpegDecoder`](super::JpegDecoder) instead.
+    /// True if these numbers are not sufficient, because the picture is padded, or resized with an
+    /// [`Interpolation`] other than the triangle. Use [`JpegDecoder`](super::JpegDecoder) instead.
     pub is_incomplete: bool,
 }
 
-/// One axis of a resizing by an antialiased triangle.
+/// One axis of resizing by an antialiased triangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizedAxis {
     /// Start of the shown part, in pixels of the window.
@@ -178,7 +177,7 @@ impl Placement {
     /// Places a rendering of a picture of `width` × `height` stored pixels.
     ///
     /// # Errors
-    /// `Usage` if the view does not fit such a picture, or the orientation is not in 1..=8.
+    /// `Usage` if the view is impossible for such a picture, or the orientation is not in 1..=8.
     pub fn new(how: &Rendering, width: u32, height: u32) -> Result<Self> {
         let turn = Orientation::of(how.orientation)?;
         let (w, h) = turn.size(width, height);
@@ -206,7 +205,7 @@ impl Placement {
 }
 
 impl ResizedAxis {
-    /// As computed by `Resizer::resize` and the crate that it uses.
+    /// Computes one axis like `Resizer::resize` and the crate that it uses.
     fn new(at: f64, extent: f64, window: u32, pixels: u32, resized: u32) -> Self {
         let start = (at - f64::from(window)).max(0.0);
         let extent = extent.min(f64::from(pixels) - start);
@@ -232,7 +231,7 @@ mod tests {
         for code in [luma.dc, luma.ac, blue.dc, blue.ac] {
             assert_eq!(code.counts.iter().map(|&n| usize::from(n)).sum::<usize>(), code.symbols.len());
         }
-        // Impossible: counts that lead to a code of all ones, or to codes that do not fit their length.
+        // Some counts are impossible: they lead to a code of all ones, or to codes that do not fit their length.
         let counts = |n: [u8; 3]| std::array::from_fn(|i| n.get(i).copied().unwrap_or(0));
         for (n, good) in
             [([1, 1, 1], true), ([2, 0, 0], false), ([1, 2, 0], false), ([0, 3, 1], true), ([0, 3, 2], false)]

@@ -1,4 +1,4 @@
-//! Errors of bytes that are no JPEG.
+//! Errors for bytes that are not a JPEG.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use std::fmt;
 pub enum JpegError {
     /// The bytes do not start with SOI and a marker.
     NotJpeg,
-    /// The header continues after the given bytes. If they are the complete file, the file is cut off.
+    /// The header continues beyond the given bytes. If they are the complete file, the file is cut off.
     Truncated {
-        /// Number of bytes from the start of the file that are needed to continue.
+        /// Number of bytes, from the start of the file, needed to continue.
         needed: u64,
     },
-    /// The bytes break T.81.
+    /// The bytes violate T.81.
     Damaged {
         /// Offset from the start of the file.
         offset: u64,

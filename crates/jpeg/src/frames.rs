@@ -1,6 +1,6 @@
-//! Several JPEGs in one value: the frames of a clip, the views of a scene (spec §5.4).
+//! Several JPEGs in one value: the frames of a clip, or the views of a scene (spec §5.4).
 //!
-//! A count, as many lengths, each a little-endian u32, and then the JPEGs, one after the other.
+//! The value has a count, as many lengths (each a little-endian u32), and then the JPEGs one after the other.
 
 use shardpack_format::{Error, Result};
 
@@ -9,7 +9,7 @@ pub const FRAMES: &str = "image/x-jpeg-frames";
 const JPEG: &str = "image/jpeg";
 const WORD: usize = 4;
 
-/// The pictures of a value, in order: all frames of a list of JPEGs, or the only picture of any other type.
+/// Pictures of a value, in order: all frames of a list of JPEGs, or the only picture of any other type.
 ///
 /// ```
 /// use shardpack_jpeg::{FRAMES, Frames};
@@ -23,7 +23,6 @@ const WORD: usize = 4;
 #[derive(Debug, Clone, Copy)]
 pub struct Frames<'a> {
     media_type: &'a str,
-    /// Lengths of the frames of a list.
     lengths: Option<&'a [[u8; WORD]]>,
     pictures: &'a [u8],
 }
@@ -32,8 +31,7 @@ impl<'a> Frames<'a> {
     /// Finds the pictures in `bytes`, without inspecting them.
     ///
     /// # Errors
-    /// `Format` if a list has no frames, has an empty frame, or its length is not the sum of its frames'
-    /// lengths.
+    /// `Format` if a list has no frames or an empty one, or its length is not the sum of its frames' lengths.
     pub fn of(media_type: &'a str, bytes: &'a [u8]) -> Result<Self> {
         if media_type != FRAMES {
             return Ok(Self { media_type, lengths: None, pictures: bytes });
@@ -53,7 +51,7 @@ impl<'a> Frames<'a> {
         if let Some(empty) = lengths.iter().position(|length| *length == [0; WORD]) {
             return Err(wrong("length of a frame", "at least 1".into(), format!("0, of frame {empty}")));
         }
-        // Below 2^32 lengths, each below 2^32: no overflow.
+        // Cannot overflow: fewer than 2^32 lengths, each below 2^32.
         let total: u64 = lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
         if total != pictures.len() as u64 {
             return Err(wrong("bytes of its frames", pictures.len().to_string(), total.to_string()));
@@ -61,10 +59,10 @@ impl<'a> Frames<'a> {
         Ok(Self { media_type: JPEG, lengths: Some(lengths), pictures })
     }
 
-    /// Joins JPEGs to a list in its stored form.
+    /// Joins JPEGs into a list in its stored form.
     ///
     /// # Errors
-    /// `Usage` without frames, with an empty frame, or with a frame of 4 GiB or more.
+    /// `Usage` if there are no frames, or if a frame is empty or has 4 GiB or more.
     pub fn join(frames: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
         let count = u32::try_from(frames.len()).ok().filter(|count| *count > 0);
         let count = count.ok_or_else(|| {
@@ -85,7 +83,7 @@ impl<'a> Frames<'a> {
         Ok(out)
     }
 
-    /// The media type of each picture.
+    /// Returns the media type of each picture.
     #[must_use]
     pub const fn media_type(&self) -> &'a str {
         self.media_type
@@ -97,14 +95,14 @@ impl<'a> Frames<'a> {
         self.lengths.is_some()
     }
 
-    /// Number of pictures: at least one.
+    /// Returns the number of pictures: at least one.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> usize {
         self.lengths.map_or(1, <[_]>::len)
     }
 
-    /// All frames, in order.
+    /// Iterates over all frames, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (mut rest, pictures) = (self.pictures, self.pictures);
         let listed = self.lengths.unwrap_or_default().iter().map_while(move |length| {
@@ -116,13 +114,13 @@ impl<'a> Frames<'a> {
         listed.chain(self.lengths.is_none().then_some(pictures))
     }
 
-    /// Frame `number`, counted from 0.
+    /// Returns frame `number`, counted from 0.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<&'a [u8]> {
         self.iter().nth(number)
     }
 
-    /// The first frame, which represents all of them where only one picture is shown.
+    /// Returns the first frame, which represents all frames where only one picture is shown.
     #[must_use]
     pub fn first(&self) -> &'a [u8] {
         self.iter().next().unwrap_or_default()

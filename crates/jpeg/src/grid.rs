@@ -1,11 +1,11 @@
-//! The tiles of a picture, from its restart interval and its frame.
+//! Derives the tiles of a picture from its restart interval and frame.
 
 use super::header::JpegHeader;
 use super::rect::Rect;
 use super::upsample::{BLOCK, Needs, max_factors};
 
-/// Tiles of equal size from the upper left corner; the tiles at the right and at the bottom may extend past
-/// the picture's edge. Each is one restart interval, in order, row by row.
+/// Tiles of equal size from the upper left corner. The tiles at the right and bottom may extend past the
+/// picture's edge. Each tile is one restart interval, in order, row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Size of the picture in pixels.
@@ -34,15 +34,14 @@ impl Tiles {
 }
 
 impl Grid {
-    /// Returns the grid of a picture, if it has one. A grid needs sequential Huffman coding of 8 bits, all
+    /// Returns the grid of a picture, if it has one. A grid needs 8-bit sequential Huffman coding, all
     /// components in one scan, and a restart interval that divides the MCU row or is a multiple of it.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         if !header.is_plain() || header.restart_interval == 0 {
             return None;
         }
-        // The sampling factors of a lone component have no meaning: its MCU is one block (T.81,
-        // A.2.2).
+        // The sampling factors of a lone component have no meaning: its MCU is one block (T.81, A.2.2).
         let (h, v) = if components.len() == 1 { (1, 1) } else { max_factors(components) };
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         let (mcu_width, mcu_height) = (h * BLOCK, v * BLOCK);
@@ -69,7 +68,7 @@ impl Grid {
         Tiles { left: 0, right: self.columns, top: 0, bottom: self.rows }
     }
 
-    /// The tiles that a decoder needs for `rect`, a rectangle of the picture.
+    /// Returns the tiles that a decoder needs for `rect`, a rectangle of the picture.
     pub(super) fn tiles(&self, rect: &Rect, needs: &Needs) -> Tiles {
         let (left, right) = span(rect.x, rect.right(), needs.beside);
         let (top, bottom) = span(rect.y, rect.bottom(), needs.above);
@@ -89,16 +88,15 @@ impl Grid {
         tiles
     }
 
-    /// The part of the picture in `tiles`.
     pub(super) fn shown(&self, tiles: &Tiles) -> Rect {
         let (x, y) = (tiles.left * self.tile_width, tiles.top * self.tile_height);
-        // No overflow: a side has at most 65,535 pixels, and a tile at most 65,535 MCUs of 32.
+        // Cannot overflow: a side has at most 65,535 pixels, and a tile at most 65,535 MCUs of 32.
         let (right, bottom) = (tiles.right * self.tile_width, tiles.bottom * self.tile_height);
         Rect { x, y, width: right.min(self.width) - x, height: bottom.min(self.height) - y }
     }
 }
 
-/// One axis of a rectangle, a pixel wider on each side if `margin`.
+/// Returns one axis of a rectangle, a pixel wider on each side if `margin`.
 fn span(start: u32, end: u32, margin: bool) -> (u32, u32) {
     let margin = u32::from(margin);
     (start.saturating_sub(margin), end + margin)

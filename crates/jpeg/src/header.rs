@@ -1,9 +1,9 @@
-//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions, sampling, and its
-//! suitability for decoders.
+//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions, sampling, and
+//! which decoders can handle it.
 //!
 //! Does no I/O and has no dependencies: [`JpegHeader::parse`] takes a prefix of the file and reports the
-//! number of bytes that it needs. The bytes may come from strangers. It allocates nothing and reads every
-//! byte at most once.
+//! number of bytes that it needs. The bytes may come from strangers. The parser allocates nothing and reads
+//! every byte at most once.
 #![deny(clippy::indexing_slicing)]
 
 use super::error::JpegError;
@@ -18,7 +18,7 @@ pub struct Component {
     pub h: u8,
     /// Vertical sampling factor, 1..=4.
     pub v: u8,
-    /// Quantisation table, 0..=3.
+    /// Index of the quantisation table, 0..=3.
     pub table: u8,
 }
 
@@ -39,13 +39,13 @@ pub enum Sampling {
     S411,
     /// 4:1:0.
     S410,
-    /// Anything else, and everything with two or four components.
+    /// Anything else, including all pictures of two or four components.
     Other,
 }
 
 impl Sampling {
-    /// Luma blocks in an MCU, horizontally and vertically, and the number of components. `None` for samplings
-    /// that our own decoder and the device leave to libjpeg-turbo.
+    /// Returns the luma blocks per MCU, horizontally and vertically, and the number of components. `None` for
+    /// samplings that our own decoder and the device leave to libjpeg-turbo.
     #[must_use]
     pub const fn mcu(self) -> Option<[u32; 3]> {
         match self {
@@ -68,10 +68,10 @@ impl Sampling {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegHeader {
-    /// Coding process: n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 =
-    /// lossless, 5–7 differential, 9–15 arithmetic.
+    /// Coding process: n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 = lossless, 5–7
+    /// differential, 9–15 arithmetic.
     pub sof: u8,
-    /// Bits of a sample: 8, or 12 (or 2–16 for the lossless process).
+    /// Bits per sample: 8 or 12 (2–16 for the lossless process).
     pub precision: u8,
     /// Width in pixels, at least 1.
     pub width: u16,
@@ -83,21 +83,20 @@ pub struct JpegHeader {
     pub restart_interval: u16,
     /// True if the file has a JFIF segment.
     pub jfif: bool,
-    /// Colour transform of the Adobe segment: 0 = none (RGB, CMYK), 1 = YCbCr, 2 = YCCK.
+    /// Colour transform from the Adobe segment: 0 = none (RGB, CMYK), 1 = YCbCr, 2 = YCCK.
     pub adobe_transform: Option<u8>,
     /// True if the file has an Exif segment.
     pub exif: bool,
-    /// Exif orientation as written, if it is 1..=8.
+    /// Exif orientation as written, if in 1..=8.
     pub orientation: Option<u8>,
     /// True if the file has an ICC profile.
     pub icc: bool,
-    /// Components in the first scan; as many as in the frame if the scan is interleaved (or there
-    /// is only one).
+    /// Components in the first scan; as many as in the frame if the scan is interleaved or there is only one.
     pub scan_components: u8,
-    /// Number of bytes between segments. Decoders skip them, with a warning.
+    /// Number of bytes between segments. Decoders skip these bytes with a warning.
     pub stray_bytes: u64,
     /// True if the file has a segment of a kind that T.81 reserves, or that does not belong to the process.
-    /// Most decoders fail on it.
+    /// Most decoders fail on such a segment.
     pub unknown_segment: bool,
     /// Offset of the marker SOFn.
     pub sof_offset: u64,
@@ -108,12 +107,12 @@ pub struct JpegHeader {
 }
 
 impl JpegHeader {
-    /// Reads the header from `bytes`, a prefix of the file, or all of it.
+    /// Reads the header from `bytes`, which are a prefix of the file or all of it.
     ///
     /// # Errors
-    /// `NotJpeg`; `Truncated` if more bytes are needed, with their number; `Damaged` if they break
-    /// T.81: no frame before the first scan, two frames, a dimension of zero, a segment shorter
-    /// than its content, a sampling factor outside 1..=4.
+    /// `NotJpeg`; `Truncated`, with the number of needed bytes, if there are too few; `Damaged` if the bytes
+    /// violate T.81: no frame before the first scan, two frames, a dimension of zero, a segment shorter than
+    /// its content, or a sampling factor outside 1..=4.
     pub fn parse(bytes: &[u8]) -> Result<Self, JpegError> {
         if bytes.get(..3).is_some_and(|head| head != [0xFF, 0xD8, 0xFF]) || bytes.first().is_some_and(|&b| b != 0xFF) {
             return Err(JpegError::NotJpeg);
@@ -210,7 +209,7 @@ impl JpegHeader {
         }
         let specs = body.get(6..).ok_or(SHORT)?;
         if specs.len() != 3 * count {
-            return Err("a frame header whose length does not fit its number of components");
+            return Err("a frame header whose length does not match its number of components");
         }
         for (component, spec) in self.components.iter_mut().zip(specs.as_chunks::<3>().0) {
             let [id, hv, table] = *spec;
@@ -231,7 +230,7 @@ impl JpegHeader {
             return Err("a scan with no components, or with more than the frame has");
         }
         if specs.len() != 2 * usize::from(count) + 3 {
-            return Err("a scan header whose length does not fit its number of components");
+            return Err("a scan header whose length does not match its number of components");
         }
         let known = |id: u8| self.components().iter().any(|c| c.id == id);
         if !specs.as_chunks::<2>().0.iter().take(usize::from(count)).all(|&[id, _]| known(id)) {
@@ -241,10 +240,10 @@ impl JpegHeader {
         Ok(())
     }
 
-    /// The one to four components of the frame.
+    /// Returns the one to four components of the frame.
     #[must_use]
     pub fn components(&self) -> &[Component] {
-        // There is room for all that `frame` accepts.
+        // Cannot fail: there is room for all that `frame` accepts.
         let (components, _) = self.components.split_at(self.component_count.into());
         components
     }
@@ -267,17 +266,17 @@ impl JpegHeader {
         self.scan_components == self.component_count
     }
 
-    /// Most blocks in a segment that a device thread decodes.
+    /// Maximum number of blocks in a segment that a device thread decodes.
     pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
 
     /// True if the picture is sequential, Huffman-coded, of 8 bits and in one scan. Our own decoder and the
-    /// device take such pictures if the subsampling is usual.
+    /// device handle such pictures if the subsampling is usual.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         matches!(self.sof, 0 | 1) && self.precision == 8 && self.is_in_one_scan()
     }
 
-    /// True if the three components are red, green and blue rather than YCbCr, by the rules of libjpeg.
+    /// True if the three components are red, green and blue rather than YCbCr, by libjpeg's rules.
     #[must_use]
     pub fn is_rgb(&self) -> bool {
         let ids = [self.components[0].id, self.components[1].id, self.components[2].id];
@@ -289,7 +288,7 @@ impl JpegHeader {
             }
     }
 
-    /// Chroma subsampling. Factors are used as written: chroma other than 1×1 is `Other`.
+    /// Returns the chroma subsampling. Factors are used as written, so chroma other than 1×1 is `Other`.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         match self.components() {
@@ -308,8 +307,8 @@ impl JpegHeader {
         }
     }
 
-    /// Reason why few decoders read this picture, if there is one: lossless, differential, arithmetic, not 8
-    /// bits, two components.
+    /// Returns the reason why few decoders read this picture, if there is one: lossless, differential,
+    /// arithmetic, not 8 bits, two components.
     #[must_use]
     pub const fn unsupported(&self) -> Option<&'static str> {
         match (self.sof, self.precision, self.component_count) {
@@ -323,9 +322,9 @@ impl JpegHeader {
         }
     }
 
-    /// True if the GPU kernels can decode the picture: Huffman-coded, sequential, 8 bits, in one scan; gray,
-    /// or YCbCr of 4:4:4, 4:2:2, 4:2:0, 4:4:0; with restart markers so close that no segment has more than
-    /// [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. The host decodes the others.
+    /// True if the GPU kernels can decode the picture: sequential, Huffman-coded, 8 bits, in one scan; gray,
+    /// or YCbCr in 4:4:4, 4:2:2, 4:2:0 or 4:4:0; with restart markers so close that no segment has more than
+    /// [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. The host decodes all others.
     #[must_use]
     pub fn device_decodable(&self) -> bool {
         let Some([h, v, components]) = self.sampling().mcu() else { return false };
@@ -347,8 +346,9 @@ impl JpegHeader {
     }
 }
 
-/// Orientation, 1..=8, from the TIFF structure of Exif data, which a JPEG has in a segment, and PNG and WebP
-/// in a chunk. `None` if it is damaged: bad metadata is no reason to reject a picture.
+/// Returns the orientation, 1..=8, from the TIFF structure of Exif data, which a JPEG has in a segment, and
+/// PNG and WebP in a chunk. Returns `None` if the data are damaged, because bad metadata is no reason to
+/// reject a picture.
 ///
 /// ```
 /// use shardpack_jpeg::exif_orientation;
@@ -362,7 +362,7 @@ pub fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
 }
 
-/// Offset of the orientation in the TIFF structure of an Exif segment, and true if it is little-endian.
+/// Returns the offset of the orientation in the TIFF structure of an Exif segment, and whether it is little-endian.
 pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let little = match tiff.get(..2)? {
         b"II" => true,

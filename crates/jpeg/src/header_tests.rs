@@ -237,7 +237,7 @@ proptest! {
     }
 }
 
-/// The figures come from the description of the data set, and were computed with other software.
+/// The figures are from the description of the data set and were computed with other software.
 #[test]
 fn agrees_on_a_thousand_photos() {
     let Some(data) = shared_data() else { return };

@@ -1,4 +1,4 @@
-//! Interpolations by their names.
+//! Interpolations and their names.
 
 use shardpack_format::{Error, Result};
 use std::fmt;
@@ -14,20 +14,19 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Interpolation {
-    /// The pixel that contains the centre of the new pixel; on a border, the right or lower pixel. No new
-    /// levels appear. Equals torchvision's `NEAREST_EXACT`, and Pillow's `NEAREST` except on borders. Never
+    /// The pixel that contains the centre of the new pixel; on a border, the right or lower pixel. Adds no
+    /// new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's `NEAREST` except on borders. Never
     /// decoded at a smaller scale.
     Nearest,
     /// A triangle over the neighbours, widened if the picture shrinks.
     #[default]
     Bilinear,
-    /// A cubic (a = −0.5) over twice as many pixels, widened likewise: sharper, and it may overshoot at
-    /// edges.
+    /// A cubic (a = −0.5) over twice as many pixels, also widened: sharper, but may overshoot at edges.
     Bicubic,
 }
 
 impl Interpolation {
-    /// Reach of the filter, in pixels of the larger of the two pictures.
+    /// Returns the reach of the filter, in pixels of the larger of the two pictures.
     pub(crate) const fn support(self) -> f64 {
         match self {
             Self::Nearest | Self::Bilinear => 1.0,
@@ -46,7 +45,6 @@ impl fmt::Display for Interpolation {
     }
 }
 
-/// Parses a name: `nearest`, `bilinear` or `bicubic`.
 impl FromStr for Interpolation {
     type Err = Error;
 

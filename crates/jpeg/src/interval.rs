@@ -1,34 +1,34 @@
-//! Number of MCUs between two restart markers (docs/adr/0006-restart-interval.md).
+//! Chooses the number of MCUs between two restart markers (docs/adr/0006-restart-interval.md).
 //!
-//! Short segments fit a crop better, and long segments cost fewer markers. The balance depends on the bytes
-//! of an MCU. On a device, one thread decodes a segment, so the longest segment sets the time. Segments are
-//! rectangles, which can be cut out as a JPEG, only if the interval divides the row of MCUs.
+//! Short segments fit a crop better; long segments cost fewer markers. The balance depends on the bytes per
+//! MCU. On a device, one thread decodes a segment, so the longest segment determines the time. Segments can
+//! be cut out as a JPEG only if the interval divides the row of MCUs, which makes them rectangles.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 
-/// Cost of one more segment, in bytes of entropy-coded data. Stored, it costs 3.5 bytes: marker, padding
-/// bits, and DC values that start from 0 again. The rest is the time for a marker in cutting and decoding.
+/// Cost of one more segment, in bytes of entropy-coded data. Its storage takes 3.5 bytes: marker, padding
+/// bits, and DC values that start from 0 again. The rest is the time that a marker costs in cutting and
+/// decoding.
 const SEGMENT_BYTES: f64 = 8.0;
 
-/// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight
-/// makes wider tiles.
+/// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight makes wider tiles.
 const STORED: f64 = 1.25;
 
-/// Average part of a picture's width that a random-resized-crop (scale 0.08–1) takes, and number of tiles
-/// that its two edges add.
+/// Average share of a picture's width that a random-resized-crop (scale 0.08–1) takes, and the number of
+/// tiles that its two edges add.
 const CROP: (f64, f64) = (0.68, 0.75);
 
-/// Most blocks in a segment, if the MCUs allow that.
+/// Maximum number of blocks in a segment, if the MCUs allow it.
 const LONGEST: u32 = 24;
 
 /// Largest cost of an interval that divides the row, relative to the best interval.
 const DIVISOR: f64 = 1.04;
 
-/// Position of a picture's restart markers.
+/// Distance between a picture's restart markers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Interval {
-    /// [`restart_interval`] chooses.
+    /// Chosen by [`restart_interval`].
     #[default]
     Auto,
     /// After each row of MCUs.
@@ -38,7 +38,6 @@ pub enum Interval {
     Mcus(u16),
 }
 
-/// The MCUs of a picture in one interleaved scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct McuGrid {
     pub(super) columns: u32,
@@ -46,7 +45,7 @@ pub(super) struct McuGrid {
     /// Size of an MCU in pixels.
     pub(super) mcu_width: u32,
     pub(super) mcu_height: u32,
-    /// Blocks of all components in an MCU.
+    /// Blocks of all components per MCU.
     pub(super) blocks: u32,
 }
 
@@ -91,14 +90,15 @@ impl Interval {
 /// Returns the restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs of `blocks` blocks, whose
 /// file has `source_bytes`.
 ///
-/// The interval with the fewest bytes, stored and passed to the decoder by random-resized-crops, by a model
-/// of both. Segments have at most 24 blocks. A divisor of the row is preferred if it costs at most 4 % more.
+/// A model predicts the bytes stored, and the bytes that random-resized-crops pass to the decoder; the
+/// interval with the fewest is chosen. Segments have at most 24 blocks. A divisor of the row is preferred if
+/// it costs at most 4 % more.
 ///
 /// ```
 /// use shardpack_jpeg::restart_interval;
-/// // 500 × 375 pixels in 4:4:4, 110 kB: nine tiles side by side.
+/// // 500 × 375 pixels in 4:4:4, 110 kB: nine tiles per row.
 /// assert_eq!(restart_interval(63, 47, 3, 110_000), 7);
-/// // 47 is a prime: only tiles of one MCU fit. They are worthwhile where MCUs are large.
+/// // 47 is prime, so only tiles of one MCU fit, which are worthwhile if MCUs are large.
 /// assert_eq!(restart_interval(47, 63, 3, 1_000_000), 1);
 /// assert_eq!(restart_interval(47, 63, 3, 110_000), 5);
 /// ```
@@ -116,7 +116,7 @@ pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_by
     narrow((1..=most).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
 }
 
-/// A row has at most 65535 / 8 MCUs.
+/// Converts an interval to 16 bits, which it fits because a row has at most 65535 / 8 MCUs.
 fn narrow(interval: u32) -> u16 {
     u16::try_from(interval).unwrap_or(u16::MAX)
 }
@@ -141,7 +141,7 @@ mod tests {
         // 64 MCUs per row have divisors for every case.
         let intervals = [10, 20, 40, 100, 1000].map(|mcu_bytes| restart_interval(64, 48, 1, 64 * 48 * mcu_bytes));
         assert_eq!(intervals, [16, 8, 8, 4, 1]);
-        // MCUs of 2 × 2 luma blocks and two chroma blocks: four have 24 blocks.
+        // With MCUs of 2 × 2 luma blocks and two chroma blocks, four MCUs have 24 blocks.
         assert_eq!(restart_interval(64, 48, 6, 64 * 48 * 10), 4);
     }
 }

@@ -4,7 +4,7 @@
 use super::JpegHeader;
 use std::fmt;
 
-/// Most blocks of an MCU (T.81, B.2.3): a picture with more cannot be written in one scan.
+/// Maximum number of blocks in an MCU (T.81, B.2.3). A picture with more cannot be written in one scan.
 const MAX_MCU_BLOCKS: u32 = 10;
 
 /// Reason why a picture was kept byte for byte.
@@ -33,14 +33,14 @@ pub enum KeepReason {
     Hierarchical,
     /// Sampling factors that do not fit one scan, or are not multiples of each other.
     Sampling,
-    /// Quantisation tables of 16 bits, which the baseline process does not have.
+    /// 16-bit quantisation tables, which the baseline process lacks.
     Quantisation,
-    /// Coefficients that decoders read and encoders do not write.
+    /// Coefficients that decoders read but encoders do not write.
     Coefficients,
 }
 
 impl KeepReason {
-    /// One word for tables and JSON.
+    /// Returns one word for tables and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,12 +84,12 @@ impl fmt::Display for KeepReason {
             Self::Larger => "larger when tiled",
             Self::Cmyk => "four components (CMYK)",
             Self::TwoComponents => "two components",
-            Self::Precision => "samples of other than 8 bits",
+            Self::Precision => "samples that are not 8-bit",
             Self::Arithmetic => "arithmetic coding",
             Self::Lossless => "lossless process",
             Self::Hierarchical => "hierarchical process",
             Self::Sampling => "sampling factors that do not fit one scan",
-            Self::Quantisation => "quantisation tables of 16 bits",
+            Self::Quantisation => "16-bit quantisation tables",
             Self::Coefficients => "coefficients out of range",
         })
     }

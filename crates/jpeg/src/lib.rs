@@ -1,8 +1,8 @@
-//! JPEGs for training loops: the header walk, cutting by restart markers, decoding into a slot, tiling and
+//! JPEGs for training loops: parsing headers, cutting by restart markers, decoding into a slot, tiling and
 //! re-encoding, and a safe interface to libjpeg-turbo.
 //!
 //! - [`JpegTiler`] adds restart markers to a JPEG by rewriting its coefficients. With the feature `encode`,
-//!   `JpegReencoder` makes a smaller JPEG, and measures the loss.
+//!   `JpegReencoder` makes a smaller JPEG and measures the loss.
 //! - [`cut()`] cuts a rectangle out of a tiled JPEG by copying bytes.
 //! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`] names
 //!   the part and the size; a [`DrawKey`] draws random views.
@@ -10,10 +10,9 @@
 //!   picture.
 //! - [`Frames`] is a list of JPEGs: the frames of a clip, or several views.
 //!
-//! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
-//! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its `unsafe`.
-//! `baseline` is our own decoder for the pictures that we store (docs/adr/0011-own-decoder.md): the same
-//! pixels, faster.
+//! The only libjpeg in the tree is libjpeg-turbo with its TurboJPEG interface (docs/adr/0005-one-libjpeg.md).
+//! Every call to it goes through `turbo`, which has all of its `unsafe`. `baseline` is our own decoder for
+//! the pictures that we store (docs/adr/0011-own-decoder.md): the same pixels, faster.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

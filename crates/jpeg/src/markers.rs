@@ -1,5 +1,5 @@
-//! Finds damage in a JPEG from its markers: a scan that was cut, segments that are missing or out
-//! of order. Nothing is decoded.
+//! Finds damage in a JPEG from its markers, without decoding: a scan that was cut, or segments that are
+//! missing or out of order.
 #![deny(clippy::indexing_slicing)]
 
 use super::scan::{End, Segments};
@@ -9,17 +9,17 @@ use super::walk::Walk;
 use super::{JpegError, JpegHeader};
 use shardpack_format::{Error, Result};
 
-/// Walks the markers of a whole file, at the speed of a search for FF.
+/// Checks the markers of a whole file, at the speed of a search for FF.
 ///
-/// Finds damage that a decoder would warn of, but not all of it: flipped bits leave the markers in order. A
-/// JPEG that passes may be damaged; a JPEG that fails is damaged. Bytes after the end of the image are
-/// ignored.
+/// Finds damage that a decoder would warn about, but not all of it, because flipped bits leave the markers in
+/// order. A JPEG that fails is damaged; one that passes may be damaged too. Ignores bytes after the end of
+/// the image.
 ///
 /// ```
 /// use shardpack_jpeg::check_markers;
 /// # let jpeg: &[u8] = include_bytes!("../testdata/tiles.jpg");
 /// assert!(check_markers(jpeg).is_ok());
-/// // The last six bytes are the segment of the last tile, 4 bytes of it, and the end of the image.
+/// // The last six bytes are the last tile's segment (4 bytes) and the end of the image.
 /// let cut = [&jpeg[..jpeg.len() - 8], b"\xFF\xD9"].concat();
 /// let error = check_markers(&cut).unwrap_err();
 /// assert!(error.to_string().contains("restart markers"), "{error}");
@@ -37,7 +37,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let mut at = usize::try_from(header.sos_offset).map_err(|_| cut_off(jpeg))?;
     let mut interval = header.restart_interval;
     loop {
-        // Starts before SOS.
+        // Start before SOS.
         let mut walk = Walk::at(jpeg, at);
         walk.marker(&mut 0).map_err(|error| damaged(&error))?;
         let scan = walk.segment().map_err(|error| damaged(&error))?;
@@ -47,7 +47,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
             let mut stray = 0;
             let (marker, offset) = walk.marker(&mut stray).map_err(|error| damaged(&error))?;
             if stray > 0 {
-                let found = format!("{stray} bytes outside of segments");
+                let found = format!("{stray} bytes outside segments");
                 return Err(Error::format("segments of a JPEG", "consecutive segments", found).at(offset));
             }
             match marker {
@@ -56,8 +56,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
                     at = usize::try_from(offset).map_err(|_| cut_off(jpeg))?;
                     break;
                 }
-                // Tables, comments and application data; the number of lines, which is already
-                // known.
+                // Tables, comments, application data, and the number of lines, which is already known.
                 0xC4 | 0xCC | 0xDB..=0xDD | 0xE0..=0xEF | 0xFE => {
                     let body = walk.segment().map_err(|error| damaged(&error))?;
                     if let (0xDD, Some(bytes)) = (marker, body.first_chunk()) {
@@ -75,9 +74,9 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     }
 }
 
-/// Number of restart markers in a scan whose header is `scan`; `None` if unknown.
+/// Returns the number of restart markers in a scan whose header is `scan`; `None` if unknown.
 fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
-    // A unit of the lossless processes is a sample.
+    // A data unit of the lossless processes is a sample.
     if matches!(header.sof, 3 | 7 | 11 | 15) {
         return None;
     }
@@ -87,7 +86,7 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
         |side: u16, factor: u32, most: u32| u64::from((u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK));
     let mcus = if count == 1 {
         let id = *specs.first()?;
-        // In a scan of one component, an MCU is a block, and blocks outside the picture are omitted.
+        // In a scan of one component, an MCU is one block, and blocks outside the picture are omitted.
         let part = header.components().iter().find(|part| part.id == id)?;
         units(header.width, part.h.into(), h) * units(header.height, part.v.into(), v)
     } else {
@@ -96,8 +95,8 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
     Some(if interval == 0 { 0 } else { (mcus - 1) / u64::from(interval) })
 }
 
-/// Checks the restart markers of the scan whose first entropy-coded byte is at `start`. Returns the
-/// place of the marker that ends it.
+/// Checks the restart markers of the scan whose first entropy-coded byte is at `start`. Returns the position
+/// of the marker that ends it.
 fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize> {
     let scan = jpeg.get(start..).ok_or_else(|| cut_off(jpeg))?;
     let mut segments = Segments::new(scan);
@@ -119,7 +118,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
                 let here = segments.offset() + segment.len();
                 return match expected {
                     Some(expected) if expected != count => {
-                        let expected = format!("{expected}, as its headers say");
+                        let expected = format!("{expected}, according to its headers");
                         Err(Error::format("restart markers of a JPEG", expected, count).at(at(here)))
                     }
                     _ => Ok(start + here),

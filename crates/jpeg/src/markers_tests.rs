@@ -17,7 +17,6 @@ fn scan_of(jpeg: &[u8]) -> usize {
     usize::try_from(JpegHeader::parse(jpeg).unwrap().scan_offset).unwrap()
 }
 
-/// Offsets of the restart markers.
 fn restarts(jpeg: &[u8]) -> Vec<usize> {
     let scan = scan_of(jpeg);
     (scan..jpeg.len() - 1).filter(|&at| jpeg[at] == 0xFF && matches!(jpeg[at + 1], 0xD0..=0xD7)).collect()
@@ -68,10 +67,10 @@ fn damage_is_named() {
     says(&[&jpeg[..third], &jpeg[all[3]..]].concat(), "expected RST2, found RST3");
     let end = jpeg.len() - 2;
     says(&jpeg[..end], "an end of image (FF D9)");
-    says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes outside of segments");
+    says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes outside segments");
     says(&[&jpeg[..end], b"\xFF\xC0\0\x04ab\xFF\xD9"].concat(), "found FF C0");
     says(&[&jpeg[..2], b"x", &jpeg[2..]].concat(), "JPEG");
-    // Bytes after the end do not count, nor does an extra marker at the very end.
+    // Bytes after the end do not count, nor does an extra marker just before the end.
     assert_eq!(check_markers(&[&jpeg[..], b"\xFF\xD0\xFF"].concat()), Ok(()));
     assert_eq!(check_markers(&[&jpeg[..end], b"\xFF\xD0\xFF\xD9"].concat()), Ok(()));
 }
@@ -87,8 +86,8 @@ fn markers_where_there_should_be_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// No false alarms: libjpeg-turbo also reports a picture that fails here as damaged, unless it only has
-    /// zeros before its end.
+    /// Checks that there are no false alarms: libjpeg-turbo also reports a picture that fails here as
+    /// damaged, unless it only has zeros before its end.
     #[test]
     fn pictures_that_fail_do_not_decode(
         size in (1..90_u32, 1..70_u32),

@@ -68,7 +68,7 @@ fn damaged_profiles_are_noted() {
         (vec![chunk(1, 2, &whole[..9]), chunk(1, 2, &whole[9..])], "a missing or repeated chunk"),
         (vec![chunk(0, 1, &whole)], "a missing or repeated chunk"),
         (vec![chunk(1, 1, &whole[..499])], "a length that differs"),
-        (vec![chunk(1, 1, &whole[..100])], "fewer bytes than a header"),
+        (vec![chunk(1, 1, &whole[..100])], "fewer bytes than a profile header"),
         (vec![chunk(1, 1, &unsigned)], "no profile signature"),
         (vec![(0xE2, [ICC_TAG, &[1]].concat())], "a chunk without a number"),
         (too_many, "more than 255 chunks"),
@@ -129,7 +129,7 @@ fn an_exif_segment_that_is_cut_off_changes_nothing_after_it() {
         let before = Jpeg { segments, ..Jpeg::default() }.bytes();
         let mut after = before.clone();
         set_upright(&mut after).unwrap();
-        // The value of the first segment.
+        // Only the value of the first segment changes.
         assert_eq!(before.iter().zip(&after).filter(|(a, b)| a != b).count(), 1, "{kept} bytes");
     }
 }

@@ -1,15 +1,15 @@
-//! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag 0x0112), and
-//! the order of the output's axes.
+//! Rotation and reflection between stored pixels and the upright picture (Exif 2.32, tag 0x0112), and the
+//! axis order of the output.
 
 use super::resize::Resizing;
 use super::view::Area;
 use super::{Interpolation, Rect};
 use shardpack_format::{Error, Result, bug};
 
-/// Order of the axes of the output. Three channels: red, green, blue.
+/// Axis order of the output. The three channels are red, green, blue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PixelLayout {
-    /// `[height, width, 3]`, as in stored pictures and in the output of nvJPEG.
+    /// `[height, width, 3]`, as in stored pictures and nvJPEG's output.
     #[default]
     HeightWidthChannels,
     /// `[3, height, width]`, for PyTorch's convolutions.
@@ -51,12 +51,12 @@ impl Orientation {
         (self.transposed, self.mirrored_x, self.mirrored_y)
     }
 
-    /// Returns the resizing for a picture with this orientation that equals resizing the upright picture.
+    /// Returns the resizing of a picture with this orientation that equals resizing the upright picture.
     pub(crate) const fn resizing(self, interpolation: Interpolation) -> Resizing {
         Resizing { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }
 
-    /// Adds a reflection of the upright picture left to right.
+    /// Adds a left-to-right reflection of the upright picture.
     pub(crate) const fn flipped(self) -> Self {
         match self.transposed {
             true => Self { mirrored_y: !self.mirrored_y, ..self },
@@ -73,12 +73,11 @@ impl Orientation {
         self.mirrored_x
     }
 
-    /// True if the picture is neither turned nor mirrored.
     pub(crate) const fn is_none(self) -> bool {
         !self.transposed && !self.mirrored_x && !self.mirrored_y
     }
 
-    /// Width and height after turning.
+    /// Returns width and height after turning.
     pub(crate) const fn size(self, width: u32, height: u32) -> (u32, u32) {
         if self.transposed { (height, width) } else { (width, height) }
     }
@@ -98,7 +97,7 @@ impl Orientation {
         Rect { x, y, width: w, height: h }
     }
 
-    /// Converts an area likewise.
+    /// Converts an area of the upright picture to the stored picture, which has this size.
     pub(crate) fn stored_area(self, area: Area, width: u32, height: u32) -> Area {
         let Area { mut x, mut y, width: mut w, height: mut h } = area;
         if self.transposed {
@@ -117,7 +116,7 @@ impl Orientation {
     /// `height`.
     ///
     /// # Panics
-    /// Fails if the rows do not fill `out`, or do not fit.
+    /// Panics if the rows do not fill `out`, or do not fit.
     pub(crate) fn write<'a>(
         self,
         rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator,

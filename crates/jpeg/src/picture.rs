@@ -4,10 +4,10 @@ use crate::{FRAMES, Frames, PictureDecoder, Rendering, trim};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, to_usize};
 
-/// Decodes pictures and drops the pixels.
+/// Checks pictures by decoding them and dropping the pixels.
 ///
-/// Decodes like the loader, with [`PictureDecoder`]: a picture that passes can be loaded within the same
-/// limits. Reuse it between calls, so that a thread checks many pictures without allocating for each.
+/// Decodes like the loader, with [`PictureDecoder`], so a picture that passes can be loaded within the same
+/// limits. Reuse the check, so that a thread does not allocate for each picture.
 ///
 /// ```
 /// use shardpack_jpeg::PictureCheck;
@@ -16,7 +16,7 @@ use shardpack_format::{Error, Limits, Result, to_usize};
 /// ```
 #[derive(Debug, Default)]
 pub struct PictureCheck {
-    /// A decoder, and the limits of the last picture.
+    /// A decoder, and the limits with which it was made.
     decoder: Option<(Limits, PictureDecoder)>,
     pixels: Vec<u8>,
 }
@@ -32,8 +32,8 @@ impl PictureCheck {
     /// pixels.
     ///
     /// # Errors
-    /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its
-    /// pixels take more than `limits.max_decoded_bytes` or it has too many scans.
+    /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its pixels exceed
+    /// `limits.max_decoded_bytes` or it has too many scans.
     pub fn check(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         let frames = match media_type {
             FRAMES => Frames::of(media_type, bytes)?,
@@ -55,7 +55,7 @@ impl PictureCheck {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // The loader rejects it before it opens the record.
+        // The loader rejects such a picture before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
         let pixels = grow(&mut self.pixels, to_usize(needed));
         let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), pixels);

@@ -1,5 +1,5 @@
-//! Decodes pictures of any kind into slots: JPEG through [`JpegDecoder`], PNG and WebP through
-//! the crates `png` and `image-webp`, BMP and TIFF through our own readers.
+//! Decodes pictures of any kind into slots: JPEG through [`JpegDecoder`], PNG and WebP through the crates
+//! `png` and `image-webp`, BMP and TIFF through our own readers.
 
 use crate::picture_open::{Opened, open};
 use crate::{
@@ -9,13 +9,13 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A decoder for one thread, of JPEG, PNG, WebP, BMP and TIFF.
+/// A decoder of JPEG, PNG, WebP, BMP and TIFF, for one thread.
 ///
 /// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same rules: 16
-/// bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1, palettes, gray, CMYK and YCbCr
-/// become RGB, and alpha is simply dropped (like Pillow's `convert("RGB")`). Of several pages or frames, also
-/// in a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB are kept; decoders also
-/// allocate their own buffers for each picture. A panic of a decoder is an error of its picture.
+/// bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1; palettes, gray, CMYK and YCbCr
+/// become RGB; and alpha is dropped (like Pillow's `convert("RGB")`). If a picture has several pages or
+/// frames, or is a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB are kept; decoders
+/// also allocate their own buffers for each picture. A panic in a decoder becomes an error for its picture.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -38,13 +38,12 @@ pub struct PictureDecoder {
     renderer: Renderer,
     /// Decoded samples before the conversion to RGB.
     raw: Vec<u8>,
-    /// Pixels in RGB.
     pixels: Vec<u8>,
     narrowed: u64,
 }
 
 impl PictureDecoder {
-    /// Creates a decoder. The limits are described at [`JpegDecoder::new`].
+    /// Creates a decoder. See [`JpegDecoder::new`] for the limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -57,17 +56,17 @@ impl PictureDecoder {
         }
     }
 
-    /// Number of pictures so far that had more than 8 bits per sample and were reduced to 8.
+    /// Returns the number of pictures so far that were reduced from more than 8 bits per sample to 8.
     #[must_use]
     pub const fn narrowed(&self) -> u64 {
         self.narrowed
     }
 
-    /// Height and width of the upright picture, from its header.
+    /// Returns height and width of the upright picture, from its header.
     ///
     /// # Errors
-    /// `Format` if the media type is unknown or there is no header of that type; `Limit` if the picture is
-    /// too large; `Usage` if the orientation is not in 1..=8.
+    /// `Format` if the media type is unknown or has no header in `bytes`; `Limit` if the picture is too
+    /// large; `Usage` if the orientation is not in 1..=8.
     pub fn size_of(&mut self, media_type: &str, bytes: &[u8], orientation: u8) -> Result<(u32, u32)> {
         self.guarded(|decoder| {
             let frames = Frames::of(media_type, bytes)?;
@@ -81,12 +80,12 @@ impl PictureDecoder {
         })
     }
 
-    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
+    /// Decodes a picture into `slot`: C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
     /// the bytes of the view. After an error the content of `slot` is unspecified and the decoder stays
     /// usable.
     ///
     /// # Errors
-    /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it takes more than
+    /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it exceeds
     /// `max_decoded_bytes`; `Usage` if this picture does not allow the view or the slot has a different size.
     pub fn decode_into(&mut self, media_type: &str, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         self.guarded(|decoder| {
@@ -106,12 +105,12 @@ impl PictureDecoder {
         })
     }
 
-    /// Turns a panic of a decoder into an error of its picture: a panic must not affect other samples.
+    /// Turns a decoder's panic into an error for its picture, so that other samples are not affected.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
-            // Replaces the decoder, whose state after the panic is unknown.
+            // Replace the decoder, whose state after the panic is unknown.
             *self = Self { narrowed: self.narrowed, ..Self::new(self.limits.clone()) };
-            let found = format!("a panic of its decoder: {}", panic_text(&*panic));
+            let found = format!("a panic in its decoder: {}", panic_text(&*panic));
             Err(Error::format("picture", "decodable data", found))
         })
     }

@@ -21,18 +21,16 @@ fn sixteen() -> Source {
 }
 
 impl Source {
-    /// The same picture with these channels of each pixel.
     fn with_channels(&self, of: &[usize]) -> Self {
         let pixels = self.samples.chunks(self.channels);
         Self { channels: of.len(), samples: pixels.flat_map(|pixel| of.iter().map(|&c| pixel[c])).collect() }
     }
 
-    /// The samples in 8 bits, rounded.
     fn eight(&self) -> Vec<u8> {
         self.samples.iter().map(|&v| ((u32::from(v) + 128) / 257) as u8).collect()
     }
 
-    /// The pixels as 8-bit RGB: a single channel stands for all three, and alpha is dropped.
+    /// Returns the pixels as 8-bit RGB: a single channel is repeated for all three, and alpha is dropped.
     fn rgb(&self) -> Vec<u8> {
         let eight = self.eight();
         let pixels = eight.chunks(self.channels);
@@ -60,7 +58,8 @@ impl Source {
         out.into_inner()
     }
 
-    /// A file header, a header of 40 bytes, then blue, green, red from the lowest row up, each row padded to 4 bytes.
+    /// Writes a file header, a header of 40 bytes, then blue, green, red from the lowest row up, each row
+    /// padded to 4 bytes.
     fn bmp(&self) -> Vec<u8> {
         let mut out = b"BM".to_vec();
         for long in [0, 0, 54, 40, SIZE.0, SIZE.1, 1 | 24 << 16, 0, 0, 0, 0, 0, 0] {
@@ -129,7 +128,7 @@ fn all_kinds_of_pixels_become_rgb() {
     }
 }
 
-/// The nearest level, worked out by hand: 128 / 257 is 0.498, and 129 / 257 is 0.502.
+/// Compares with the nearest levels by hand: 128 / 257 is 0.498, and 129 / 257 is 0.502.
 #[test]
 fn sixteen_bits_are_rounded_to_eight() {
     let levels =
@@ -184,7 +183,7 @@ fn every_format_shows_the_same_picture_through_every_view() {
             }
         }
     }
-    // Orientation 6 turns the picture by 90° to the right: its first column, from below, becomes the first row.
+    // Orientation 6 turns the picture by 90° to the right: its first column, read upwards, becomes the first row.
     let (width, height, eight) = (SIZE.0 as usize, SIZE.1 as usize, source.eight());
     let at = |x: usize, y: usize| eight[(y * width + x) * 3..][..3].to_vec();
     let upright: Vec<u8> = (0..width).flat_map(|x| (0..height).rev().flat_map(move |y| at(x, y))).collect();
@@ -225,7 +224,7 @@ fn damage_and_size_are_refused() {
 fn a_panic_of_a_decoder_is_an_error_of_its_picture() {
     let mut decoder = PictureDecoder::new(Limits::default());
     let error = decoder.guarded(|_| -> Result<()> { panic!("a defect of a library") }).unwrap_err().to_string();
-    assert!(error.contains("a panic of its decoder: a defect of a library"), "{error}");
+    assert!(error.contains("a panic in its decoder: a defect of a library"), "{error}");
     let png = sixteen().png(BitDepth::Sixteen);
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     decoder.decode_into("image/png", &png, &Rendering::default(), &mut slot).unwrap();

@@ -1,6 +1,6 @@
-//! The formats of pictures: one table of their names, media types and extensions.
+//! Picture formats: one table of their names, media types and extensions.
 
-/// A format of pictures that is packed and decoded.
+/// A picture format that can be packed and decoded.
 ///
 /// ```
 /// use shardpack_jpeg::PictureFormat;
@@ -25,7 +25,7 @@ impl PictureFormat {
     /// All formats, in the order of recognition.
     pub const ALL: [Self; 5] = [Self::Jpeg, Self::Png, Self::WebP, Self::Bmp, Self::Tiff];
 
-    /// Name, media type, and usual extensions in lower case.
+    /// Returns name, media type, and usual extensions in lower case.
     const fn facts(self) -> (&'static str, &'static str, &'static [&'static str]) {
         match self {
             Self::Jpeg => ("JPEG", "image/jpeg", &["jpg", "jpeg"]),
@@ -36,25 +36,25 @@ impl PictureFormat {
         }
     }
 
-    /// Name in messages: `WebP`.
+    /// Returns the name in messages: `WebP`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.facts().0
     }
 
-    /// Media type: `image/webp`.
+    /// Returns the media type: `image/webp`.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         self.facts().1
     }
 
-    /// Usual extensions, in lower case: `webp`.
+    /// Returns the usual extensions, in lower case: `webp`.
     #[must_use]
     pub const fn extensions(self) -> &'static [&'static str] {
         self.facts().2
     }
 
-    /// The format of a media type.
+    /// Returns the format of a media type.
     #[must_use]
     pub fn of_media_type(media_type: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.media_type() == media_type)

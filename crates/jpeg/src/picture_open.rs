@@ -10,7 +10,7 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, to_usize};
 use std::io::Cursor;
 
-/// Bytes that a decoder may take besides the pixels and the file: rows, tiles and tables of small pictures.
+/// Bytes that a decoder may allocate besides the pixels and the file: rows, tiles and tables of small pictures.
 const SLACK_BYTES: u64 = 16 << 20;
 
 /// A picture whose header was read, to be decoded once.
@@ -21,11 +21,11 @@ pub(crate) enum Opened<'a> {
     Tiff(Box<Tiff<'a>>),
 }
 
-/// Reads the header of a picture of this media type, and compares its sizes with the limits. Returns `None`
+/// Reads the header of a picture of this media type, and checks its sizes against the limits. Returns `None`
 /// for a JPEG.
 ///
 /// # Errors
-/// `Format` if there is no header of this type, or the type is unknown; `Limit` if the picture takes more than
+/// `Format` if there is no header of this type, or the type is unknown; `Limit` if the picture exceeds
 /// `limits.max_decoded_bytes`.
 pub(crate) fn open<'a>(media_type: &str, bytes: &'a [u8], limits: &Limits) -> Result<Option<Opened<'a>>> {
     let format = PictureFormat::of_media_type(media_type).ok_or_else(|| {
@@ -42,7 +42,6 @@ pub(crate) fn open<'a>(media_type: &str, bytes: &'a [u8], limits: &Limits) -> Re
 }
 
 impl Opened<'_> {
-    /// Width and height in pixels.
     pub(crate) fn dimensions(&self) -> (u32, u32) {
         match self {
             Self::Png(reader) => reader.info().size(),
@@ -61,7 +60,7 @@ impl Opened<'_> {
         }
     }
 
-    /// Decodes the whole picture into `rgb`, 3 bytes for each pixel. `raw` is scratch memory.
+    /// Decodes the whole picture into `rgb`, 3 bytes per pixel. `raw` is scratch memory.
     ///
     /// # Errors
     /// `Format` if the picture is damaged.
@@ -89,8 +88,8 @@ impl Opened<'_> {
     }
 }
 
-/// Opens a PNG. Independent of the limits, the decoder may take only a few times the file: it reads everything
-/// before the pixels before it reports their size, regardless of the size in the header. It skips an ICC
+/// Opens a PNG. Whatever the limits and the size in the header, the decoder may allocate only a few times the
+/// file size, because it reads everything before the pixels before it reports their size. It skips an ICC
 /// profile that is compressed a thousandfold.
 fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&'a [u8]>>> {
     if let Some((width, height)) = png_size(bytes) {
@@ -107,7 +106,7 @@ fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&
     Ok(reader)
 }
 
-/// Opens a WebP, whose decoder takes a fixed multiple of the picture.
+/// Opens a WebP, whose decoder allocates a fixed multiple of the picture.
 fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<&'a [u8]>>> {
     let decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(damaged)?;
     let (width, height) = decoder.dimensions();
@@ -116,12 +115,12 @@ fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<
     Ok(decoder)
 }
 
-/// Bytes of the decoded picture, which [`check`] has compared with the limits.
+/// Returns the bytes of the decoded picture, which [`check`] has compared with the limits.
 fn decoded_bytes(bytes: Option<usize>) -> Result<usize> {
     bytes.ok_or_else(|| Error::usage("the decoded picture is larger than the address space"))
 }
 
-/// Fails if the decoded picture is over the limits. Any picture also decodes to 3 bytes per pixel.
+/// Fails if the decoded picture exceeds the limits. Any picture also decodes to 3 bytes per pixel.
 fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     let needed = stored.max((u64::from(width) * u64::from(height)).saturating_mul(3));
     if needed > limits.max_decoded_bytes {
@@ -130,19 +129,19 @@ fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Memory budget for all that a decoder reads before the pixels.
+/// Returns the memory budget for everything that a decoder reads before the pixels.
 fn budget(file: &[u8], limits: &Limits) -> usize {
     let own = (file.len() as u64).saturating_mul(4).saturating_add(SLACK_BYTES);
     to_usize(own.min(limits.max_decoded_bytes))
 }
 
-/// Width and height that the header of a PNG claims.
+/// Returns width and height as claimed by a PNG header.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let side = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     Some((side(16)?, side(20)?))
 }
 
-/// Turns decoded pixels, 16-bit samples as big-endian bytes, into 8-bit RGB.
+/// Converts decoded pixels, with 16-bit samples as big-endian bytes, to 8-bit RGB.
 fn to_rgb(color: (ColorType, BitDepth), raw: &[u8], rgb: &mut [u8]) -> Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
     let of_u16 = |bytes: [u8; 2]| ((u32::from(u16::from_be_bytes(bytes)) + 128) / 257) as u8;
@@ -193,7 +192,7 @@ mod tests {
         reader.info().icc_profile.as_ref().map_or(0, |profile| profile.len())
     }
 
-    /// Bytes of the profile that the decoder read, and true if it read the pixels.
+    /// Returns the number of profile bytes that the decoder read, and whether it read the pixels.
     fn opened(png: &[u8]) -> (usize, bool) {
         let mut reader = open_png(png, &Limits::default()).unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -211,7 +210,6 @@ mod tests {
         assert_eq!(opened(&png(3000, 1 << 10)), (1 << 10, true), "a large picture");
     }
 
-    /// The same file with a different size in its header.
     fn claims(mut png: Vec<u8>, side: u32) -> Vec<u8> {
         png[16..24].copy_from_slice(&[side.to_be_bytes(), side.to_be_bytes()].concat());
         let crc = crc32fast::hash(&png[12..29]);
@@ -227,7 +225,7 @@ mod tests {
         assert_eq!(reader.info().size(), (12_000, 12_000));
         assert_eq!(profile_bytes(&reader), 0);
         let limits = Limits { max_decoded_bytes: 432_000_000 - 1, ..Limits::default() };
-        // Rejected by its header alone: the rest is no PNG.
+        // Rejected by its header alone, because the rest is not a PNG.
         let error = open_png(&large[..33], &limits).map(drop).unwrap_err().to_string();
         assert!(error.contains("432000000"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Quantisation tables (T.81, B.2.4.1), for finding which of two pictures lost more.
+//! Quantisation tables (T.81, B.2.4.1), to find which of two pictures lost more.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
@@ -6,16 +6,15 @@ use super::metadata::segments;
 use super::turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 use shardpack_format::Result;
 
-/// Marker DQT.
 const QUANTISATION: u8 = 0xDB;
 
-/// The steps of each component's 64 coefficients, in the order of the file.
+/// Steps of each component's 64 coefficients, in file order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Steps([[u16; 64]; 3]);
 
 impl Steps {
-    /// The steps of a grey or YCbCr picture, from the tables before its first scan; `None` for
-    /// other colours, and if tables are missing.
+    /// Returns the steps of a grey or YCbCr picture, from the tables before its first scan; `None` for other
+    /// colours, or if tables are missing.
     pub(super) fn of(jpeg: &[u8], header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         let ycc = header.jfif || header.adobe_transform == Some(1) || components.iter().map(|c| c.id).eq(1..=3);
@@ -45,7 +44,7 @@ impl Steps {
         Some(Self([of(0)?, of(1)?, of(2)?]))
     }
 
-    /// The steps that libjpeg-turbo uses for this quality.
+    /// Returns the steps that libjpeg-turbo uses for this quality.
     pub(super) fn at(quality: u8, encoder: &mut Compressor) -> Result<Option<Self>> {
         let mut jpeg = Vec::new();
         let how = Encoding { quality, subsampling: Subsampling::S444, restart_interval: 0 };

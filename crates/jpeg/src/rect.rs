@@ -3,8 +3,7 @@
 use shardpack_format::{Error, Result};
 use std::fmt;
 
-/// A rectangle of pixels: `x` and `y` count from the upper left corner of the picture, right and
-/// down.
+/// A rectangle of pixels. `x` and `y` count right and down from the upper left corner of the picture.
 ///
 /// ```
 /// use shardpack_jpeg::Rect;
@@ -26,19 +25,19 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// The whole picture.
+    /// Creates the rectangle of a whole picture.
     #[must_use]
     pub const fn whole(width: u32, height: u32) -> Self {
         Self { x: 0, y: 0, width, height }
     }
 
-    /// The column after the last one, at most `u32::MAX`.
+    /// Returns the column after the last one, at most `u32::MAX`.
     #[must_use]
     pub const fn right(&self) -> u32 {
         self.x.saturating_add(self.width)
     }
 
-    /// The row after the last one, at most `u32::MAX`.
+    /// Returns the row after the last one, at most `u32::MAX`.
     #[must_use]
     pub const fn bottom(&self) -> u32 {
         self.y.saturating_add(self.height)
@@ -50,7 +49,7 @@ impl Rect {
         self.x <= other.x && self.y <= other.y && other.right() <= self.right() && other.bottom() <= self.bottom()
     }
 
-    /// This rectangle counted from the upper left corner of `outer`, if it is inside.
+    /// Returns this rectangle relative to the upper left corner of `outer`, if it is inside.
     #[must_use]
     pub fn within(&self, outer: &Self) -> Option<Self> {
         outer.contains(self).then(|| Self { x: self.x - outer.x, y: self.y - outer.y, ..*self })
@@ -58,14 +57,14 @@ impl Rect {
 
     /// Fails unless the rectangle has pixels, all within a picture of `width` × `height`.
     pub(super) fn check(&self, width: u32, height: u32) -> Result<()> {
-        // This is exact; `right` and `bottom` stop at the largest number.
+        // Not `right` and `bottom`, which saturate at the largest number.
         let ends = (self.x.checked_add(self.width), self.y.checked_add(self.height));
         let inside = matches!(ends, (Some(right), Some(bottom)) if right <= width && bottom <= height);
         if inside && self.width > 0 && self.height > 0 {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "rectangle of a picture: expected at least a pixel, within {width} × {height}, found {self}"
+            "rectangle of a picture: expected at least one pixel, within {width} × {height}, found {self}"
         )))
     }
 }

@@ -1,8 +1,8 @@
 //! Lossy re-encoding: decodes, turns upright, shrinks, and encodes as a tiled baseline JPEG with optimised
 //! Huffman tables.
 //!
-//! There is one encoder, libjpeg-turbo's: trellis quantisation was measured and gains nothing at
-//! equal score (docs/adr/0007-encoders.md).
+//! The only encoder is libjpeg-turbo's, because measured trellis quantisation gained nothing at equal score
+//! (docs/adr/0007-encoders.md).
 #![deny(clippy::indexing_slicing)]
 
 mod options;
@@ -33,21 +33,20 @@ pub enum ReencodeOutcome {
         quality: u8,
         /// MCUs between restart markers.
         interval: u16,
-        /// Number of segments in a row of MCUs, rounded up: the number of tiles if the interval divides the
-        /// row.
+        /// Number of segments in a row of MCUs, rounded up; equals the number of tiles if the interval divides the row.
         tiles_per_row: u32,
         /// Number of segments of the picture.
         segments: u32,
     },
-    /// The source, tiled or kept, because the re-encoded picture would not be smaller, or the source is
-    /// already as coarse as requested, or it cannot be decoded to colours or grey.
+    /// The source, tiled or kept, because the re-encoded picture would not be smaller, the source is already
+    /// as coarse as requested, or it cannot be decoded to colours or grey.
     Source(TileOutcome),
 }
 
 /// Result of [`JpegReencoder::reencode`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reencoded {
-    /// Outcome: re-encoded or not.
+    /// Outcome: re-encoded, or the source.
     pub outcome: ReencodeOutcome,
     /// Width of the stored picture, in pixels, before `orientation` is applied.
     pub width: u32,
@@ -55,18 +54,16 @@ pub struct Reencoded {
     pub height: u32,
     /// Exif orientation to apply after decoding, 1..=8. An encoded picture is upright: 1.
     pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients of a source that is not re-encoded; 1
-    /// = none.
+    /// Exif orientation applied to the coefficients of a source that is not re-encoded; 1 = none.
     pub applied: u8,
     /// SSIMULACRA2 against the source, decoded, upright and resized. For a picture of more than
     /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), the score of its centre. `None` if no score was
-    /// requested, and if the source itself is stored: its score would be 100 and say nothing about the
-    /// encoder.
+    /// requested, or if the source itself is stored, whose score of 100 would say nothing about the encoder.
     pub score: Option<f64>,
 }
 
-/// Re-encodes pictures, one after the other. Each thread has its own. Its buffers hold the decoded
-/// picture up to three times; buffers above 64 MiB are freed after each picture.
+/// Re-encodes pictures. Each thread has its own re-encoder, whose buffers hold the
+/// decoded picture up to three times; buffers above 64 MiB are freed after each picture.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
@@ -84,7 +81,7 @@ pub struct JpegReencoder {
     other: Vec<u8>,
     encoded: Vec<u8>,
     best: Vec<u8>,
-    /// The encoder's steps at the last requested quality.
+    /// Encoder steps at the last requested quality.
     steps: Option<(u8, Option<Steps>)>,
 }
 
@@ -95,7 +92,7 @@ impl std::fmt::Debug for JpegReencoder {
 }
 
 impl JpegReencoder {
-    /// Creates a re-encoder without buffers yet.
+    /// Creates a re-encoder with empty buffers.
     ///
     /// # Errors
     /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
@@ -114,21 +111,23 @@ impl JpegReencoder {
     }
 
     /// Appends the re-encoded picture to `out`, and scores it if `score` is set (a search for a score
-    /// computes it anyway). Scoring takes [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more
-    /// memory, which is freed again.
+    /// computes it anyway). Scoring temporarily takes [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL)
+    /// more memory.
     ///
-    /// The source is stored instead, tiled as `options.tile` says, in three cases. First, if it is not
-    /// resized and its own bytes, without metadata, are no more than the encoded bytes. Second, if it is
-    /// neither resized nor subsampled, and all its quantisation steps are as coarse as the steps of the
-    /// requested fixed quality: finer steps would cost bytes and restore nothing, so encoding is not even
-    /// tried. Third, if it cannot be encoded: two components, other than 8 bits, hierarchical, sampling
-    /// factors that fit no scan, and CMYK. A CMYK picture that is too large is converted to RGB, as in
-    /// decoding (without its profile), and encoded.
+    /// The source is stored instead, tiled according to `options.tile`, in three cases:
+    ///
+    /// 1. It is not resized, and its own bytes, without metadata, are no more than the encoded bytes.
+    /// 2. It is neither resized nor subsampled, and all its quantisation steps are as coarse as the steps of
+    ///    the requested fixed quality. Finer steps would cost bytes and restore nothing, so encoding is not
+    ///    even tried.
+    /// 3. It cannot be encoded: two components, other than 8 bits, hierarchical, sampling factors that fit no
+    ///    scan, or CMYK. A CMYK picture that is too large is converted to RGB, as in decoding (without its
+    ///    profile), and encoded.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit` if it has
-    /// too many pixels; `Usage` for options outside their ranges, and for a picture that cannot be scored. An
-    /// error leaves `out` unchanged.
+    /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
+    /// many pixels; `Usage` if options are out of range, or the picture cannot be scored. An error leaves
+    /// `out` unchanged.
     pub fn reencode(
         &mut self,
         jpeg: &[u8],
@@ -201,9 +200,9 @@ impl JpegReencoder {
         self.encoded_as(quality, interval, size, score)
     }
 
-    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel
-    /// (grey) or three (RGB), and scores it like [`reencode`](Self::reencode). Chroma is kept whole
-    /// unless `options.subsampling` requests 4:2:0.
+    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel (grey) or
+    /// three (RGB), and scores it like [`reencode`](Self::reencode). Chroma is not subsampled unless
+    /// `options.subsampling` requests 4:2:0.
     ///
     /// ```
     /// use shardpack_jpeg::{JpegHeader, JpegReencoder, ReencodeOptions};
@@ -215,9 +214,8 @@ impl JpegReencoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the pixels are not `height * width * channels` bytes, if a side is outside the range of a
-    /// JPEG (1 to 65,535), for options outside their ranges, and for a picture that cannot be scored. An
-    /// error leaves `out` unchanged.
+    /// `Usage` if the pixels are not `height * width * channels` bytes, a side is not in 1 to 65,535, options
+    /// are out of range, or the picture cannot be scored. An error leaves `out` unchanged.
     pub fn encode_pixels(
         &mut self,
         pixels: &[u8],
@@ -269,7 +267,6 @@ impl JpegReencoder {
         Ok(made)
     }
 
-    /// The outcome for `self.encoded`.
     fn encoded_as(&self, quality: u8, interval: u16, size: (u32, u32), score: Option<f64>) -> Result<Reencoded> {
         let grid = McuGrid::of(&parse(&self.encoded)?);
         Ok(Reencoded {
@@ -309,7 +306,7 @@ impl JpegReencoder {
         })
     }
 
-    /// Decodes to RGB, also from grey: the encoder restores the luma bit for bit.
+    /// Decodes to RGB, even from grey, because the encoder restores the luma bit for bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -341,7 +338,7 @@ impl JpegReencoder {
         std::mem::swap(&mut self.pixels, &mut self.other);
     }
 
-    /// Shrinks `rgb`, `[height, width, 3]`, as before encoding. `from` and `to` are width and height.
+    /// Shrinks `rgb`, `[height, width, 3]`, as [`reencode`](Self::reencode) does. `from` and `to` are width and height.
     ///
     /// # Errors
     /// `Usage` if `rgb` does not have the size `from`, or cannot be resized to `to`.
@@ -388,8 +385,8 @@ impl JpegReencoder {
         reference.score(&self.other, size)
     }
 
-    /// Leaves the picture with the lowest quality that reaches `target` in `self.encoded`; returns
-    /// quality, restart interval and score.
+    /// Encodes with the lowest quality that reaches `target` into `self.encoded`. Returns quality, restart
+    /// interval and score.
     fn search(
         &mut self,
         target: f64,
@@ -425,12 +422,11 @@ impl JpegReencoder {
     }
 }
 
-/// The subsampling to use for encoding.
 fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation) -> Subsampling {
     let sampling = match (header.sampling(), turn.size(1, 2) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,
-        // The encoder cannot write a quarter of the rows.
+        // The encoder cannot write 4:1:1 turned by 90°, with a quarter of the rows.
         (Sampling::S411, true) => Sampling::S420,
         (sampling, _) => sampling,
     };
@@ -459,8 +455,8 @@ const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
     McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height, blocks }
 }
 
-/// About the size of a photo: 0.2 bytes per pixel at quality 80. Tiles must be chosen before the
-/// picture is encoded.
+/// Estimates the bytes of the encoded picture, because tiles must be chosen before encoding. A photo takes
+/// 0.2 bytes per pixel at quality 80.
 fn expected_bytes(quality: u8, width: u32, height: u32) -> usize {
     let permille = match quality {
         0..=49 => 80,

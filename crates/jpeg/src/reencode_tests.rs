@@ -5,7 +5,7 @@ use crate::testing::{Jpeg, exif, shared_data};
 use crate::turbo::Process;
 use proptest::prelude::*;
 
-/// A source of quality 98, so that re-encoding makes it smaller.
+/// Returns a source of quality 98, so that re-encoding makes it smaller.
 fn source(size: (u32, u32), subsampling: Subsampling) -> Vec<u8> {
     encode(size, PixelFormat::Rgb, Encoding { quality: 98, ..plain(subsampling) }, None)
 }
@@ -72,7 +72,7 @@ proptest! {
         check_tiles(done, &stored);
         let upright = if orientation > 4 { (size.1, size.0) } else { size };
         prop_assert_eq!((done.width, done.height), resize.of(upright.0, upright.1));
-        // A pixel or two may come out unchanged.
+        // A pixel or two may remain unchanged.
         prop_assert!(done.score.unwrap() < 100.0 || done.width * done.height < 64);
         let found = JpegHeader::parse(&stored).unwrap().sampling();
         let kept = [Sampling::S444, Sampling::S422, Sampling::S420, Sampling::S440, Sampling::S411, Sampling::Gray][sampling];
@@ -98,7 +98,6 @@ fn a_picture_that_is_coarse_already_loses_nothing_more() {
         assert_eq!(done.score, None);
         assert_eq!(decode(&stored), decode(&jpeg), "{quality}");
     }
-    // The other options besides quality are applied.
     let encoded = |options| matches!(run(&jpeg, &options, false).unwrap().0.outcome, ReencodeOutcome::Encoded { .. });
     assert!(encoded(fixed(30)));
     let tables_of_60 = ReencodeOptions { subsampling: ChromaSampling::S420, ..fixed(60) };
@@ -132,7 +131,7 @@ fn a_turned_picture_shows_the_same() {
 
 #[test]
 fn shrinking_is_antialiased_and_nothing_is_enlarged() {
-    // A checkerboard of single pixels: its mean is grey, a picked pixel is not.
+    // The mean of a checkerboard of single pixels is grey, a single pixel is not.
     let board: Vec<u8> = (0..96 * 64).flat_map(|i| [if (i % 96 + i / 96) % 2 == 0 { 255 } else { 0 }; 3]).collect();
     let mut jpeg = Vec::new();
     let how = Encoding { quality: 100, ..plain(Subsampling::S444) };

@@ -1,5 +1,5 @@
-//! From decoded pixels to the caller's slot: crops, resizes, turns, reflects. Shared by all kinds of
-//! pictures.
+//! Turns decoded pixels into the content of the caller's slot, for all kinds of pictures: crops, resizes,
+//! turns, reflects.
 
 use super::orientation::{Orientation, PixelLayout};
 use super::resize::{Cutout, Resizer, Resizing};
@@ -25,12 +25,11 @@ use shardpack_format::{Error, Result};
 pub struct Rendering {
     /// Part and size, in coordinates of the upright picture. Default: the whole picture.
     pub view: View,
-    /// The source of random numbers for random views.
+    /// Source of random numbers for random views.
     pub key: DrawKey,
-    /// Exif orientation of the stored pixels, 1..=8; the output is upright. Default 1: already
-    /// upright.
+    /// Exif orientation of the stored pixels, 1..=8; the output is upright. Default 1: already upright.
     pub orientation: u8,
-    /// Order of the output's axes.
+    /// Axis order of the output.
     pub layout: PixelLayout,
 }
 
@@ -44,9 +43,9 @@ impl Default for Rendering {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RenderPlan {
     turn: Orientation,
-    /// The shown part.
+    /// Part to show.
     pub(crate) area: Area,
-    /// The pixels that may be used.
+    /// Pixels that may be used.
     pub(crate) window: Rect,
     /// Size after resizing: width, height.
     resized: (u32, u32),
@@ -54,14 +53,13 @@ pub(crate) struct RenderPlan {
     pub(crate) output: (u32, u32),
     layout: PixelLayout,
     resizing: Resizing,
-    /// The border around the picture, if there is one.
+    /// Border around the picture, if any.
     border: Option<Border>,
 }
 
-/// A border around a picture.
 #[derive(Debug, Clone, Copy)]
 struct Border {
-    /// The place of the picture in the output.
+    /// Place of the picture in the output.
     inner: Rect,
     fill: [u8; 3],
 }
@@ -100,12 +98,12 @@ impl RenderPlan {
     }
 }
 
-/// Crops, resizes and turns, for one thread. Its buffers grow to the largest output and are kept
-/// until they are trimmed.
+/// Crops, resizes and turns, for one thread. Its buffers grow to the largest output and are kept until they
+/// are trimmed.
 pub(crate) struct Renderer {
     resizer: Resizer,
     resized: Vec<u8>,
-    /// The picture between borders.
+    /// The picture inside the borders.
     inner: Vec<u8>,
 }
 
@@ -120,7 +118,6 @@ impl Renderer {
         Self { resizer: Resizer::new(), resized: Vec::new(), inner: Vec::new() }
     }
 
-    /// Frees buffers that became large for an unusually large picture.
     pub(crate) fn trim(&mut self) {
         trim([&mut self.resized, &mut self.inner]);
         self.resizer.trim();
@@ -155,7 +152,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Renders the picture between borders, and fills the borders.
+    /// Renders the picture inside its borders, and fills the borders.
     fn padded(&mut self, plan: &RenderPlan, border: Border, from: &Cutout<'_>, slot: &mut [u8]) -> Result<()> {
         let Border { inner, fill } = border;
         let (width, height) = (plan.output.0 as usize, plan.output.1 as usize);
@@ -173,7 +170,7 @@ impl Renderer {
             }
         };
         let stride = width * pixel;
-        // Without borders at the sides the picture's rows are contiguous in the output too.
+        // Without borders at the sides, the picture's rows are also contiguous in the output.
         if pixel == 3 && inner.width as usize == width {
             return self.render(&plan, from, &mut slot[inner.y as usize * stride..][..bytes]);
         }

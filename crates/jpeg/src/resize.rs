@@ -1,10 +1,10 @@
-//! Antialiased resizing of 8-bit RGB: bilinear, bicubic; and the nearest pixel. If the picture
-//! shrinks, the filter is widened by the ratio.
+//! Resizes 8-bit RGB by antialiased bilinear or bicubic interpolation, or to the nearest pixel. If the
+//! picture shrinks, the filter is widened by the ratio.
 //!
 //! These are the filters of Pillow's `Image.resize(…, BILINEAR)` or `BICUBIC`, and of torchvision's
 //! `Resize(antialias=True)`: a triangle as wide as two output pixels, and a cubic as wide as four (a = −0.5).
-//! The arithmetic is from `fast_image_resize`, which follows Pillow-SIMD (weights of 16 bits; bilinear along
-//! y first). So single values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
+//! The arithmetic of `fast_image_resize` follows Pillow-SIMD (16-bit weights; bilinear along y first), so
+//! values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
 
 use super::Rect;
 use super::interpolation::Interpolation;
@@ -16,8 +16,8 @@ use fast_image_resize::pixels::U8x3;
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
-/// A centre within this distance of the border of two pixels is on the border except for rounding, and takes
-/// the right pixel.
+/// Distance from the border of two pixels within which a centre counts as on the border, because of rounding,
+/// and takes the right pixel.
 const TIE: f64 = 1e-7;
 
 /// Resizing of a picture, in coordinates of its stored pixels.
@@ -31,7 +31,7 @@ pub(crate) struct Resizing {
     pub(crate) transposed: bool,
 }
 
-/// RGB pixels, rows without gaps.
+/// RGB pixels in rows without gaps.
 #[derive(Clone, Copy)]
 pub(crate) struct RgbPixels<'a> {
     pub(crate) bytes: &'a [u8],
@@ -53,11 +53,10 @@ impl<'a> RgbPixels<'a> {
     }
 }
 
-/// An area of a picture, to be resized.
 #[derive(Clone, Copy)]
 pub(crate) struct Cutout<'a> {
     pub(crate) pixels: RgbPixels<'a>,
-    /// The pixels that the filter may use.
+    /// Pixels that the filter may use.
     pub(crate) window: Rect,
     pub(crate) area: Area,
 }
@@ -77,7 +76,6 @@ impl Resizer {
         Self { inner: fir::Resizer::new(), columns: Vec::new(), rows: Vec::new(), between: Vec::new() }
     }
 
-    /// Frees buffers that became large for an unusually large picture.
     pub(super) fn trim(&mut self) {
         trim([&mut self.between]);
         if self.inner.size_of_internal_buffers() > KEPT_BYTES {
@@ -98,7 +96,7 @@ impl Resizer {
         out: &mut [u8],
     ) -> Result<()> {
         let Cutout { pixels: from, window, area } = *from;
-        // Values that rounding puts outside the window would be errors.
+        // Clamp values that rounding puts outside the window, which would be errors.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let filter = match how.interpolation {
@@ -116,11 +114,12 @@ impl Resizer {
         if how.interpolation == Interpolation::Bilinear || !both {
             return resize_window(&mut self.inner, from, window, (width, height), &options.crop(x, y, w, h), out);
         }
-        // A cubic is resized along one axis at a time, for two reasons. The crate resizes along y first.
-        // Overshoots are clamped between the two passes, so the order matters, and Pillow and torchvision
-        // resize upright pictures along x first. And the crate expects that the first output pixel uses the
-        // first input pixel of all. A cubic is zero at a distance of 1, so the first output pixel may use
-        // fewer than the second; version 6.1.0 then reads outside of its buffer.
+        // A cubic is resized along one axis at a time, for two reasons. First, the crate resizes along y
+        // first, but Pillow and torchvision resize upright pictures along x first, and the order matters
+        // because overshoots are clamped between the two passes. Second, the crate expects that no output
+        // pixel uses an earlier input pixel than the first output pixel. A cubic is zero at a distance of 1,
+        // so the first output pixel may use fewer pixels than the second, and version 6.1.0 then reads
+        // outside its buffer.
         let (columns, rows) = (window.width, window.height);
         let along_x = |rows: u32| options.crop(x, 0.0, w, f64::from(rows));
         let along_y = |columns: u32| options.crop(0.0, y, f64::from(columns), h);
@@ -171,7 +170,7 @@ fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32,
     }
 }
 
-/// Resizes a window of a picture into `out`, a picture of `size`. Every resizing goes through here:
+/// Resizes a window of a picture into `out`, a picture of `size`. Every resizing goes through here, because
 /// `fast_image_resize` is compiled again for each type of view.
 pub(super) fn resize_window(
     resizer: &mut fir::Resizer,

@@ -21,7 +21,6 @@ fn a_flat_picture_stays_flat() {
 
 #[test]
 fn nothing_outside_of_the_window_is_seen() {
-    // A window of one colour in a picture of another.
     let inside = |x: u32, y: u32| (10..40).contains(&x) && (5..25).contains(&y);
     let bytes: Vec<u8> =
         (0..40).flat_map(|y| (0..60).flat_map(move |x| [if inside(x, y) { 200 } else { 0 }; 3])).collect();
@@ -37,8 +36,8 @@ fn nothing_outside_of_the_window_is_seen() {
     }
 }
 
-/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero: it uses
-/// fewer pixels at the border than the second output pixel.
+/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero, so it
+/// uses fewer pixels at the border than the second output pixel.
 #[test]
 fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
     let bytes = gradients();
@@ -62,8 +61,7 @@ fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
     }
 }
 
-/// The output of Pillow 13 for [`gradients`]:
-/// `crop(…).resize((width, height), Image.BILINEAR).tobytes()`.
+/// Output of Pillow 13 for [`gradients`]: `crop(…).resize((width, height), Image.BILINEAR).tobytes()`.
 const CROPPED: [u8; 126] = [
     131, 142, 129, 126, 131, 128, 129, 131, 130, 127, 118, 114, 124, 119, 125, 123, 132, 127, 124, 128, 121, 124, 125,
     125, 131, 120, 124, 124, 124, 126, 122, 123, 137, 127, 129, 130, 131, 123, 123, 121, 122, 122, 119, 130, 131, 128,
@@ -147,7 +145,7 @@ const LARGE_NEAREST: [u8; 168] = [
     252, 38, 11, 53, 95, 74, 116, 158, 74, 116, 158, 143, 185, 227, 218, 4, 46, 218, 4, 46,
 ];
 
-/// 37 × 29 pixels, each value different from its neighbours'.
+/// Returns 37 × 29 pixels, each value different from its neighbours'.
 fn gradients() -> Vec<u8> {
     let value = |x: u32, y: u32, c: u32| ((x * x * 3 + y * 7 * (c + 1) + x * y * 5) % 256) as u8;
     (0..29).flat_map(|y| (0..37).flat_map(move |x| (0..3).map(move |c| value(x, y, c)))).collect()
@@ -188,7 +186,7 @@ fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     assert_eq!(at(0.0, 8.0, 4, 8, true), [0, 2, 4, 6]);
     assert_eq!(at(1.0, 2.0, 5, 9, false), [1, 1, 2, 2, 2]);
     assert_eq!(at(6.0, 2.0, 5, 9, true), [6, 6, 6, 7, 7]);
-    // Never beyond the side, with any rounding.
+    // Never beyond the side, however it rounds.
     assert_eq!(at(7.5, 1.0, 3, 8, false), [7, 7, 7]);
 }
 

@@ -1,12 +1,12 @@
-//! From the levels of decoded pixels to the floats for training a model.
+//! Converts decoded levels to the floats for training a model.
 
 use super::PixelLayout;
 use half::{bf16, f16};
 use shardpack_base::factors;
 use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 
-/// Conversion of levels to floats: `level · scale + bias`, by a fused product and sum in float32, rounded
-/// once; then rounded to the output's type, to nearest, ties to even. uint8 does not change.
+/// Conversion of levels to floats: `level · scale + bias`, fused in float32 and rounded once, then rounded to
+/// the output type, to nearest, ties to even. Does not change uint8 output.
 ///
 /// ```
 /// use shardpack_jpeg::Scaling;
@@ -23,11 +23,11 @@ pub struct Scaling {
     pub bias: [f32; 3],
 }
 
-/// Hint for cubes: numbers without a field's name apply to pictures.
-const OF_A_CUBE: &str = "of a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}";
+/// Hint for cubes, because numbers without a field's name apply to pictures.
+const OF_A_CUBE: &str = "for a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}";
 
 impl Default for Scaling {
-    /// Levels as floats, unchanged.
+    /// Converts levels to floats without changing the values.
     fn default() -> Self {
         Self { scale: [1.0; 3], bias: [0.0; 3] }
     }
@@ -37,23 +37,23 @@ impl Scaling {
     /// From 0 to 1: `level / 255`.
     pub const UNIT: Self = Self { scale: [1.0 / 255.0; 3], bias: [0.0; 3] };
 
-    /// `(level / 255 − mean) / std`, like torchvision's `ToTensor` and `Normalize`. The two factors are
-    /// computed in float64 and rounded once.
+    /// Creates the scaling `(level / 255 − mean) / std`, like torchvision's `ToTensor` and `Normalize`. The
+    /// two factors are computed in float64 and rounded once.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
     /// let error = Scaling::normalised([124.0, 116.0, 104.0], [58.0, 57.0, 57.0]).unwrap_err();
-    /// assert_eq!(error.to_string(), "mean: expected numbers up to 1, of pictures from 0 to 1, found 124");
+    /// assert_eq!(error.to_string(), "mean: expected numbers up to 1, because pictures have values from 0 to 1, found 124");
     /// ```
     ///
     /// # Errors
-    /// `Usage` if a mean is not finite, a standard deviation is not a finite number above 0, one of them is
-    /// above 1, which is impossible for a picture from 0 to 1, or float32 cannot hold the factors.
+    /// `Usage` if a mean is not finite; a standard deviation is not a finite number above 0; one of them is
+    /// above 1, which is impossible for a picture from 0 to 1; or float32 cannot represent the factors.
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
         for (what, numbers) in [("mean", mean), ("std", std)] {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
-                let hint = Hint::new("divide numbers of levels from 0 to 255 by 255").only(Voice::Python, "; ");
-                let expected = "numbers up to 1, of pictures from 0 to 1";
+                let hint = Hint::new("divide numbers for levels from 0 to 255 by 255").only(Voice::Python, "; ");
+                let expected = "numbers up to 1, because pictures have values from 0 to 1";
                 return Err(Error::usage(format!("{what}: expected {expected}, found {large}"))
                     .with_hint(hint.only(Voice::Python, OF_A_CUBE)));
             }
@@ -63,7 +63,7 @@ impl Scaling {
         Ok(Self { scale: [red.0, green.0, blue.0], bias: [red.1, green.1, blue.1] })
     }
 
-    /// Like [`Scaling::normalised`], from one number for all channels, or one for each.
+    /// Like [`Scaling::normalised`], from one number for all channels or one per channel.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
@@ -72,7 +72,7 @@ impl Scaling {
     /// ```
     ///
     /// # Errors
-    /// As [`Scaling::normalised`]; `Usage` for other counts.
+    /// Same as [`Scaling::normalised`]; `Usage` for other counts.
     pub fn of(mean: &[f64], std: &[f64]) -> Result<Self> {
         let three = |what: &'static str, numbers: &[f64]| match numbers {
             &[one] => Ok([one; 3]),
@@ -87,7 +87,7 @@ impl Scaling {
         Self::normalised(three("mean", mean)?, three("std", std)?)
     }
 
-    /// Converts a level of a channel, on the host as on the device. Channels above 2 count as blue.
+    /// Converts a level of a channel, the same on host and device. Channels above 2 count as blue.
     #[must_use]
     pub fn apply(&self, channel: usize, level: u8) -> f32 {
         let [red, green, blue] = self.scale;
@@ -101,7 +101,7 @@ impl Scaling {
     }
 }
 
-/// Lookup table of the floats of all levels: the results of [`Scaling::apply`], rounded to a type.
+/// Lookup table from levels to floats: the results of [`Scaling::apply`], rounded to a type.
 ///
 /// ```
 /// use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
@@ -115,7 +115,7 @@ impl Scaling {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatTable(Floats);
 
-/// The bytes of each level's float, for red, green and blue.
+/// Bytes of each level's float, for red, green and blue.
 type FloatLevels<const N: usize> = [[[u8; N]; 256]; 3];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -145,7 +145,7 @@ impl FloatTable {
         Ok(Self(floats))
     }
 
-    /// Bytes per float.
+    /// Returns the bytes per float.
     #[must_use]
     pub const fn element_bytes(&self) -> usize {
         match self.0 {
@@ -157,7 +157,7 @@ impl FloatTable {
     /// Converts decoded pixels of three channels to floats, little-endian.
     ///
     /// # Errors
-    /// `Usage` if `out` does not have exactly the bytes of these floats.
+    /// `Usage` if `out` does not have exactly the size of these floats.
     pub fn convert(&self, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> Result<()> {
         let filled = match &self.0 {
             Floats::Half(table) => look_up(table, levels, layout, out),
@@ -184,7 +184,7 @@ fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<FloatLevel
     table
 }
 
-/// Returns false if `out` does not have exactly the bytes of these floats.
+/// Converts `levels`. Returns false if `out` does not have exactly the size of these floats.
 fn look_up<const N: usize>(table: &FloatLevels<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {

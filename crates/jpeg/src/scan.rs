@@ -1,20 +1,19 @@
-//! The segments of a scan: the bytes between its restart markers.
+//! Segments of a scan: the bytes between its restart markers.
 
 use shardpack_base::Marks;
 
-/// End of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// Restart marker n, 0 to 7.
     Restart(u8),
-    /// Another marker: the end of the scan.
+    /// Another marker, which ends the scan.
     Marker(u8),
-    /// The end of the bytes.
+    /// End of the bytes.
     Cut,
 }
 
-/// Walks the entropy-coded segments of a scan. Nothing is decoded: in entropy-coded data 00 always follows
-/// FF, so any other FF is a marker, or a fill byte before a marker.
+/// Iterates over the entropy-coded segments of a scan without decoding: in entropy-coded data 00 always
+/// follows FF, so any other FF is a marker, or a fill byte before a marker.
 pub(super) struct Segments<'a> {
     scan: &'a [u8],
     marks: Marks<'a>,
@@ -23,12 +22,12 @@ pub(super) struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// `scan` begins with the first entropy-coded byte; bytes after the scan are ignored.
+    /// Starts at the first entropy-coded byte, where `scan` begins. Bytes after the scan are ignored.
     pub(super) fn new(scan: &'a [u8]) -> Self {
         Self { scan, marks: Marks::new(scan), start: 0, ended: false }
     }
 
-    /// Offset of the next segment.
+    /// Returns the offset of the next segment.
     pub(super) const fn offset(&self) -> usize {
         self.start
     }
@@ -41,8 +40,8 @@ impl<'a> Iterator for Segments<'a> {
         if self.ended {
             return None;
         }
-        // Never `None`: a marker is not before the segment's start. If it were, a caller would miss
-        // a segment, and every caller counts them.
+        // Never `None`, because a marker is never before the segment's start. If it were, a caller would
+        // notice the missing segment, because every caller counts segments.
         let segment = |end: usize| self.scan.get(self.start..end);
         for at in self.marks.by_ref() {
             match self.scan.get(at + 1) {

@@ -1,17 +1,14 @@
 //! Visual difference between a re-encoded picture and its source: SSIMULACRA2.
 //!
 //! 100 is identical, 90 looks identical side by side, 70 is high and 50 medium quality. Pixels are assumed to
-//! be sRGB.
-//!
-//! A score takes planes of floats, so memory would grow with the largest picture of a dataset.
-//! Therefore at most [`SCORE_MAX_PIXELS`] are scored.
+//! be sRGB. At most [`SCORE_MAX_PIXELS`] are scored, because a score takes planes of floats, and memory would
+//! grow with the largest picture of a dataset.
 
 use super::Rect;
 use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
 use shardpack_format::{Error, Result};
 
-/// Most pixels that are scored. For a larger picture only the centre, with the same shape, is scored, and its
-/// score represents the whole.
+/// Maximum number of pixels that are scored. The score of a larger picture is that of its centre, with the same shape.
 ///
 /// ```
 /// use shardpack_jpeg::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -19,13 +16,13 @@ use shardpack_format::{Error, Result};
 /// ```
 pub const SCORE_MAX_PIXELS: u64 = 8_000_000;
 
-/// Measured memory that scoring takes per pixel, in bytes, without the pictures themselves.
+/// Measured bytes that scoring takes per pixel, without the pictures themselves.
 pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 
 /// Score of a picture that equals its source.
 pub(super) const IDENTICAL: f64 = 100.0;
 
-/// A reference for comparing other pictures. Its half of the work is done once.
+/// A reference for scoring other pictures. Its half of the work is done once.
 pub struct Reference(Ssimulacra2Reference);
 
 impl std::fmt::Debug for Reference {
@@ -39,12 +36,12 @@ impl Reference {
     /// than [`SCORE_MAX_PIXELS`], only the centre is scored.
     ///
     /// # Errors
-    /// `Usage` if the bytes do not fit the size, or the picture is too small to be scored.
+    /// `Usage` if the bytes do not match the size, or the picture is too small to be scored.
     pub fn new(rgb: &[u8], size: (u32, u32)) -> Result<Self> {
         Ssimulacra2Reference::new(&slice(rgb, size)?).map(Self).map_err(|e| unfit(size, e))
     }
 
-    /// SSIMULACRA2 of another picture of the same size: 100 if they are equal.
+    /// Returns the SSIMULACRA2 score of another picture of the same size: 100 if they are equal.
     ///
     /// # Errors
     /// `Usage` if the picture has a different size.
@@ -53,7 +50,7 @@ impl Reference {
     }
 }
 
-/// The part of a picture that is scored.
+/// Returns the part of a picture that is scored.
 fn centre(width: u32, height: u32) -> Rect {
     let pixels = u64::from(width) * u64::from(height);
     if pixels <= SCORE_MAX_PIXELS {
@@ -77,7 +74,7 @@ fn slice(rgb: &[u8], size: (u32, u32)) -> Result<PixelSlice<'_>> {
 
 fn unfit(size: (u32, u32), error: impl std::fmt::Display) -> Error {
     let (width, height) = size;
-    Error::usage(format!("SSIMULACRA2 cannot score a picture of {width} × {height} pixels: {error}"))
+    Error::usage(format!("cannot compute SSIMULACRA2 for a picture of {width} × {height} pixels: {error}"))
 }
 
 #[cfg(test)]
@@ -96,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Pixels outside the centre do not count, and pixels inside do.
+    /// Pixels outside the centre do not count; pixels inside do.
     #[test]
     fn large_pictures_are_scored_by_their_centre() {
         let size = (8000, 2000);

@@ -1,15 +1,14 @@
-//! Shared by readers of whole files: parsing the header, and trimming buffers.
+//! Helpers for readers of whole files: parsing the header, and trimming buffers.
 #![deny(clippy::indexing_slicing)]
 
 use super::{JpegError, JpegHeader};
 use shardpack_format::{Error, Result};
 
-/// Reads the header of a whole file.
 pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
     JpegHeader::parse(jpeg).map_err(damaged)
 }
 
-/// The error of a header that does not parse.
+/// Returns the error for a header that does not parse.
 pub(super) fn damaged(error: JpegError) -> Error {
     match error {
         JpegError::Damaged { offset, what } => Error::format("JPEG header", "a header as in T.81", what).at(offset),
@@ -20,7 +19,7 @@ pub(super) fn damaged(error: JpegError) -> Error {
     }
 }
 
-/// The most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
+/// Maximum bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
 pub(crate) const KEPT_BYTES: usize = 64 << 20;
 
 /// Frees buffers that a large picture grew beyond [`KEPT_BYTES`], so that they do not stay in every thread

@@ -2,7 +2,7 @@
 
 use super::turbo::{Compressor, Encoding, PixelFormat, Process, Subsampling};
 
-/// A picture with edges and noise, so that every coefficient is used.
+/// Returns a picture with edges and noise, so that every coefficient is used.
 pub(super) fn pixels(width: u32, height: u32, channels: u32) -> Vec<u8> {
     let mut noise = 1u32;
     let value = |x: u32, y: u32, c: u32| {
@@ -29,7 +29,6 @@ pub(super) fn plain(subsampling: Subsampling) -> Encoding {
     Encoding { quality: 90, subsampling, restart_interval: 0 }
 }
 
-/// Inserts segments after SOI.
 pub(super) fn with_segments(jpeg: &[u8], segments: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let mut out = jpeg[..2].to_vec();
     for (marker, body) in segments {

@@ -38,7 +38,7 @@ fn segment(out: &mut Vec<u8>, marker: u8, body: &[u8]) {
 }
 
 impl Jpeg {
-    /// Everything up to the first entropy-coded byte.
+    /// Returns everything up to the first entropy-coded byte.
     pub(crate) fn head(&self) -> Vec<u8> {
         let mut out = vec![0xFF, 0xD8];
         for (marker, body) in &self.segments {
@@ -62,7 +62,7 @@ impl Jpeg {
     }
 }
 
-/// The content of an Exif segment with one orientation.
+/// Returns the content of an Exif segment with one orientation.
 pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     let mut out = b"Exif\0\0".to_vec();
     let u16_of = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
@@ -79,8 +79,8 @@ pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     out
 }
 
-/// Returns the folder of shared test data, if there is one next to this checkout or above it; otherwise
-/// prints that the test is skipped.
+/// Returns the folder of shared test data if there is one next to this checkout or above it; otherwise prints
+/// that the test is skipped.
 #[allow(clippy::print_stderr, reason = "a test that did not run must not look like one that did")]
 pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

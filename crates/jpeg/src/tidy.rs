@@ -1,17 +1,17 @@
-//! Removes oddities of a JPEG header that decoders skip with a warning. No pixel depends on them.
+//! Removes oddities in a JPEG header that decoders skip with a warning. No pixel depends on them.
 #![deny(clippy::indexing_slicing)]
 
 use super::walk::Walk;
 
 /// Returns a copy of `jpeg` whose header causes no warnings: without bytes between segments, and with a valid
-/// JFIF version and colour transform (the values that decoders assume for the invalid ones). `None` if there
-/// are no such oddities, or no header.
+/// JFIF version and colour transform (the values that decoders assume for invalid ones). Returns `None` if
+/// there are no such oddities, or no header.
 ///
 /// ```
 /// use shardpack_jpeg::tidied;
 /// # let jpeg: &[u8] = include_bytes!("../testdata/tiles.jpg");
 /// assert!(tidied(jpeg).is_none());
-/// // Its first segment has 16 bytes behind two markers.
+/// // Its first segment has 16 bytes after two markers.
 /// let odd = [&jpeg[..20], b"odd", &jpeg[20..]].concat();
 /// assert_eq!(tidied(&odd).unwrap(), jpeg);
 /// ```
@@ -106,7 +106,7 @@ mod tests {
             let whole = encode((40, 24), PixelFormat::Rgb, plain(Subsampling::S420), process);
             let odd = [&whole[..whole.len() - 2], &[0; 40], b"\xFF\xD9"].concat();
             assert!(pixels(&odd) == pixels(&whole), "{process:?}");
-            // Other bytes may be left over from a flipped bit.
+            // Other bytes may be the result of a flipped bit.
             let other = [&whole[..whole.len() - 2], &[9; 40], b"\xFF\xD9"].concat();
             // If the data end early, pixels are missing.
             let short = [&whole[..whole.len() - 12], b"\xFF\xD9"].concat();

@@ -1,8 +1,8 @@
-//! Lossless tiling: any usual JPEG becomes a baseline JPEG with one scan, and restart markers cut the scan
+//! Lossless tiling: turns any usual JPEG into a baseline JPEG with one scan, which restart markers divide
 //! into independent segments.
 //!
-//! The DCT coefficients are copied and coded again, so that every decoder gives exactly the same pixels for
-//! both pictures. In most pictures the segments are a grid of tiles, and rectangles can be cut out by copying
+//! The DCT coefficients are copied and coded again, so every decoder gives exactly the same pixels for both
+//! pictures. In most pictures the segments are a grid of tiles, and rectangles can be cut out by copying
 //! bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
@@ -24,20 +24,19 @@ use shardpack_format::{Error, Limits, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct TileOptions {
-    /// Restart interval, which sets the tiles. Default [`Interval::Auto`].
+    /// Restart interval, which determines the tiles. Default [`Interval::Auto`].
     pub interval: Interval,
     /// Keeps the metadata segments (Exif, ICC profile, XMP, comments…) in the stored JPEG. By default they
-    /// are dropped; read the important ones first with [`Metadata`](super::Metadata).
+    /// are dropped, so read the important ones first with [`Metadata`](super::Metadata).
     pub keep_metadata: bool,
-    /// Rotates a picture whose Exif orientation is not upright by its coefficients, if its edges are on the
+    /// Rotates the coefficients of a picture whose Exif orientation is not upright, if its edges are on the
     /// MCU grid. Otherwise the orientation is applied after decoding. No coefficient is lost, but decoders
     /// round a rotated picture differently by a step or two. Default no.
     pub upright: bool,
-    /// Largest growth of the tiled picture, as a fraction of the source. With [`Interval::Auto`], whole rows
-    /// are tried before the source is kept. Default 0.15, which a progressive source seldom exceeds.
+    /// Maximum growth of the tiled picture, as a fraction of the source. [`Interval::Auto`] tries whole rows
+    /// before the source is kept. Default 0.15, which a progressive source seldom exceeds.
     pub max_growth: f64,
-    /// Limits of a picture. The limits on pixels, and on memory for coefficients, follow from
-    /// `max_decoded_bytes`.
+    /// Limits for a picture. The limits on pixels, and on memory for coefficients, follow from `max_decoded_bytes`.
     pub limits: Limits,
 }
 
@@ -60,8 +59,7 @@ pub enum TileOutcome {
     Tiled {
         /// MCUs between restart markers.
         interval: u16,
-        /// Number of segments in a row of MCUs, rounded up: the number of tiles if the interval divides the
-        /// row.
+        /// Number of segments in a row of MCUs, rounded up; equals the number of tiles if the interval divides the row.
         tiles_per_row: u32,
         /// Number of segments of the picture.
         segments: u32,
@@ -82,11 +80,11 @@ pub struct Tiled {
     /// Exif orientation to apply after decoding, 1..=8; 1 = upright. It applies even if the stored bytes also
     /// have an Exif segment.
     pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients; 1 = none.
+    /// Exif orientation applied to the coefficients; 1 = none.
     pub applied: u8,
 }
 
-/// Tiles pictures, one after the other. Each thread has its own.
+/// Tiles pictures. Each thread has its own tiler.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegTiler, TileOptions};
@@ -115,7 +113,7 @@ impl Default for JpegTiler {
 }
 
 impl JpegTiler {
-    /// Creates a tiler without buffers yet.
+    /// Creates a tiler with empty buffers.
     #[must_use]
     pub fn new() -> Self {
         let bounds = Bounds::of(&Limits::default());
@@ -129,12 +127,11 @@ impl JpegTiler {
     /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow beyond
     /// the margin.
     ///
-    /// Bytes after the end of the image (further pictures of a phone's MPO file, padding) are
-    /// dropped if the picture is tiled.
+    /// Tiling drops bytes after the end of the image (further pictures of a phone's MPO file, padding).
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit` if it has
-    /// too many pixels; `Usage` for an interval of 0 or a margin that is not a number. An error leaves `out`
+    /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
+    /// many pixels; `Usage` if the interval is 0 or the margin is not a number. An error leaves `out`
     /// unchanged, and the tiler stays usable.
     pub fn tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         let start = out.len();
@@ -189,8 +186,8 @@ impl JpegTiler {
         }
     }
 
-    /// Codes the coefficients again and returns the restart interval, or the reason why the source is kept.
-    /// Nothing is then appended.
+    /// Codes the coefficients again and returns the restart interval, or the reason why the source is kept,
+    /// in which case nothing is appended.
     fn code(
         &mut self,
         jpeg: &[u8],
@@ -202,8 +199,8 @@ impl JpegTiler {
         let start = out.len();
         let row = Interval::Row.of(grid, jpeg.len());
         let chosen = options.interval.of(grid, jpeg.len());
-        // A picture that grows too much with the best tiles may still fit with whole rows. Tiles
-        // chosen by the caller are not replaced.
+        // A picture that grows too much with the best tiles may still fit with whole rows. Tiles chosen by
+        // the caller are not replaced.
         let fallback = (options.interval == Interval::Auto && chosen != row).then_some(row);
         self.transcoder.set_bounds(Bounds::of(&options.limits));
         for interval in [Some(chosen), fallback].into_iter().flatten() {
@@ -229,7 +226,7 @@ impl JpegTiler {
         Ok(Err(KeepReason::Larger))
     }
 
-    /// Fails for damage in a picture that is not transcoded.
+    /// Fails if a picture that is not transcoded is damaged.
     fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
             self.check_decodes(jpeg, limits)?;
@@ -242,13 +239,11 @@ impl JpegTiler {
 }
 
 impl JpegTiler {
-    /// Fails if the picture does not decode.
     fn check_decodes(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
         let frame = picture.frame();
-        // At an eighth of the size all entropy-coded data is still read, for a fraction of the
-        // work.
+        // At an eighth of the size, all entropy-coded data is still read, for a fraction of the work.
         let (scale, format) = (Scale::Eighth, frame.color.format());
         let pitch = scale.of(frame.width) as usize * format.bytes();
         self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
@@ -262,7 +257,6 @@ fn exceeds(tiled: usize, source: usize, max_growth: f64) -> bool {
     tiled as f64 > source as f64 * (1.0 + max_growth)
 }
 
-/// True if an Exif orientation swaps width and height.
 pub(super) const fn swaps_axes(orientation: u8) -> bool {
     matches!(orientation, 5..=8)
 }
@@ -270,8 +264,7 @@ pub(super) const fn swaps_axes(orientation: u8) -> bool {
 /// Returns the operation that turns a picture upright, if its edges allow a lossless turn.
 fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
-    // Partial MCUs are at the right and at the bottom. An edge that moves to the left or to the top must have
-    // only whole MCUs.
+    // Partial MCUs are at the right and bottom. An edge that moves to the left or top must have only whole MCUs.
     let width = u32::from(header.width).is_multiple_of(grid.mcu_width);
     let height = u32::from(header.height).is_multiple_of(grid.mcu_height);
     let possible = match operation {

@@ -93,7 +93,7 @@ proptest! {
 fn every_upright_turn_is_taken_where_the_grid_allows() {
     for sampling in SAMPLINGS {
         for orientation in 2..=8 {
-            // A multiple of all MCUs: 32 × 16 at most.
+            // A multiple of all MCUs, which are at most 32 × 16.
             let whole = encode((96, 64), PixelFormat::Rgb, plain(sampling), None);
             let source = with_segments(&whole, &[(0xE1, exif(orientation, true))]);
             let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();
@@ -180,7 +180,7 @@ fn pictures_that_cannot_be_tiled_are_kept_to_the_byte() {
 
 #[test]
 fn coefficients_that_libjpeg_does_not_write_are_kept() {
-    // 8 × 8 pixels of gray: a coefficient of 11 bits, where T.81 allows 10.
+    // 8 × 8 pixels of gray, with a coefficient of 11 bits where T.81 allows 10.
     let segment = |marker: u8, body: &[u8]| [&[0xFF, marker, 0, body.len() as u8 + 2], body].concat();
     let table = |class: u8, lengths: &[u8], values: &[u8]| {
         let mut body = vec![class];
@@ -213,11 +213,11 @@ fn red_green_blue_is_tiled() {
 
 #[test]
 fn unusual_sampling_is_tiled() {
-    // The encoder does not write such pictures. All components of RGB share one Huffman table, so their
-    // blocks can be read in another order.
+    // The encoder does not write such pictures, so change the factors of a usual one, whose blocks can be
+    // read in another order because all RGB components share one Huffman table.
     let mut source = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let sof = JpegHeader::parse(&source).unwrap().sof_offset as usize;
-    // 2×1 each: half as many MCUs with twice as many blocks.
+    // With 2×1 each, there are half as many MCUs with twice as many blocks.
     for component in 0..3 {
         source[sof + 11 + 3 * component] = 0x21;
     }
@@ -235,7 +235,7 @@ fn a_picture_that_grows_is_kept() {
     let (tiled, stored) = tile(&source, &never).unwrap();
     assert_eq!(tiled.outcome, TileOutcome::Kept(KeepReason::Larger));
     assert_eq!(stored, source);
-    // With a limit between the sizes for rows and for tiles, the picture has rows.
+    // If the limit is between the sizes for rows and for tiles, the picture has rows.
     let size = |interval| tile(&source, &TileOptions { interval, ..lenient() }).unwrap().1.len() as f64;
     let (row, auto) = (size(Interval::Row), size(Interval::Auto));
     assert!(row < auto);
@@ -294,7 +294,7 @@ fn the_pixel_check_sees_a_difference() {
     assert!(!same(&photo(), &encode((64, 96), PixelFormat::Rgb, plain(Subsampling::S420), None)));
 }
 
-/// Every tenth of a thousand photos; `examples/jpeg_pack_rates.rs` uses all of them.
+/// Uses every tenth of a thousand photos; `examples/jpeg_pack_rates.rs` uses all of them.
 #[test]
 fn photos_keep_their_pixels_and_hardly_grow() {
     let Some(data) = shared_data() else { return };
@@ -320,6 +320,6 @@ fn photos_keep_their_pixels_and_hardly_grow() {
         source_bytes += source.len();
         stored_bytes += stored.len();
     }
-    // All thousand together shrink by 0.3 %; these hundred happen to grow by as much.
+    // All thousand together shrink by 0.3 %, but these hundred happen to grow by as much.
     assert!(stored_bytes <= source_bytes + source_bytes / 100, "{stored_bytes} > {source_bytes}");
 }

@@ -1,14 +1,14 @@
-//! The safe interface to libjpeg-turbo: all `unsafe` code for JPEG is here.
+//! Safe interface to libjpeg-turbo, with all `unsafe` code for JPEG.
 //!
-//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart
-//! markers when it transcodes. Three of its properties shape this module:
+//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart markers when
+//! it transcodes. Three of its properties shape this module:
 //!
 //! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture; and
-//!   quantisation and Huffman tables stay for pictures that have none. So an instance serves one picture and
-//!   is dropped: creating one takes 0.2 µs, and the pixels of a picture depend only on its own bytes. No
+//!   quantisation and Huffman tables stay for pictures that have none. So an instance is used for one picture
+//!   and dropped: creating one takes 0.2 µs, and the pixels of a picture depend only on its own bytes. No
 //!   instance leaves the function, or the [`OpenedJpeg`], that made it.
 //! - Any call that warned reports a warning, even if an error ended it afterwards.
-//!   [`Handle::outcome`] tells the two apart.
+//!   [`Handle::outcome`] distinguishes the two.
 //! - It takes the size of the rows that it writes from the JPEG itself, without checking the buffer. So bytes
 //!   are decoded only after libjpeg has read their header, on the same instance, and [`JpegHeader::parse`] has
 //!   read it in the same way.
@@ -31,8 +31,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 use turbojpeg_sys as sys;
 
-/// Texts of libjpeg's warnings about a source, up to their first number. Its errors have other
-/// texts.
+/// Texts of libjpeg's warnings about a source, up to their first number. Its errors have other texts.
 const WARNINGS: [&str; 6] = [
     "Corrupt JPEG data: ",
     "Premature end of JPEG file",
@@ -42,7 +41,7 @@ const WARNINGS: [&str; 6] = [
     "Warning: unknown JFIF revision number ",
 ];
 
-/// The end of a warning of bytes between the data of the last scan and the end of the image.
+/// End of the warning about bytes between the data of the last scan and the end of the image.
 const AT_THE_END: &str = " extraneous bytes before marker 0xd9";
 
 /// A TurboJPEG instance for one picture, owned only by this value.
@@ -55,18 +54,18 @@ impl Drop for Handle {
     }
 }
 
-/// Kind of an unsuccessful call.
+/// An unsuccessful call, by kind.
 enum TurboFailure {
-    /// The call finished, past damage.
+    /// The call finished despite damage.
     Warning(String),
     /// The call did not finish.
     Fatal(String),
 }
 
 impl TurboFailure {
-    /// True if the warning is only about padding: zeros before the end of the image. It is the first warning
-    /// of the picture, because only the first leaves its text, so all pixels were decoded without a warning.
-    /// Other bytes in this place may be the only sign of damage elsewhere.
+    /// True if the warning is only about padding: zeros before the end of the image. Only a picture's first
+    /// warning leaves its text, so this is the first, and all pixels were decoded without a warning. Other
+    /// bytes in this place may be the only sign of damage elsewhere.
     fn is_padding(&self, jpeg: &[u8]) -> bool {
         let Self::Warning(text) = self else { return false };
         let count = text.strip_prefix("Corrupt JPEG data: ").and_then(|text| text.strip_suffix(AT_THE_END));
@@ -116,7 +115,7 @@ impl Handle {
         self.set(sys::TJPARAM_TJPARAM_MAXPIXELS, bounds.max_pixels)
     }
 
-    /// Result of the call that returned `status`.
+    /// Returns the result of the call that returned `status`.
     ///
     /// The library's own code is "warning" whenever there was a warning, even if an error followed. But only
     /// the first warning of a picture leaves its text, and an error always replaces that text. So the call
@@ -147,7 +146,7 @@ impl Handle {
     }
 }
 
-/// Settings for decoding pictures. Holds no data of a picture.
+/// Settings for decoding pictures. Holds no picture data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decompressor {
     bounds: Bounds,
@@ -159,7 +158,6 @@ impl Decompressor {
         Self { bounds, warnings }
     }
 
-    /// Sets the limits of the next picture.
     pub(crate) const fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
@@ -167,7 +165,7 @@ impl Decompressor {
     /// Reads the header of `jpeg`.
     ///
     /// # Errors
-    /// `Format` if there is no header, or, under [`Warnings::Refuse`], libjpeg warns about it; `Limit` if it
+    /// `Format` if there is no header, or if libjpeg warns about it under [`Warnings::Refuse`]; `Limit` if it
     /// has too many pixels.
     pub(crate) fn open<'a>(&self, jpeg: &'a [u8]) -> Result<OpenedJpeg<'a>> {
         let header = checked_header(jpeg, self.bounds)?;
@@ -198,7 +196,7 @@ impl Decompressor {
         Ok(OpenedJpeg { handle, jpeg, header, frame, decompressor: *self })
     }
 
-    /// The result of an outcome, depending on whether warnings are accepted.
+    /// Converts an outcome to a result, depending on whether warnings are accepted.
     fn accepted(&self, outcome: Result<(), TurboFailure>, jpeg: &[u8]) -> Result<()> {
         match outcome {
             Ok(()) => Ok(()),
@@ -231,20 +229,20 @@ impl OpenedJpeg<'_> {
     /// Decodes the whole picture at `scale` into `out`, in rows of `pitch` bytes.
     ///
     /// # Errors
-    /// `Format` if the picture does not decode, and, under [`Warnings::Refuse`], if libjpeg warns; `Limit` if
-    /// it exceeds the limits; `Usage` if `out` is too small.
+    /// `Format` if the picture does not decode, or if libjpeg warns under [`Warnings::Refuse`]; `Limit` if it
+    /// exceeds the limits; `Usage` if `out` is too small.
     pub(crate) fn decode(self, scale: Scale, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
         let whole = Rect::whole(scale.of(self.frame.width), scale.of(self.frame.height));
         self.decode_at(scale, whole, format, out, pitch)
     }
 
-    /// Decodes `region` of the picture. Reads the entropy-coded data above and next to the region, but not
-    /// below it; makes pixels only for the region. Its left edge must be the edge of an MCU. libjpeg
+    /// Decodes `region` of the picture, whose left edge must be the edge of an MCU. Reads the entropy-coded
+    /// data above and next to the region, but not below it; makes pixels only for the region. libjpeg
     /// interpolates chroma within the region: if that matters, the region must be a pixel larger on each side
     /// than the part that is used.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
+    /// Same as [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
     pub(crate) fn decode_region(self, region: Rect, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
         self.decode_at(Scale::Full, region, format, out, pitch)
     }
@@ -293,7 +291,6 @@ impl OpenedJpeg<'_> {
         self.decompressor.accepted(self.handle.outcome(status), self.jpeg)
     }
 
-    /// Sets the region to decode; without a region, the whole picture.
     fn aim(&mut self, scale: Scale, region: Option<Rect>) -> Result<(), TurboFailure> {
         let factor = sys::tjscalingfactor { num: 1, denom: scale.denominator().cast_signed() };
         // SAFETY: the instance is alive.
@@ -308,7 +305,7 @@ impl OpenedJpeg<'_> {
     }
 }
 
-/// A buffer that the library allocated.
+/// A buffer allocated by the library.
 struct Output {
     bytes: *mut u8,
     len: sys::size_t,
@@ -341,8 +338,7 @@ impl Drop for Output {
     }
 }
 
-/// Rewrites pictures by their DCT coefficients: baseline, one scan, optimised Huffman tables. Holds
-/// no data of a picture.
+/// Rewrites pictures by their DCT coefficients: baseline, one scan, optimised Huffman tables. Holds no picture data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoder {
     bounds: Bounds,
@@ -353,7 +349,6 @@ impl Transcoder {
         Self { bounds }
     }
 
-    /// Sets the limits of the next picture.
     pub(crate) const fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
@@ -400,7 +395,7 @@ impl Transcoder {
         match handle.outcome(status) {
             Err(failure) if failure.is_unwritable() => return Ok(false),
             Err(failure) if !failure.is_padding(jpeg) => return Err(failure.damaged()),
-            // A warning about padding: the call has written everything.
+            // A warning about padding, after which everything is written.
             _ => {}
         }
         // SAFETY: the call has succeeded, perhaps with a warning.
@@ -409,7 +404,7 @@ impl Transcoder {
     }
 }
 
-/// Encodes pictures. Holds no data of a picture.
+/// Encodes pictures. Holds no picture data.
 #[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Compressor {
@@ -423,7 +418,7 @@ impl Compressor {
         Self::default()
     }
 
-    /// Makes later calls write kinds that [`Encoding`] does not offer: sources for tests.
+    /// Makes later calls write kinds that [`Encoding`] does not offer, as sources for tests.
     #[cfg(test)]
     pub(crate) const fn write(&mut self, process: Process) {
         self.process = Some(process);
@@ -447,7 +442,7 @@ impl Compressor {
     /// Appends `pixels`, tightly packed rows of `width` pixels, to `out` as a JPEG.
     ///
     /// # Errors
-    /// `Usage` if the number of bytes does not fit the dimensions, or the encoder rejects them.
+    /// `Usage` if the number of bytes does not match the dimensions, or the encoder rejects them.
     pub(crate) fn encode(
         &self,
         pixels: &[u8],
@@ -468,7 +463,7 @@ impl Compressor {
             return Err(refused(format!("{} bytes", pixels.len())));
         }
         let (Ok(columns), Ok(rows)) = (c_int::try_from(width), c_int::try_from(height)) else {
-            return Err(refused("sides of 2³¹ or more".into()));
+            return Err(refused("a side of 2³¹ or more".into()));
         };
         let handle = self.handle(how)?;
         let mut output = Output::none();

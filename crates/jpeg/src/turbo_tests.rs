@@ -28,7 +28,7 @@ fn sources() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A progressive picture that repeats its last scan many times.
+/// Decodes a progressive picture that repeats its last scan many times.
 #[test]
 fn scans_are_counted_before_they_are_decoded() {
     let jpeg = encode((31, 64), PixelFormat::Gray, plain(Subsampling::Gray), Some(Process::Progressive));
@@ -43,15 +43,15 @@ fn scans_are_counted_before_they_are_decoded() {
     assert_eq!(allowed, [500, 128, 64, 64]);
 }
 
-/// Bytes that make libjpeg warn, and then fail in the middle of a Huffman table.
+/// Returns bytes that make libjpeg warn, and then fail in the middle of a Huffman table.
 fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     let table = [&[0xFF, 0xC4, 0, 0x30, 0][..], &[0xEE; 64]].concat();
     // After the JFIF segment.
     [&jpeg[..20], b"stray", table.as_slice(), &jpeg[20..]].concat()
 }
 
-/// A picture of 1024 × 1024 pixels for a reader that continues where another reader failed: in the middle of
-/// a Huffman table, whose length is the SOI.
+/// Returns a picture of 1024 × 1024 pixels for a reader that continues where another reader failed: in the
+/// middle of a Huffman table, whose length is the SOI.
 fn resumed(inner: &[u8]) -> Vec<u8> {
     let table = |symbols: usize| {
         let mut out = vec![0; 17 + symbols];
@@ -122,7 +122,7 @@ fn dimensions_are_never_those_of_the_picture_before() {
 fn tables_are_those_of_the_picture_itself() {
     let jpeg = photo((64, 48));
     let mut bare = jpeg.clone();
-    // The first table becomes a comment.
+    // Turn the first table into a comment.
     let at = memchr::memmem::find(&bare, b"\xFF\xDB").unwrap();
     bare[at + 1] = 0xFE;
     let mut decoder = JpegDecoder::new(&Limits::default());
@@ -135,7 +135,7 @@ fn tables_are_those_of_the_picture_itself() {
 #[test]
 fn an_error_behind_a_warning_is_an_error() {
     let jpeg = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Progressive));
-    // Stray bytes before the second scan, and then a marker that libjpeg does not decode.
+    // Stray bytes before the second scan, then a marker that libjpeg does not decode.
     let scans: Vec<usize> = memchr::memmem::find_iter(&jpeg, b"\xFF\xDA").collect();
     let bad = [&jpeg[..scans[1]], b"stray\xFF\xC8\0\x02", &jpeg[scans[1]..]].concat();
     let strays = [&jpeg[..scans[1]], b"stray", &jpeg[scans[1]..]].concat();
@@ -194,7 +194,7 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     (prop::sample::select(sources()), prop::collection::vec(change, 0..5)).prop_map(|(mut jpeg, changes)| {
         for (kind, at, value, early) in changes {
-            // Places in the header are more frequent than others.
+            // Choose places in the header more often than others.
             let at = at.index(if early { jpeg.len().min(650) } else { jpeg.len() });
             match kind {
                 0 => jpeg[at] = value,
@@ -207,7 +207,6 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Size of a picture, its pixels at its own size, and its pixels at another size.
 type Shown = (Result<(u32, u32)>, Result<Vec<u8>>, Result<Vec<u8>>);
 
 fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {
@@ -224,8 +223,7 @@ fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
-    /// Slots with different content end up the same, so every byte was written, and comes from this
-    /// picture.
+    /// Slots with different content end up the same, so every byte was written and comes from this picture.
     #[test]
     fn a_reused_decoder_is_as_good_as_a_new_one(
         jpegs in prop::collection::vec(mutant(), 1..3),

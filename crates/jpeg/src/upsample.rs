@@ -1,48 +1,46 @@
-//! The chroma samples that a pixel uses: the rules of libjpeg(-turbo)'s upsampling that matter for cutting.
+//! Chroma samples that a pixel uses: the rules of libjpeg(-turbo)'s upsampling that matter for cutting.
 //!
 //! libjpeg's default ("fancy") upsampling of a component at half the resolution of an axis is a triangle
 //! filter: a pixel takes three quarters of the sample that covers it and a quarter of that sample's neighbour
-//! on the pixel's side. So the first pixel column of an MCU needs the last chroma column of the previous MCU,
-//! the last pixel column needs the first chroma column of the next MCU, and no other column needs samples
-//! from outside. The same applies to rows. Every other ratio is replicated and needs nothing (`jdsample.c`,
-//! `jdmaster.c`).
+//! on the pixel's side. So the first and last pixel column of an MCU need the nearest chroma column of the
+//! neighbouring MCU, and no other column needs samples from outside. The same applies to rows. Every other
+//! ratio is replicated and needs nothing (`jdsample.c`, `jdmaster.c`).
 
 use super::header::Component;
 
 /// Samples of a DCT block along an axis.
 pub(super) const BLOCK: u32 = 8;
 
-/// Needs of upsampling beyond the MCUs of a rectangle.
+/// Pixels that upsampling needs beyond the MCUs of a rectangle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     /// True if a pixel needs the pixel columns next to it.
     pub(super) beside: bool,
     /// True if a pixel needs the pixel rows above and below it.
     pub(super) above: bool,
-    /// Least width of a cut, in pixels of the stored picture: in a narrower cut, libjpeg replicates chroma
+    /// Minimum width of a cut, in pixels of the stored picture. In a narrower cut, libjpeg replicates chroma
     /// that it interpolates in the whole picture.
     pub(super) min_width: u32,
 }
 
-/// The largest sampling factors, (horizontal, vertical).
+/// Returns the largest sampling factors (horizontal, vertical).
 pub(super) fn max_factors(components: &[Component]) -> (u32, u32) {
     let max = |factor: fn(&Component) -> u8| components.iter().map(factor).max().unwrap_or(1).max(1);
     (u32::from(max(|c| c.h)), u32::from(max(|c| c.v)))
 }
 
 impl Needs {
-    /// Returns the needs of a picture with these components.
     pub(super) fn of(components: &[Component], width: u32) -> Self {
         let mut needs = Self { min_width: 1, ..Self::default() };
         let (max_h, max_v) = max_factors(components);
         for component in components {
             let (h, v) = (u32::from(component.h), u32::from(component.v));
-            // Samples of this component in a row of the picture: interpolated if there are three or more.
+            // A component with three or more samples per row of the picture is interpolated.
             let interpolates = (width * h).div_ceil(max_h) > 2;
             if h * 2 == max_h && (v == max_v || v * 2 == max_v) && interpolates {
                 needs.beside = true;
                 needs.above |= v * 2 == max_v;
-                // The first width whose samples, rounded up, are three.
+                // The smallest width for which this component has three samples per row (rounded up).
                 needs.min_width = needs.min_width.max(2 * max_h / h + 1);
             } else if h == max_h && v * 2 == max_v {
                 needs.above = true;

@@ -6,9 +6,9 @@
 use super::{DrawKey, Draws, Interpolation, Rect};
 use shardpack_format::{Error, Result};
 
-/// Attempts to draw a random crop. After that the largest centre crop is used.
+/// Attempts to draw a random crop before the largest centre crop is used.
 const TRIES: u32 = 10;
-/// Red, green and blue of the padding, as in the training of detectors.
+/// Red, green and blue of the padding, as in detector training.
 const GREY: [u8; 3] = [114; 3];
 
 /// Part and size of a sample's picture.
@@ -24,9 +24,9 @@ const GREY: [u8; 3] = [114; 3];
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct View {
-    /// Part, and size.
+    /// Part and size.
     pub framing: Framing,
-    /// Probability of a reflection left to right. Default 0.
+    /// Probability of a left-to-right reflection. Default 0.
     pub flip: f64,
     /// Interpolation for resizing. Default bilinear.
     pub interpolation: Interpolation,
@@ -61,14 +61,14 @@ pub enum Framing {
         height: u32,
         /// Number of columns.
         width: u32,
-        /// Range of the share of the picture's area, drawn uniformly. Default 0.08 to 1.
+        /// Range of the area's share of the picture, drawn uniformly. Default 0.08 to 1.
         scale: (f64, f64),
         /// Range of width over height, drawn uniformly on a logarithmic scale. Default 3/4 to 4/3.
         ratio: (f64, f64),
     },
     /// The whole picture, shrunk or enlarged until it just fits, centred on one colour: a letterbox. It fills
-    /// one side; the other side is rounded to the nearest pixel, and at least 1. If the number of border
-    /// pixels is odd, the right or lower border has one more.
+    /// one side; the other side is rounded to the nearest pixel, at least 1. If the number of border pixels
+    /// is odd, the right or lower border has one more.
     Pad {
         /// Number of rows.
         height: u32,
@@ -113,10 +113,10 @@ impl Area {
 /// A view of one picture, with all random choices made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crop {
-    /// The shown area.
+    /// Area to show.
     pub area: Area,
-    /// The pixels that the resizing filter may use. For a crop before resizing, the shown pixels; for a crop
-    /// after resizing, also the pixels that the filter reaches.
+    /// Pixels that the resizing filter may use: the shown pixels for a crop before resizing; also the pixels
+    /// that the filter reaches for a crop after resizing.
     pub window: Rect,
     /// Number of rows of the output.
     pub height: u32,
@@ -131,9 +131,9 @@ pub struct Crop {
 }
 
 impl Crop {
-    /// Area that the whole output covers, in pixels of the picture: `area` and, with padding, the extent of
-    /// the borders beyond the picture. The area is before the reflection: column c of the output begins at
-    /// `x + c · width / columns`, or with a reflection at `x + (columns − c) · …`.
+    /// Returns the area that the whole output covers, in pixels of the picture: `area` and, with padding, the
+    /// extent of the borders beyond the picture. The area is before the reflection: column c of the output
+    /// begins at `x + c · width / columns`, or with a reflection at `x + (columns − c) · …`.
     ///
     /// ```
     /// use shardpack_jpeg::{DrawKey, View};
@@ -167,7 +167,7 @@ impl Crop {
     }
 }
 
-/// Size of a view in pixels, for the constructors of [`View`]: `224`, or `(height, width)`.
+/// Size of a view in pixels, for the constructors of [`View`]: `224` or `(height, width)`.
 ///
 /// ```
 /// use shardpack_jpeg::{View, ViewSize};
@@ -195,9 +195,9 @@ impl From<(u32, u32)> for ViewSize {
 }
 
 impl Framing {
-    /// Default share of the area of a random crop.
+    /// Default share of the picture's area in a random crop.
     pub const SCALE: (f64, f64) = (0.08, 1.0);
-    /// Default range of width over height of a random crop.
+    /// Default range of width over height in a random crop.
     pub const RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
 }
 
@@ -206,42 +206,41 @@ impl View {
         Self { framing, flip: 0.0, interpolation: Interpolation::Bilinear }
     }
 
-    /// The whole picture at its own size.
+    /// Shows the whole picture at its own size.
     #[must_use]
     pub const fn whole() -> Self {
         Self::new(Framing::Whole)
     }
 
-    /// A rectangle at its own size.
+    /// Shows a rectangle at its own size.
     #[must_use]
     pub const fn rectangle(rect: Rect) -> Self {
         Self::new(Framing::Rectangle(rect))
     }
 
-    /// The whole picture at this size.
+    /// Shows the whole picture at this size.
     #[must_use]
     pub fn resize(size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::Resize { height, width })
     }
 
-    /// The centre, of this size, of the picture resized to a shorter side of `short_side`. The usual
-    /// evaluation on ImageNet is 256, 224.
+    /// Shows the centre, of this size, of the picture resized to a shorter side of `short_side`. ImageNet
+    /// evaluation usually uses 256, 224.
     #[must_use]
     pub fn center_crop(short_side: u32, size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::CenterCrop { short_side, height, width })
     }
 
-    /// A random part with 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to this size.
+    /// Shows a random part with 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to this size.
     #[must_use]
     pub fn random_resized_crop(size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::RandomResizedCrop { height, width, scale: Framing::SCALE, ratio: Framing::RATIO })
     }
 
-    /// The whole picture, centred on a grey of 114: as large as fits into this size, with its own
-    /// proportions.
+    /// Shows the whole picture, centred on a grey of 114, as large as fits into this size with its own proportions.
     ///
     /// ```
     /// use shardpack_jpeg::{Framing, View};
@@ -254,7 +253,7 @@ impl View {
         Self::new(Framing::Pad { height, width, fill: GREY })
     }
 
-    /// Adds a reflection left to right with probability `flip`.
+    /// Adds a left-to-right reflection with probability `flip`.
     #[must_use]
     pub const fn with_flip(self, flip: f64) -> Self {
         Self { flip, ..self }
@@ -266,7 +265,7 @@ impl View {
         Self { interpolation, ..self }
     }
 
-    /// Height and width of the output, if they are the same for every picture.
+    /// Returns height and width of the output, if they are the same for every picture.
     #[must_use]
     pub const fn size(&self) -> Option<(u32, u32)> {
         match self.framing {
@@ -296,7 +295,7 @@ impl View {
         match self.framing {
             Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => {
                 Err(Error::usage(format!(
-                    "centre crop: expected at most the shorter side of the picture resized, {short_side}, found {height} × {width}"
+                    "centre crop: expected at most {short_side}, the shorter side after resizing, found {height} × {width}"
                 )))
             }
             Framing::RandomResizedCrop { scale, ratio, .. } => {
@@ -317,13 +316,12 @@ impl View {
 
     /// Returns the shown part of an upright picture of `width` × `height` pixels.
     ///
-    /// Draw 0 of `key` decides the flip (reflected if below the probability). Try i of a random
-    /// crop uses draws 4i + 4 to 4i + 7: area, ratio, row, column. So changing the framing does not
-    /// change the flips, and vice versa.
+    /// Draw 0 of `key` decides the flip (reflected if below the probability). Attempt i at a random crop uses
+    /// draws 4i + 4 to 4i + 7: area, ratio, row, column. So changing the framing does not change the flips,
+    /// and vice versa.
     ///
     /// # Errors
-    /// As [`check`](Self::check); `Usage` if the picture has no pixels or a rectangle does not lie
-    /// within it.
+    /// Same as [`check`](Self::check); `Usage` if the picture has no pixels or a rectangle is not within it.
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
@@ -397,17 +395,16 @@ fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
 struct Centre {
     start: f64,
     extent: f64,
-    /// First and last + 1 of the pixels that the filter reaches.
+    /// Range of the pixels that the filter reaches, with an exclusive end.
     seen: (u32, u32),
 }
 
 impl Centre {
-    /// `side`: pixels before resizing; `short`: pixels of the shorter side; `crop`: pixels of the crop;
-    /// `support`: reach of the filter.
+    /// Computes one axis. `side` is in pixels before resizing; `short` is the picture's shorter side; `crop`
+    /// is the crop's pixels; `support` is the reach of the filter.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
-        // Like torchvision: the longer side is rounded down, the crop's start to the nearest,
-        // halves to even.
+        // Like torchvision, round the longer side down, and the crop's start to the nearest, halves to even.
         let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
         let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
         let scale = f64::from(side) / resized;
@@ -420,7 +417,7 @@ impl Centre {
     }
 }
 
-/// The part that a random crop shows, like torchvision's `RandomResizedCrop.get_params`.
+/// Returns the part that a random crop shows, like torchvision's `RandomResizedCrop.get_params`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

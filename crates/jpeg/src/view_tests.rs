@@ -28,7 +28,7 @@ fn centre_crops_lie_where_torchvision_puts_them() {
     assert_eq!(crop.window, Rect { x: 82, y: 20, width: 416 - 82, height: 355 - 20 });
     let upright = View::center_crop(256, 224).resolve(375, 500, &key(0)).unwrap();
     assert_eq!((upright.area.x, upright.area.y), (crop.area.y, crop.area.x));
-    // The whole picture: the filter cannot reach beyond it.
+    // The whole picture, beyond which the filter cannot reach.
     let all = View::center_crop(8, 8).resolve(100, 100, &key(0)).unwrap();
     assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
 }
@@ -39,7 +39,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
     let place = |view: View, width, height| view.resolve(width, height, &key(0)).unwrap().inner;
     assert_eq!(place(View::pad(640), 500, 375), Rect { x: 0, y: 80, width: 640, height: 480 });
     assert_eq!(place(View::pad(640), 375, 500), Rect { x: 80, y: 0, width: 480, height: 640 });
-    // 1280 × 720 is 640 × 360, 1000 × 667 is 640 × 426.88.
+    // 1280 × 720 becomes 640 × 360, 1000 × 667 becomes 640 × 426.88.
     assert_eq!(place(View::pad(640), 1280, 720), Rect { x: 0, y: 140, width: 640, height: 360 });
     assert_eq!(place(View::pad(640), 1000, 667), Rect { x: 0, y: 106, width: 640, height: 427 });
     assert_eq!(place(View::pad((480, 640)), 640, 480), Rect::whole(640, 480));
@@ -57,7 +57,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
         let exact = (f64::from(columns) / f64::from(width)).min(f64::from(rows) / f64::from(height));
         assert!((scales[0] - exact).abs() * f64::from(width) <= 1.0, "{scales:?} {exact}");
         assert!((scales[1] - exact).abs() * f64::from(height) <= 1.0, "{scales:?} {exact}");
-        // The corners of the picture are at the right places in the area that the whole output covers.
+        // The corners of the picture must be at the right places in the area that the whole output covers.
         let covered = crop.covered();
         let at = |x: f64| (x - covered.x) * f64::from(columns) / covered.width;
         let ends = [at(0.0), at(f64::from(width))];
@@ -125,7 +125,7 @@ fn random_parts_lie_within_the_picture() {
     }
 }
 
-/// Kolmogorov–Smirnov distance of sorted values from the uniform distribution.
+/// Returns the Kolmogorov–Smirnov distance of sorted values from the uniform distribution.
 fn distance(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len() as f64;
@@ -136,9 +136,8 @@ fn distance(mut values: Vec<f64>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// With a picture so large that rounding does not matter, and areas so small that every try
-/// succeeds, each parameter has its proper distribution. 1.95 / √n is the 99.9 % point of the
-/// distance.
+/// The picture is so large that rounding does not matter, and the areas are so small that every attempt
+/// succeeds, so each parameter has its proper distribution. 1.95 / √n is the 99.9 % point of the distance.
 #[test]
 fn parameters_are_distributed_as_documented() {
     let n = 20_000;
@@ -173,7 +172,6 @@ fn flips_have_their_probability() {
     }
 }
 
-/// Ten tries that cannot succeed: the picture is far longer than the widest ratio.
 #[test]
 fn impossible_shapes_fall_back_to_the_centre() {
     let view =

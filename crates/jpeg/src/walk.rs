@@ -1,10 +1,9 @@
-//! A walk through a JPEG from marker to marker (ITU-T T.81, Annex B), over bytes that may come from
-//! strangers.
+//! Walks through a JPEG from marker to marker (ITU-T T.81, Annex B). The bytes may come from strangers.
 #![deny(clippy::indexing_slicing)]
 
 use super::error::JpegError;
 
-/// Offset just after EOI, found by walking `bytes`, a whole file, from the first entropy-coded
+/// Returns the offset just after EOI, found by walking `bytes`, a whole file, from the first entropy-coded
 /// byte; `None` if the file ends before EOI.
 #[must_use]
 pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
@@ -18,8 +17,8 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     }
 }
 
-/// Number of scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its end or to
-/// bytes that are no marker.
+/// Returns the number of scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its
+/// end or to bytes that are not a marker.
 pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
     let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
     let (mut walk, mut scans) = (Walk::at(bytes, offset), 1);
@@ -37,19 +36,16 @@ pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
     }
 }
 
-/// A position in a JPEG.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],
     pub(super) pos: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// Starts after SOI.
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, pos: 2 }
     }
 
-    /// Starts at an offset.
     pub(super) const fn at(bytes: &'a [u8], pos: usize) -> Self {
         Self { bytes, pos }
     }
@@ -94,7 +90,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Two bytes as a number, if they are there.
+/// Returns two bytes as a number, if present.
 pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -1,4 +1,4 @@
-//! Shared by the examples that time cubes: the cube, the clock, and the median.
+//! The cube, clock and median of the examples that time cubes.
 
 #[path = "clock.rs"]
 mod clock;
@@ -8,17 +8,16 @@ use shardpack_array::Array;
 use shardpack_format::Dtype;
 use std::error::Error;
 
-/// Height, width and bands.
 pub(crate) const SHAPE: [u64; 3] = [480, 640, 100];
 
-/// The median; of an even number of times, the slower of the middle two.
+/// Returns the median; for an even number of times, the slower of the middle two.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Smooth spectra in shares that vary over the picture, with 1 % noise: almost the same as the
-/// cubes of `benches/cubes.py`.
+/// Returns smooth spectra mixed in shares that vary over the picture, with 1 % noise, much like the cubes of
+/// `benches/cubes.py`.
 pub(crate) fn synthetic() -> Result<Array, Box<dyn Error>> {
     let [height, width, bands] = SHAPE;
     let mut state = 1_u32;
@@ -36,7 +35,7 @@ pub(crate) fn synthetic() -> Result<Array, Box<dyn Error>> {
             for band in 0..bands {
                 let b = band as f32 / 12.0;
                 let value = share * (0.5 + 0.3 * b.sin()) + (1.0 - share) * (0.4 + 0.2 * (1.7 * b).cos());
-                // Four uniform numbers make a bell of standard deviation 0.01.
+                // The sum of four uniform numbers approximates a normal distribution with standard deviation 0.01.
                 let bell: f32 = (0..4).map(|_| noise()).sum();
                 bytes.extend((value * (1.0 + 0.017 * bell)).to_le_bytes());
             }

@@ -1,5 +1,5 @@
-//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte. A byte of a row has the bits of
-//! eight bytes; the first byte's bit is the lowest.
+//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte. Each byte of a row packs the bits
+//! of eight bytes, the first byte's bit lowest.
 
 use super::shuffle::{join8, split8};
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
@@ -10,8 +10,8 @@ use shardpack_format::{Result, bug};
 /// Bytes of a row made at a time: a cache line, from 512 bytes of the plane.
 const LANES: usize = 64;
 
-/// Squares of 1, 2 and 4 bits are swapped across the diagonal: the distance between the two, and a mask of
-/// the lower ones.
+/// Swaps squares of 1, 2 and 4 bits across the diagonal: the distance between the two squares, and a mask of
+/// the lower one.
 const SWAPS: [(u32, u64); 3] = [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_0000_CCCC), (28, 0x0000_0000_F0F0_F0F0)];
 
 /// Fills `rows`, as long as `plane`, with the bit planes of `plane`, a multiple of 8 bytes long.
@@ -26,7 +26,7 @@ pub(super) fn undo(rows: &[u8], plane: &mut [u8]) -> Result<()> {
     dispatch!(Level::new(), simd => plane_of(simd, rows, plane)).map_or_else(beyond, Ok)
 }
 
-/// Fails if a plane and its rows have different lengths, or no whole eights.
+/// Fails if a plane and its rows differ in length, or the length is not a multiple of 8.
 fn check(from: usize, to: usize) -> Result<()> {
     check_length("bit planes", to, from)?;
     check_length("bit planes, in eights", from / 8 * 8, from)
@@ -46,8 +46,8 @@ fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
     Ok(items)
 }
 
-/// Fills `out` with the bit planes of a block. The block is given both as `item` byte planes and as items.
-/// Whole groups of eight items become bit planes. The rest stay items, at the end.
+/// Fills `out` with the bit planes of a block, which is given both as `item` byte planes and as items. Only
+/// whole groups of eight items become bit planes; the rest stay items, at the end.
 pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
     items_of(planes.len(), item, items.len())?;
     let count = items_of(items.len(), item, out.len())?;
@@ -60,8 +60,7 @@ pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8])
     Ok(())
 }
 
-/// Fills `planes` with the byte planes of a block, from its bit planes and the items at its end,
-/// both in `block`.
+/// Fills `planes` with the byte planes of `block`, which has bit planes and, at its end, the remaining items.
 pub(super) fn undo_block(block: &[u8], item: usize, planes: &mut [u8]) -> Result<()> {
     let count = items_of(block.len(), item, planes.len())?;
     let eights = count - count % 8;
@@ -146,13 +145,12 @@ fn transposed8(bytes: [u8; 8]) -> [u8; 8] {
     x.to_le_bytes()
 }
 
-/// The eight rows, which are empty if there are none.
+/// Returns the eight rows, all empty if there are none.
 fn rows_ref(rows: &[u8]) -> [&[u8]; 8] {
     let mut parts = rows.chunks_exact((rows.len() / 8).max(1));
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-/// The eight rows, mutable.
 fn rows_mut(rows: &mut [u8]) -> [&mut [u8]; 8] {
     let mut parts = rows.chunks_exact_mut((rows.len() / 8).max(1));
     std::array::from_fn(|_| parts.next().unwrap_or_default())

@@ -1,9 +1,8 @@
-//! A walker over one Blosc2 chunk (spec §5.3): it checks every length before a decoder, on the CPU
-//! or on a GPU, sees the bytes.
+//! Parses one Blosc2 chunk (spec §5.3) and checks every length before a decoder, on the CPU or a GPU, sees the bytes.
 //!
-//! It accepts what the specification allows a writer, which is less than c-blosc2 can make:
-//! extended header, version 5, LZ4 or zstd, blocks of 64 KiB × item size, always split, blocks in
-//! order without holes, and only a shuffle and a byte delta as filters.
+//! It accepts only chunks that the specification allows, a subset of c-blosc2's: extended header, version 5,
+//! LZ4 or zstd, blocks of 64 KiB × item size, always split, blocks in order without holes, and only shuffle
+//! and byte delta as filters.
 
 use crate::zstd_frame;
 use shardpack_base::parts::rest;
@@ -11,7 +10,7 @@ use shardpack_format::{Error, Result};
 
 /// Bytes of the extended header.
 pub const HEADER_BYTES: usize = 32;
-/// Bytes of one stream of a full block, decoded.
+/// Decoded bytes of one stream of a full block.
 pub const STREAM_BYTES: usize = 64 << 10;
 
 pub(super) const VERSION: u8 = 5;
@@ -23,10 +22,10 @@ pub(super) const FLAGS_EXTENDED: u8 = 0x05;
 pub(super) const FILTER_SHUFFLE: u8 = 1;
 pub(super) const FILTER_BITSHUFFLE: u8 = 2;
 pub(super) const FILTER_BYTE_DELTA: u8 = 35;
-/// Value above the low half of the header's last byte: all bytes of the unit are zero.
+/// Value in the high half of the header's last byte if all bytes of the unit are zero.
 pub(super) const SPECIAL_ZEROS: u8 = 1;
 
-/// Coder of the streams of a chunk.
+/// Coder of a chunk's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamCoder {
     /// LZ4 blocks.
@@ -49,7 +48,7 @@ pub struct Filters {
 pub enum Shuffle {
     /// None.
     None,
-    /// Byte planes: all first bytes of the block's items, then all second bytes, …
+    /// Byte planes: the first bytes of all items of the block, then all second bytes, …
     Bytes,
     /// Bit planes.
     Bits,
@@ -58,26 +57,26 @@ pub enum Shuffle {
 /// Form of a stored stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamKind {
-    /// By the chunk's coder.
+    /// Coded by the chunk's coder.
     Coded,
     /// Unchanged.
     Stored,
-    /// As a run of this byte; nothing is stored.
+    /// A run of this byte; nothing is stored.
     Run(u8),
 }
 
 /// One independent stream: a byte plane of a full block, or the whole short last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkStream {
-    /// Kind of storage.
+    /// Form in which the stream is stored.
     pub kind: StreamKind,
-    /// Offset of its bytes from the start of the chunk.
+    /// Offset of the stream from the start of the chunk.
     pub offset: usize,
-    /// Number of its bytes.
+    /// Stored bytes.
     pub bytes: usize,
-    /// Offset of its output in the decoded but still filtered unit.
+    /// Offset of the output in the decoded, still filtered unit.
     pub out_offset: usize,
-    /// Number of bytes that it decodes to.
+    /// Decoded bytes.
     pub out_bytes: usize,
 }
 
@@ -97,12 +96,11 @@ pub enum ChunkContent {
     },
     /// The unit itself, after the header.
     Stored,
-    /// One item repeated: zeros, NaN or another value. The bytes of the item are the first
-    /// `item_bytes` ones.
+    /// One repeated item (zeros, NaN or another value), in the first `item_bytes` bytes.
     Repeated([u8; 8]),
 }
 
-/// A valid chunk, after walking it.
+/// A valid chunk.
 ///
 /// ```
 /// use shardpack_array::blosc2::{Chunk, ChunkContent};
@@ -124,7 +122,7 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Walks the chunk at the start of `bytes`; more may follow it. `item_bytes` is the size of a stored
+    /// Parses the chunk at the start of `bytes`; more bytes may follow. `item_bytes` is the size of a stored
     /// element, `unit_bytes` the required length of the decoded unit.
     ///
     /// # Errors
@@ -133,8 +131,7 @@ impl<'a> Chunk<'a> {
         Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
     }
 
-    /// Like [`Chunk::parse`], but the list of streams reuses the memory of `streams`, whose content
-    /// is dropped.
+    /// Like [`Chunk::parse`], but the list of streams reuses the memory of `streams`, whose content is dropped.
     pub(crate) fn parse_reusing(
         bytes: &'a [u8],
         item_bytes: u8,
@@ -190,24 +187,23 @@ impl<'a> Chunk<'a> {
         Ok(Self { bytes: chunk, content })
     }
 
-    /// A chunk that was walked before, with its content.
+    /// Joins the bytes of a chunk that was parsed before with its content.
     pub(crate) const fn walked(bytes: &'a [u8], content: ChunkContent) -> Self {
         Self { bytes, content }
     }
 
-    /// Length of the chunk at the start of `bytes`, from its header and without further checks: for
-    /// skipping a chunk that is not needed.
+    /// Returns the length of the chunk at the start of `bytes` from its header, without further checks, to
+    /// skip a chunk that is not needed.
     pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
         let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
     }
 
-    /// Returns the chunk's content.
     pub(crate) fn into_content(self) -> ChunkContent {
         self.content
     }
 
-    /// The chunk's bytes, header included.
+    /// Returns the bytes of the chunk, including the header.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -219,7 +215,7 @@ impl<'a> Chunk<'a> {
         &self.content
     }
 
-    /// Number of bytes that the coder will produce, without runs and stored streams.
+    /// Returns the number of bytes that the coder will produce, without runs and stored streams.
     #[must_use]
     pub fn coded_out_bytes(&self) -> u64 {
         match &self.content {
@@ -237,14 +233,14 @@ fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
         .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
 }
 
-/// Returns the chunk at the start of `bytes`. Its header claims `chunk_bytes` bytes.
+/// Returns the chunk at the start of `bytes`, whose header claims `chunk_bytes` bytes.
 fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
     usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n)).ok_or_else(|| {
         Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)
     })
 }
 
-/// Format number in the flags (bits 5..8) and coder number in byte 22 must agree.
+/// Returns the coder if the format number in the flags (bits 5..8) and the coder number in byte 22 agree.
 fn coder(format: u8, id: u8) -> Result<StreamCoder> {
     match (format, id) {
         (1, 1 | 2) => Ok(StreamCoder::Lz4),
@@ -311,7 +307,7 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
     .at(12))
 }
 
-/// Walks the table of block starts and the streams: in order, without holes, to the last byte.
+/// Parses the table of block starts and the streams, which must be in order, without holes, up to the last byte.
 fn walk_blocks(
     chunk: &[u8],
     coder: StreamCoder,
@@ -339,8 +335,7 @@ fn walk_blocks(
             return Err(Error::format("blosc2 block start", pos, start).at((HEADER_BYTES + 4 * i) as u64));
         }
         let here = block.min(unit - out_offset);
-        // A short last block is one stream. Every other block has one stream for each byte of an
-        // item.
+        // A short last block is one stream. Every other block has one stream per byte of an item.
         let count = if here == block { item } else { 1 };
         for _ in 0..count {
             let stream = walk_stream(chunk, pos, coder, out_offset, here / count)?;
@@ -368,7 +363,7 @@ fn walk_stream(
     let size = i32::from_le_bytes(*size);
     let offset = at + 4;
     let Ok(bytes) = usize::try_from(size) else {
-        // A run: minus the byte, then a token with bit 0 set.
+        // For a run: minus the byte, then a token with bit 0 set.
         let value = u8::try_from(-i64::from(size));
         return match (value, data.first()) {
             (Ok(value), Some(1)) => {

@@ -1,11 +1,11 @@
-//! Chunks to units (spec §5.3).
+//! Decodes chunks to units (spec §5.3).
 
 use super::planes::{self, Coders, Planes};
 use super::{Chunk, ChunkContent, HEADER_BYTES, STREAM_BYTES, Shuffle};
 use shardpack_base::parts::{grow, part, split_mut};
 use shardpack_format::{Error, Result, bug};
 
-/// Decodes chunks. Keeps its contexts and its scratch (two blocks) for the next call.
+/// Decodes chunks. Keeps its contexts and scratch (two blocks) for the next call.
 #[derive(Default)]
 pub(crate) struct Decoder {
     coders: Coders,
@@ -13,7 +13,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a chunk that was parsed for `out.len()` bytes of items of `item_bytes`.
+    /// Decodes a chunk parsed for `out.len()` bytes of items of `item_bytes`.
     pub(crate) fn decode(&mut self, chunk: &Chunk<'_>, item_bytes: u8, out: &mut [u8]) -> Result<()> {
         match chunk.content() {
             ChunkContent::Stored => match chunk.bytes().get(HEADER_BYTES..) {
@@ -36,7 +36,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes block `number` of a parsed chunk of blocks; `out` is as long as the block.
+    /// Decodes block `number` of a parsed chunk into `out`, which is as long as the block.
     pub(crate) fn decode_block(
         &mut self,
         chunk: &Chunk<'_>,
@@ -76,8 +76,7 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, scratch).map(Some)
     }
 
-    /// Like [`Decoder::planes`], with the caller's scratch, so that many blocks can be kept. Uses as much of
-    /// the scratch as needed.
+    /// Like [`Decoder::planes`], but uses the caller's scratch, as much as needed, so that many blocks can be kept.
     pub(crate) fn planes_in<'a>(
         &mut self,
         chunk: &Chunk<'a>,
@@ -93,7 +92,7 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }
 
-    /// Room for any block of items of `item` bytes. Call it before the first block to allocate
+    /// Returns room for any block of items of `item` bytes. Calling it before the first block allocates the
     /// memory only once.
     pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
         grow(&mut self.planes, STREAM_BYTES * item)

@@ -6,14 +6,13 @@ use shardpack_base::parts::check_length;
 use shardpack_base::vectorised;
 use shardpack_format::Result;
 
-/// Bytes summed at a time.
 const LANES: usize = 64;
 
-/// Fills `out`, as long as `plane`, with the plane's differences; the first byte is not changed.
+/// Fills `out`, as long as `plane`, with the plane's differences; the first byte stays as it is.
 pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("differences of a plane", plane.len(), out.len())?;
     let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else {
-        // A plane without bytes has no differences.
+        // An empty plane has no differences.
         return Ok(());
     };
     *to_first = *first;
@@ -28,7 +27,7 @@ pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Sums the differences of a plane up again, in place.
+/// Sums the differences of a plane in place.
 pub(super) fn undo(plane: &mut [u8]) {
     dispatch!(Level::new(), simd => sums(simd, plane));
 }
@@ -41,7 +40,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
     let (chunks, rest) = plane.as_chunks_mut::<LANES>();
     for chunk in chunks {
         let mut bytes = u8x64::load_array_ref(simd, chunk);
-        // Sums of 2, 4, 8, 16 neighbours, separately in each part of 16 bytes.
+        // Sum 2, 4, 8, then 16 neighbours, separately in each 16-byte part.
         bytes = bytes + zero.slide_within_blocks::<15>(bytes);
         bytes = bytes + zero.slide_within_blocks::<14>(bytes);
         bytes = bytes + zero.slide_within_blocks::<12>(bytes);
@@ -49,7 +48,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
         let (low, high) = bytes.split();
         let ((a, b), (c, d)) = (low.split(), high.split());
         for (part, to) in [a, b, c, d].into_iter().zip(chunk.as_chunks_mut().0) {
-            // The sum so far depends only on the sum before it.
+            // The only dependency between iterations is this addition to the running sum.
             let next = sum + part.swizzle_dyn(last);
             (part + sum).store_array(to);
             sum = next;

@@ -1,10 +1,10 @@
-//! Units to chunks (spec §5.3), byte for byte like c-blosc2 2.21.
+//! Encodes units as chunks (spec §5.3), byte for byte like c-blosc2 2.21.
 //!
-//! A chunk is a header, a table of where each block starts, and the blocks; a block is its streams, each
-//! after its length. Length 0 is a run of zeros. Minus a byte, then [`RUN_TOKEN`], is a run of that byte. A
-//! length equal to the decoded length means that the stream is stored unchanged. If all streams are runs of
-//! zeros, the header says so and ends the chunk. If the chunk would grow longer than the unit and its header,
-//! the unit itself follows the header.
+//! A chunk is a header, a table of block starts, and the blocks. A block is a sequence of streams, each
+//! preceded by its length. Length 0 is a run of zeros; minus a byte, followed by [`RUN_TOKEN`], is a run of
+//! that byte; the decoded length marks a stream stored unchanged. If all streams are runs of zeros, the chunk
+//! is only a header. If the chunk would be longer than the unit and its header, the unit itself follows the
+//! header.
 
 use super::chunk::{
     CODER_VERSION, FILTER_BITSHUFFLE, FILTER_BYTE_DELTA, FILTER_SHUFFLE, FLAG_COPIED, FLAGS_EXTENDED, SPECIAL_ZEROS,
@@ -19,11 +19,10 @@ use zstd::zstd_safe::{CCtx, ErrorCode};
 
 /// The zstd levels that c-blosc2 can reach, one for each of its own levels 1..=9.
 ///
-/// c-blosc2 maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to map
-/// 8 to 20 but compares the level already mapped, so 8 is 15.)
+/// c-blosc2 maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line tries to
+/// map 8 to 20 but compares the level already mapped, so 8 becomes 15.)
 pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
-/// Compressor inside a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blosc2Coder {
     Lz4,
@@ -36,16 +35,15 @@ const MIN_CODED_BYTES: usize = 32;
 /// Token after the length of a run.
 const RUN_TOKEN: u8 = 1;
 
-/// zstd's `memory_allocation`, as returned by its functions.
+/// zstd's error code for `memory_allocation`.
 const OUT_OF_MEMORY: ErrorCode = 64_usize.wrapping_neg();
 
-/// Makes chunks. Keeps its context and its scratch (two blocks and a stream) for the next call.
+/// Encodes chunks. Keeps its context and scratch (two blocks and a stream) for the next call.
 pub(crate) struct Encoder {
     coder: Coder,
     filter: Filter,
-    /// A block after its first filter, and after its second.
+    /// A block after its first and after its second filter.
     filtered: [Vec<u8>; 2],
-    /// A stream, coded.
     coded: Vec<u8>,
 }
 
@@ -59,11 +57,11 @@ enum Coder {
 #[derive(Clone, Copy)]
 enum Kind {
     Coded,
-    /// All zeros: the header says so.
+    /// All zeros, according to the header.
     Zeros,
-    /// Coding did not make it shorter.
+    /// Stored unchanged, because coding did not make it shorter.
     Copied,
-    /// Too short to compress. c-blosc2 then does not name the coder in the flags.
+    /// Too short to compress. c-blosc2 then omits the coder from the flags.
     Short,
 }
 
@@ -87,8 +85,7 @@ impl Encoder {
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
     }
 
-    /// Appends the chunk of `unit`. The length of `unit` is a multiple of `item_bytes`, 1 to 8, and at most
-    /// [`UNIT_BYTES`].
+    /// Appends the chunk of `unit`, whose length is a multiple of `item_bytes` (1 to 8) and at most [`UNIT_BYTES`].
     pub(crate) fn chunk(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
@@ -112,7 +109,7 @@ impl Encoder {
     }
 
     fn header(&self, kind: Kind, item_bytes: u8, sizes: [usize; 3]) -> Result<[u8; HEADER_BYTES]> {
-        // The format number goes into the flags; the coder has its own number.
+        // The flags hold the format number, which differs from the coder's own number.
         let (format, id) = match self.coder {
             Coder::Lz4 => (1, 1),
             Coder::Lz4hc(_) => (1, 2),
@@ -132,10 +129,10 @@ impl Encoder {
                 .map_err(|_| Error::usage(format!("blosc2 chunk: expected less than 4 GiB, found {size} bytes")))?;
             *to = size.to_le_bytes();
         }
-        // Six filters, in their order, the coder, and a parameter for each filter.
+        // Six filters in order, the coder, and a parameter for each filter.
         match self.filter {
             Filter::Shuffle if item_bytes > 1 => header[21] = FILTER_SHUFFLE,
-            // Shuffling items of one byte changes nothing.
+            // Shuffling one-byte items changes nothing.
             Filter::None | Filter::Shuffle => {}
             Filter::Bitshuffle => header[21] = FILTER_BITSHUFFLE,
             Filter::Bytedelta => {
@@ -149,7 +146,7 @@ impl Encoder {
         Ok(header)
     }
 
-    /// Appends room for the header, and the bytes that follow it.
+    /// Appends room for the header, then the rest of the chunk.
     fn body(&mut self, unit: &[u8], item: usize, block_bytes: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let end = start + HEADER_BYTES + unit.len();
@@ -197,7 +194,6 @@ impl Encoder {
     }
 }
 
-/// Returns the block after the filters.
 fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [Vec<u8>; 2]) -> Result<&'a [u8]> {
     if filter == Filter::None || (filter == Filter::Shuffle && item == 1) {
         return Ok(block);
@@ -243,7 +239,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     }
     let coded = grow(coded, stream.len().min(room));
     let bytes = match coder.encode(stream, coded)? {
-        // The stream's own length would mark it as stored unchanged.
+        // A coded length equal to the stream's own would mark it as stored unchanged.
         Some(length) if length < stream.len() => coded
             .get(..length)
             .ok_or_else(|| Error::usage(format!("blosc2 stream: expected at most {room} bytes, found {length}")))?,
@@ -257,7 +253,6 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     Ok(true)
 }
 
-/// Returns the repeated byte if the stream is a run.
 fn run_of(stream: &[u8]) -> Option<u8> {
     let (first, rest) = stream.split_first()?;
     let (before, _) = stream.split_at(rest.len());

@@ -1,7 +1,6 @@
-//! The fence around LZ4: all `unsafe` code that Blosc2 chunks need is here.
+//! The only `unsafe` code of Blosc2 chunks: calls into LZ4.
 //!
-//! This is LZ4 1.10, the same version as inside c-blosc2 2.21: the coder's choices affect the
-//! bytes, and those must not change.
+//! This is LZ4 1.10, as in c-blosc2 2.21, because the coder's choices affect the bytes, which must not change.
 #![allow(unsafe_code)]
 
 // Links the LZ4 library. The crate's bindings lack some LZ4 functions, which are declared below.
@@ -37,8 +36,8 @@ unsafe extern "C" {
     fn LZ4_decompress_safe(source: *const c_char, out: *mut c_char, source_bytes: c_int, room: c_int) -> c_int;
 }
 
-/// Codes `source` into `out` as one LZ4 block, with `level` of LZ4HC or with the fast coder. Returns its
-/// length, or `None` if it does not fit.
+/// Codes `source` into `out` as one LZ4 block, with LZ4HC at `level` or with the fast coder. Returns the
+/// coded length, or `None` if `out` is too small.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
     let (source_bytes, room) =
         lengths(source, out).map_err(|n| Error::usage(format!("lz4 stream: expected below 2^31 bytes, found {n}")))?;
@@ -67,7 +66,7 @@ pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
     // SAFETY: both buffers are live, do not overlap, and are as long as the lengths passed. LZ4
     // promises, for any bytes, to read only the source and to write no more than the room; it reads
-    // back from `out` only what it has written there.
+    // back from `out` only bytes that it has written there.
     let written = unsafe {
         LZ4_decompress_safe_partial(block.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, room, room)
     };

@@ -1,14 +1,13 @@
-//! Chunks equal c-blosc2 2.21.3's chunks, byte for byte.
+//! Compares chunks with the chunks of c-blosc2 2.21.3, byte for byte.
 //!
-//! `golden.txt` has a digest for each setting and item size, over the chunks that c-blosc2 itself
-//! made from the units of [`all`].
+//! `golden.txt` has a digest for each setting and item size, over the chunks that c-blosc2 itself made from
+//! the units of [`all`].
 
 use super::test_units::{KINDS, unit};
 use super::{Blosc2Coder, Encoder, STREAM_BYTES, ZSTD_LEVELS};
 use crate::filter::Filter;
 use sha2::{Digest, Sha256};
 
-/// Every coder with every level.
 pub(crate) fn coders() -> Vec<(&'static str, Blosc2Coder, Option<i32>)> {
     let lz4hc = (1..=9).map(|level| ("lz4hc", Blosc2Coder::Lz4hc, Some(level)));
     let zstd = ZSTD_LEVELS.into_iter().map(|level| ("zstd", Blosc2Coder::Zstd, Some(level)));
@@ -22,7 +21,7 @@ pub(crate) const FILTERS: [(&str, Filter); 4] = [
     ("bytedelta", Filter::Bytedelta),
 ];
 
-/// The units of one digest: all kinds, and if `long`, also some with several blocks.
+/// Returns the units of one digest: all kinds and, if `long`, also some with several blocks.
 pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     let short = [1, 4, 7, 16, 100, 1003]
         .into_iter()
@@ -33,7 +32,7 @@ pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     short.chain(middle.into_iter().chain(long).map(move |(kind, items)| unit(kind, item, items, 7)))
 }
 
-/// The line of `golden.txt` for one setting, made by `encode`.
+/// Returns the line of `golden.txt` for one setting, whose chunks `encode` makes.
 pub(crate) fn line(
     (name, level, filter, item): (&str, Option<i32>, &str, usize),
     mut encode: impl FnMut(&[u8]) -> Vec<u8>,

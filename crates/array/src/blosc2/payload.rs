@@ -1,11 +1,11 @@
-//! The chunks of a payload, one for each unit.
+//! The chunks of a payload, one per unit.
 
 use super::{Chunk, HEADER_BYTES};
 use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
 use shardpack_base::parts::{item_bytes, rest};
 use shardpack_format::{Limits, Result};
 
-/// Walks all chunks of a payload of `stored_bytes`, one for each unit.
+/// Parses all chunks of a payload of `stored_bytes`, one per unit.
 pub(crate) fn walk_chunks<'a>(
     payload: &'a [u8],
     width: usize,

@@ -1,21 +1,18 @@
-//! One block as its byte planes. If the streams of a block are byte planes, items can be made from
-//! them directly, without putting the block together in memory first.
+//! One block as its byte planes. If a block's streams are byte planes, items are made directly from them,
+//! without first assembling the block in memory.
 //!
-//! A stored stream *is* a plane, in the chunk itself. The low bytes of noisy floats mostly are
-//! stored, so half of a cube is not copied at all. Other streams are decoded to scratch of 64 KiB
-//! each, which stays in the cache until its items are made. The rest of the time is LZ4's own: two
-//! thirds, for a cube with band differences. (An LZ4 decoder with vector instructions, which made
-//! patterns of short offsets by shuffles, took a tenth longer than LZ4's.)
+//! A stored stream *is* a plane, in the chunk itself. The low bytes of noisy floats are mostly stored, so
+//! half of a cube is not copied at all. Other streams are decoded to scratch of 64 KiB each, which stays in
+//! the cache until the items are made. LZ4 itself takes the rest of the time: two thirds, for a cube with
+//! band differences. (An LZ4 decoder with vector instructions took a tenth longer.)
 //!
-//! Bit planes and byte deltas also become byte planes here, 64 KiB at a time, so that they are
-//! still in the cache when the items are made.
+//! Bit planes and byte deltas also become byte planes here, 64 KiB at a time, while they are in the cache.
 //!
-//! Regions that need little of a block decode only the first bytes of its streams. A stream need
-//! not be decoded to its end: LZ4 can stop anywhere, and stored streams and runs need no decoding.
-//! A patch of a cube with long rows needs a tenth of each block that it touches, and this halves
-//! its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16, 1.5 ms instead
-//! of 3.0 ms). A zstd stream of 64 KiB is a single zstd block and cannot stop; bit planes and byte
-//! deltas would need more than their planes.
+//! A region that needs little of a block decodes only the first bytes of its streams: LZ4 can stop anywhere,
+//! and stored streams and runs need no decoding. A patch of a cube with long rows needs a tenth of each
+//! touched block, so this halves its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100
+//! float16, 1.5 ms instead of 3.0 ms). A zstd stream of 64 KiB is a single zstd block and cannot stop early;
+//! bit planes and byte deltas would need more than their planes.
 
 use super::shuffle::join;
 use super::{Chunk, ChunkContent, ChunkStream, STREAM_BYTES, Shuffle, StreamCoder, StreamKind, bits, delta, ffi};
@@ -23,7 +20,7 @@ use crate::bytes::ZstdDecoder;
 use shardpack_base::parts::{check_length, grow, part};
 use shardpack_format::{Error, Result};
 
-/// The first bytes of all planes of a block, or all bytes.
+/// The first bytes of all planes of a block, or all of their bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Planes<'a> {
     parts: [&'a [u8]; 8],
@@ -31,12 +28,11 @@ pub(crate) struct Planes<'a> {
 }
 
 impl<'a> Planes<'a> {
-    /// Number of whole items.
     pub(crate) fn items(&self) -> usize {
         self.parts.first().map_or(0, |plane| plane.len())
     }
 
-    /// Fills `out` with items, starting with number `first`.
+    /// Fills `out` with items, starting with item `first`.
     pub(crate) fn join(&self, first: usize, out: &mut [u8]) -> Result<()> {
         let end = first + out.len() / self.item.max(1);
         let mut parts = [&[][..]; 8];
@@ -46,7 +42,7 @@ impl<'a> Planes<'a> {
         join(part(&parts, 0..self.item, "planes of a blosc2 block")?, out)
     }
 
-    /// Returns the low and high bytes of `count` two-byte items, starting with item `first`. `None` for other
+    /// Returns the low and high bytes of `count` two-byte items, starting with item `first`; `None` for other
     /// item sizes.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         let [low, high, ..] = self.parts;
@@ -62,7 +58,7 @@ pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> O
 
 pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [ChunkStream]> {
     let ChunkContent::Blocks { streams, .. } = chunk.content() else { return None };
-    // A short last block is one stream, with its planes one after the other.
+    // A short last block is one stream with all its planes.
     let rest = streams.get(number * item..)?;
     rest.get(..if rest.len() < item { 1 } else { item })
 }
@@ -81,7 +77,7 @@ pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) 
     lz4 && are_planes(chunk) && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
 }
 
-/// Bytes of scratch that [`decode`] takes for these streams.
+/// Returns the bytes of scratch that [`decode`] uses for these streams.
 pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize {
     // A stored plane stays in the chunk.
     let stays = are_planes(chunk);
@@ -93,12 +89,11 @@ pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize
 #[derive(Default)]
 pub(super) struct Coders {
     zstd: ZstdDecoder,
-    /// Bit planes, before they become byte planes.
+    /// Bit planes that are not yet byte planes.
     rows: Vec<u8>,
 }
 
 impl Coders {
-    /// Decodes one stream into `out`.
     pub(super) fn stream(&mut self, chunk: &Chunk<'_>, stream: &ChunkStream, out: &mut [u8]) -> Result<()> {
         let bytes = bytes_of(chunk, stream)?;
         match (stream.kind, chunk.content()) {
@@ -119,7 +114,7 @@ impl Coders {
         .map_err(|e| e.at(stream.offset as u64))
     }
 
-    /// Decodes several streams into `out`, one after the other.
+    /// Decodes several streams into `out`, without gaps.
     pub(super) fn streams(&mut self, chunk: &Chunk<'_>, streams: &[ChunkStream], out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         for stream in streams {
@@ -169,7 +164,7 @@ pub(super) fn decode<'a>(
     Ok(if streams.len() < item { of(whole, item, items) } else { Planes { parts, item } })
 }
 
-/// Undoes a byte delta, if the chunk has one, in a row of planes of `items` bytes each.
+/// Undoes the byte delta, if the chunk has one, in consecutive planes of `items` bytes each.
 pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> Result<()> {
     if let ChunkContent::Blocks { filters, .. } = chunk.content()
         && filters.byte_delta
@@ -181,7 +176,7 @@ pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> 
     Ok(())
 }
 
-/// Fills `planes`, which are contiguous, from streams of bit planes.
+/// Fills the contiguous `planes` from streams of bit planes.
 fn from_bits(
     chunk: &Chunk<'_>,
     streams: &[ChunkStream],
@@ -209,7 +204,6 @@ fn from_bits(
     result
 }
 
-/// Splits `scratch` into its first `count` bytes and the rest.
 fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
     let found = scratch.len();
     scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
@@ -236,7 +230,7 @@ pub(crate) fn decode_first(
     Ok(())
 }
 
-/// Returns the planes that [`decode_first`] left in its scratch.
+/// Returns the planes that [`decode_first`] wrote to its scratch.
 pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
     let mut parts = [&[][..]; 8];
     for (part, plane) in parts.iter_mut().zip(scratch.chunks_exact(count.max(1)).take(item)) {

@@ -1,4 +1,4 @@
-//! Items to byte planes and back: the byte shuffle.
+//! Byte shuffle: items to byte planes and back.
 
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
@@ -8,10 +8,9 @@ use shardpack_format::{Result, bug};
 /// Bytes of each plane joined at a time.
 const LANES: usize = 64;
 
-/// Fills `out` with items. There is one plane for each byte of an item, and each must have one byte
-/// per item of `out`.
+/// Fills `out` with items. There is one plane per byte of an item, and each must have one byte per item of `out`.
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
-    // The loops below rely on this.
+    // The loops below rely on these lengths.
     for plane in planes {
         check_length("byte planes of items", out.len(), plane.len() * planes.len())?;
     }
@@ -29,7 +28,7 @@ pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Fills `out` with the byte planes of `items`, of `item` bytes each, one plane after the other.
+/// Fills `out` with the byte planes of `items`, of `item` bytes each.
 pub(super) fn split(items: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
     check_length("items for byte planes", out.len(), items.len())?;
     check_length("whole items for byte planes", items.len() / item.max(1) * item, items.len())?;
@@ -48,8 +47,8 @@ fn beyond() {
     bug("byte planes reach beyond their items")
 }
 
-// Vectors are taken one by one, here and in `bits`: `array::map` and `zip` may become calls, for which all of
-// them go through memory. With `map` and `zip`, bit planes took twelve times as long.
+// Here and in `bits`, vectors are taken one by one, because `array::map` and `zip` may become calls that pass
+// all vectors through memory: with `map` and `zip`, bit planes took twelve times as long.
 
 #[inline(always)]
 fn join_by<S: Simd, const N: usize>(

@@ -1,10 +1,9 @@
 //! Units for tests, one kind for each path through a coder. The same arguments must always give the same
-//! bytes: digests of chunks depend on them.
+//! bytes, because digests of chunks depend on them.
 
-/// Numbers of the kinds.
 pub(crate) const KINDS: std::ops::Range<u64> = 0..16;
 
-/// A small generator of pseudo-random numbers (SplitMix64).
+/// Generator of pseudo-random numbers (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -25,7 +24,6 @@ impl Random {
     }
 }
 
-/// A unit of `items` items of `item` bytes.
 pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed ^ kind << 56 ^ (item as u64) << 48);
     let len = items * item;
@@ -33,20 +31,20 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
     match kind {
         // Zeros.
         0 => {}
-        // One byte repeated, then one item repeated.
+        // First one repeated byte, then one repeated item.
         1 => out.fill(random.byte()),
         2 => {
             let value = random.next().to_le_bytes();
             out.chunks_mut(item).for_each(|to| to.copy_from_slice(&value[..to.len()]));
         }
-        // Nothing to compress.
+        // Incompressible noise.
         3 => out.iter_mut().for_each(|to| *to = random.byte()),
-        // Few bits of noise in each byte.
+        // A few bits of noise in each byte.
         4 => {
             let mask = 0xFF >> (1 + random.below(7));
             out.iter_mut().for_each(|to| *to = random.byte() & mask);
         }
-        // A slow walk: high bytes smooth, low bytes noise.
+        // A slow walk: smooth high bytes, noisy low bytes.
         5 => {
             let (mut value, step) = (random.next() >> 8, 1 + random.next() % 40_000);
             for to in out.chunks_mut(item) {
@@ -61,7 +59,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 to.copy_from_slice(&(i as u64 * step / 3).to_le_bytes()[..to.len()]);
             }
         }
-        // Runs of NaN of four or eight bytes, or of its first bytes, among noise.
+        // Runs of four- or eight-byte NaN, or of its first bytes, among noise.
         7 => {
             let nan = if item == 8 { 0x7FF8_0000_0000_0000_u64 } else { 0x7FC0_0000 };
             let mut left = 0;
@@ -83,20 +81,20 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 out[at] = random.byte();
             }
         }
-        // Noise with one repetition: hardly compressible, at the edge of the available room.
+        // Noise with one repetition: hardly compressible, so it barely fits or misses the available room.
         9 => {
             out.iter_mut().for_each(|to| *to = random.byte());
             let length = random.below(80).min(len / 2);
             let (from, to) = (random.below(len / 2 - length + 1), len / 2 + random.below(len / 2 - length + 1));
             out.copy_within(from..from + length, to);
         }
-        // A pattern of any period.
+        // A pattern with an arbitrary period.
         10 => {
             let period = 1 + random.below(300);
             let pattern: Vec<u8> = (0..period).map(|_| random.byte()).collect();
             out.iter_mut().zip(pattern.iter().cycle()).for_each(|(to, byte)| *to = *byte);
         }
-        // Some bytes of the items are noise, others constant.
+        // Some bytes of each item are noise, the others constant.
         11 => {
             let (noisy, value) = (random.byte(), random.byte());
             for (i, to) in out.iter_mut().enumerate() {
@@ -115,7 +113,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 at += count;
             }
         }
-        // Noise, then zeros; zeros, then noise; with the border anywhere.
+        // Noise then zeros, or zeros then noise, with the border anywhere.
         13 | 14 => {
             let border = random.below(len + 1);
             let part = if kind == 13 { &mut out[..border] } else { &mut out[border..] };

@@ -14,7 +14,7 @@ fn noise(len: usize, seed: u32, bits: u32) -> Vec<u8> {
         .collect()
 }
 
-/// A unit of 2-byte items, smooth enough that both planes are coded.
+/// Returns a unit of 2-byte items, smooth enough that both planes are coded.
 fn smooth(items: usize) -> Vec<u8> {
     (0..items).flat_map(|i| ((i / 3 + i % 7) as u16).to_le_bytes()).collect()
 }
@@ -45,7 +45,7 @@ fn streams_are_as_the_specification_wants_them() {
     let ChunkContent::Blocks { coder, filters, block_bytes, streams } = chunk.content() else { panic!("{chunk:?}") };
     assert_eq!((*coder, *block_bytes), (StreamCoder::Zstd, 131_072));
     assert_eq!(*filters, Filters { shuffle: Shuffle::Bytes, byte_delta: false });
-    // Three full blocks of two streams, and one short block of one.
+    // Three full blocks of two streams, and one short block of one stream.
     assert_eq!(
         streams.iter().map(|s| s.out_bytes).collect::<Vec<_>>(),
         [65_536, 65_536, 65_536, 65_536, 65_536, 65_536, 6784]
@@ -54,8 +54,7 @@ fn streams_are_as_the_specification_wants_them() {
 
 #[test]
 fn zstd_levels_are_zstds_own() {
-    // The stream of a one-byte unit without filter is the frame that zstd itself makes at that
-    // level.
+    // The stream of a one-byte unit without a filter is the frame that zstd itself makes at that level.
     let unit: Vec<u8> = noise(60_000, 3, 4).iter().zip(smooth(60_000)).map(|(a, b)| a ^ b).collect();
     for level in ZSTD_LEVELS {
         let mut out = Vec::new();
@@ -143,7 +142,7 @@ fn c06_every_field_of_the_header_is_checked() {
     for filter in [3, 4, 5, 32, 34, 36, 128, 255] {
         assert!(bad(&|b| b[16] = filter).contains("filters"), "{filter}");
     }
-    // A byte delta with another stride would leave bytes of the block unwritten.
+    // A byte delta with another stride would not write all bytes of the block.
     assert!(bad(&|b| b[29] = 7).contains("filters"));
     assert!(bad(&|b| b[29] = 0).contains("filters"));
     assert!(bad(&|b| b[22] = 33).contains("coder"));
@@ -174,7 +173,7 @@ fn c01_content_size_of_a_stream_must_be_that_of_the_stream() {
     let chunk = Chunk::parse(&good, 2, unit.len()).unwrap();
     let ChunkContent::Blocks { streams, .. } = chunk.content() else { panic!() };
     let stream = streams.iter().find(|s| s.kind == StreamKind::Coded).unwrap();
-    // Magic, descriptor with a 2-byte content size less 256.
+    // Magic, then a descriptor with a 2-byte content size (stored minus 256).
     assert_eq!(good[stream.offset + 4] >> 6, 1);
     for size in [0_u16, 1, 65_279, 65_281] {
         let mut bytes = good.clone();
@@ -197,7 +196,7 @@ fn c07_c09_damaged_lz4_is_an_error_or_other_bytes_never_old_ones() {
     for cut in (0..good.len()).step_by(23) {
         assert!(decode(&good[..cut], 2, unit.len()).is_err(), "{cut}");
     }
-    // A stream one byte short: LZ4 decodes less than the block holds.
+    // With a stream one byte short, LZ4 decodes less than the block holds.
     let mut bytes = good.clone();
     let first = 32 + 4 * unit.len().div_ceil(131_072);
     let size = u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap());
@@ -218,7 +217,6 @@ proptest! {
     ) {
         let unit = unit(kind, item.into(), items, seed);
         let chunk = encode(coder, filter, &unit, item);
-        // As a whole and block by block.
         prop_assert_eq!(&decode(&chunk, item, unit.len()).unwrap(), &unit);
         let parsed = Chunk::parse(&chunk, item, unit.len()).unwrap();
         if let ChunkContent::Blocks { block_bytes, .. } = parsed.content() {

@@ -1,4 +1,4 @@
-//! Blosc2: a chunk for each unit, of LZ4 or zstd streams (spec §5.3).
+//! Blosc2: one chunk of LZ4 or zstd streams per unit (spec §5.3).
 
 use super::container::{BlockPlace, BlockRequest, Budget, Coded, Container, PayloadDecoder, Units};
 use super::spec::{CoderSpec, Levels, UnitEncoder};
@@ -51,7 +51,7 @@ impl UnitEncoder for blosc2::Encoder {
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
         let start = payload.len();
         self.chunk(unit, item_bytes, payload)?;
-        // Walking the chunk proves that a reader will accept it, and takes no noticeable time.
+        // Parsing the chunk proves that a reader will accept it, and takes no noticeable time.
         let bytes = rest(payload, start, "chunk that was just made")?;
         Ok(Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes())
     }
@@ -61,7 +61,7 @@ pub(crate) struct Blosc2;
 
 impl Container for Blosc2 {
     fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
-        // One chunk for each unit, each with a header.
+        // Each unit has one chunk, with a header.
         let is_short = payload < stored.div_ceil(UNIT_BYTES as u64) * HEADER_BYTES as u64;
         check_payload(is_short, stored, payload, limits)
     }
@@ -80,7 +80,7 @@ impl Container for Blosc2 {
     }
 
     fn region_blocks(&self) -> u64 {
-        // Two blocks: the byte planes, and the block assembled from them.
+        // The byte planes, and the block assembled from them.
         2
     }
 
@@ -96,12 +96,11 @@ impl Container for Blosc2 {
     }
 }
 
-/// Decodes chunks, and remembers the chunk that a region has entered.
+/// Decodes chunks, and keeps the chunk that a region has entered.
 #[derive(Default)]
 pub(crate) struct Blosc2Decoder {
     chunks: blosc2::Decoder,
     entered: Option<Entered>,
-    /// Memory for the streams of the next entered chunk.
     streams: Vec<ChunkStream>,
 }
 
@@ -203,7 +202,7 @@ impl PayloadDecoder for Blosc2Decoder {
     }
 
     fn begin(&mut self, width: usize) {
-        // The first region may need little of each block, and a later region all of it.
+        // The first region may need little of each block, and a later one all of it, so allocate for a whole block.
         self.chunks.room(width);
         self.entered = None;
     }
@@ -265,8 +264,7 @@ impl Blosc2Decoder {
             }
             ChunkContent::Blocks { streams, .. } => {
                 let (mut coded, mut runs) = (0, 0);
-                // A block has as many streams as an element has bytes; a short last block has one (spec
-                // §5.3).
+                // A block has one stream per byte of an element; a short last block has one stream (spec §5.3).
                 for stream in streams.iter().skip(number * width).take(width) {
                     match stream.kind {
                         StreamKind::Coded => coded += stream.out_bytes as u64,

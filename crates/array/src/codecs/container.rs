@@ -10,7 +10,7 @@ use std::ops::Range;
 /// [`UNIT_BYTES`](crate::UNIT_BYTES) of stored elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Units<'a> {
-    /// Uncoded: the stored elements.
+    /// The stored elements, uncoded.
     Raw(&'a [u8]),
     /// Zstd frames.
     Zstd(Vec<&'a [u8]>),
@@ -18,7 +18,7 @@ pub enum Units<'a> {
     Blosc2(Vec<Chunk<'a>>),
 }
 
-/// Properties of a codec.
+/// Properties of a codec that readers need.
 pub(crate) trait Container: Sync {
     /// Fails if a payload of this length cannot hold `stored` bytes under the limits.
     fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()>;
@@ -26,20 +26,20 @@ pub(crate) trait Container: Sync {
     /// True if a payload of this length has room for all units of `stored` bytes.
     fn fits(&self, stored: usize, payload: usize) -> bool;
 
-    /// Stored bytes of a block, the unit of decoding, for elements of `width` bytes.
+    /// Returns the stored bytes of a block, the unit of decoding, for elements of `width` bytes.
     fn block_bytes(&self, width: usize) -> usize;
 
-    /// Scratch memory for decoding a payload block by block; `None` if the payload is not coded.
+    /// Returns the scratch bytes for decoding a payload block by block; `None` if the payload is not coded.
     fn scratch_bytes(&self, width: usize, stored: u64) -> Option<u64>;
 
-    /// Scratch memory of a region, in blocks.
+    /// Returns the scratch memory for a region, in blocks.
     fn region_blocks(&self) -> u64;
 
-    /// Walks and checks all units of a payload.
+    /// Parses and checks all units of a payload.
     fn units<'a>(&self, coded: Coded<'a>, limits: &Limits) -> Result<Units<'a>>;
 
-    /// Length of the coded unit at offset `at`, at most `left` bytes. `read` returns bytes of the payload.
-    /// `None` if the length cannot be found in this way.
+    /// Returns the length of the coded unit at offset `at`, at most `left` bytes, or `None` if it cannot be
+    /// found this way. `read` returns bytes of the payload.
     fn unit_length(
         &self,
         at: usize,
@@ -48,14 +48,13 @@ pub(crate) trait Container: Sync {
     ) -> Option<usize>;
 }
 
-/// Decodes payloads of one codec. Each thread has its own: it keeps the contexts and the scratch
-/// memory.
+/// Decodes payloads of one codec. Each thread has its own decoder, which keeps contexts and scratch memory.
 pub(crate) trait PayloadDecoder {
     /// Decodes all of a payload into `out`.
     fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], limits: &Limits) -> Result<()>;
 
-    /// Decodes the blocks whose stored bytes are `wanted`, in order: `each` gets the block and its stored
-    /// bytes. Blocks that have to be assembled go through `window`.
+    /// Decodes the blocks whose stored bytes are `wanted`, in order, and passes each block and its stored
+    /// bytes to `each`. Blocks that have to be assembled go through `window`.
     fn for_each(
         &mut self,
         coded: Coded<'_>,
@@ -65,8 +64,8 @@ pub(crate) trait PayloadDecoder {
         each: &mut dyn FnMut(&StoredBlock<'_>, Range<usize>) -> Result<()>,
     ) -> Result<()>;
 
-    /// Decodes all blocks at once. Bytes that the payload does not contain go to `scratch`. All blocks except
-    /// the last have the stated number of elements.
+    /// Decodes all blocks at once. Bytes that the payload does not contain go to `scratch`. Every block but
+    /// the last has the stated number of elements.
     fn all<'a>(
         &mut self,
         coded: Coded<'a>,
@@ -74,22 +73,21 @@ pub(crate) trait PayloadDecoder {
         limits: &Limits,
     ) -> Result<(Vec<StoredBlock<'a>>, usize)>;
 
-    /// Prepares to read regions of a payload of elements of `width` bytes.
+    /// Prepares to read regions of a payload with elements of `width` bytes.
     fn begin(&mut self, width: usize) {
         let _ = width;
     }
 
-    /// Walks the unit at the start of `bytes`, of `unit_bytes` stored bytes, before its blocks are
-    /// decoded.
+    /// Parses the unit at the start of `bytes`, of `unit_bytes` stored bytes, before its blocks are decoded.
     fn enter(&mut self, bytes: &[u8], width: usize, unit_bytes: usize) -> Result<()> {
         let _ = (bytes, width, unit_bytes);
         Ok(())
     }
 
-    /// Skips to the end of the unit at the start of `bytes`, entered or not, and returns its length.
+    /// Skips to the end of the unit at the start of `bytes`, entered or not, and returns the unit's length.
     fn leave(&mut self, bytes: &[u8]) -> Result<usize>;
 
-    /// Decodes the needed part of a block of the entered unit: into `out`, or, if `out` is only a part of the
+    /// Decodes the needed part of a block of the entered unit: into `out` or, if `out` holds only part of the
     /// block, into `scratch`.
     fn block(
         &mut self,
@@ -100,7 +98,6 @@ pub(crate) trait PayloadDecoder {
     ) -> Result<BlockPlace>;
 }
 
-/// A payload, or one unit of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coded<'a> {
     pub(crate) payload: &'a [u8],
@@ -118,14 +115,13 @@ pub(crate) struct BlockRequest<'a> {
     /// Index of the block in its unit.
     pub(crate) number: usize,
     pub(crate) block_bytes: usize,
-    /// First stored byte that is needed, counted from the start of the unit.
+    /// First stored byte that is needed, relative to the start of the unit.
     pub(crate) start: usize,
-    /// Returns the number of needed bytes of the block, and the end of the last of them in the block.
+    /// Returns the number of needed bytes of the block, and the end of the last one in the block.
     pub(crate) need: &'a mut dyn FnMut() -> (usize, usize),
 }
 
 impl BlockRequest<'_> {
-    /// True if `out` has room for the whole block.
     pub(crate) const fn is_whole(&self, out: &[u8]) -> bool {
         out.len() == self.block_bytes
     }
@@ -134,17 +130,17 @@ impl BlockRequest<'_> {
 /// Place of a block's bytes after [`PayloadDecoder::block`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockPlace {
-    /// The requested bytes were copied to `out`; nothing was decoded.
+    /// The requested bytes were copied to `out` without decoding.
     Copied,
     /// The whole block is in `out`.
     Out,
     /// The block is in the scratch memory.
     Scratch,
-    /// The scratch memory has the first N bytes of each of the block's byte planes.
+    /// The scratch memory has the first N bytes of each byte plane of the block.
     ScratchPlanes(usize),
 }
 
-/// Bytes that the blocks of a region have decoded to so far, checked against the limits.
+/// Number of bytes that the blocks of a region have decoded to so far, checked against the limits.
 pub(crate) struct Budget<'a> {
     coded: u64,
     runs: u64,
@@ -158,7 +154,7 @@ impl<'a> Budget<'a> {
         Self { coded: 0, runs: 0, stored: stored as u64, payload: payload as u64, limits }
     }
 
-    /// Adds bytes made by a coder, and bytes from runs.
+    /// Adds bytes made by a coder and bytes from runs, and checks the limits.
     pub(crate) fn spend(&mut self, coded: u64, runs: u64) -> Result<()> {
         self.coded += coded;
         self.runs += runs;

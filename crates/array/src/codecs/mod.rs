@@ -2,7 +2,7 @@
 //! blocks for readers ([`Container`], [`PayloadDecoder`]).
 //!
 //! To add a coder, add a constant to its codec's file and a variant to [`Coder`]. To add a container, add a
-//! file, a field to [`Decoders`], and a variant to the format's [`Codec`].
+//! file, a field in [`Decoders`], and a variant of the format's [`Codec`].
 
 mod blosc2;
 mod container;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Codec, Error, Result};
 use std::fmt;
 
-/// Codec of the payload.
+/// Coder of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -54,19 +54,19 @@ impl Coder {
         }
     }
 
-    /// Name, as in the recipe and the command.
+    /// Returns the name in the recipe and the command.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// True if a [`Filter`](crate::Filter) may come before this coder: it codes Blosc2 chunks.
+    /// True if a [`Filter`](crate::Filter) may come before this coder, because it codes Blosc2 chunks.
     #[must_use]
     pub const fn has_filters(self) -> bool {
         self.spec().has_filters
     }
 
-    /// The default level; `None` if the coder has no levels.
+    /// Returns the default level; `None` if the coder has no levels.
     #[must_use]
     pub const fn default_level(self) -> Option<i32> {
         self.spec().levels.default()
@@ -87,7 +87,7 @@ impl fmt::Display for Coder {
     }
 }
 
-/// The container of a codec.
+/// Returns the container of a codec.
 ///
 /// # Errors
 /// `Format` if the codec is not for arrays.
@@ -100,7 +100,6 @@ pub(crate) fn container(codec: Codec) -> Result<&'static dyn Container> {
     })
 }
 
-/// The decoders of one thread.
 #[derive(Default)]
 pub(crate) struct Decoders {
     zstd: ZstdDecoder,
@@ -109,7 +108,7 @@ pub(crate) struct Decoders {
 }
 
 impl Decoders {
-    /// The decoder of a codec.
+    /// Returns the decoder of a codec.
     ///
     /// # Errors
     /// `Format` if the codec is not for arrays.

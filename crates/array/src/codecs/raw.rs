@@ -19,7 +19,6 @@ pub(crate) const RAW: CoderSpec = CoderSpec {
     encoder: |_, _| Ok(Box::new(Raw)),
 };
 
-/// Copies the bytes.
 #[derive(Default)]
 pub(crate) struct Raw;
 

@@ -9,31 +9,27 @@ use std::ops::RangeInclusive;
 pub(crate) struct CoderSpec {
     /// Name in the recipe and the command.
     pub(crate) name: &'static str,
-    /// Codec of its payloads.
     pub(crate) codec: Codec,
     pub(crate) levels: Levels,
-    /// True if a [`Filter`] may come before this coder.
     pub(crate) has_filters: bool,
-    /// Nanoseconds on one core for each byte that it decodes
-    /// (docs/adr/0002-choosing-a-codec.md; measured by `examples/candidates.rs`).
+    /// Nanoseconds on one core per decoded byte (docs/adr/0002-choosing-a-codec.md; measured by
+    /// `examples/candidates.rs`).
     pub(crate) decode_ns: f64,
-    /// Nanoseconds of the device's kernel for each byte that it decodes. `None` if there is no kernel: the
-    /// host decodes, and the decoded bytes cross the bus.
+    /// Nanoseconds of the device kernel per decoded byte. `None` if there is no kernel, so the host decodes
+    /// and the decoded bytes cross the bus.
     pub(crate) device_ns: Option<f64>,
     pub(crate) encoder: fn(Option<i32>, Filter) -> Result<Box<dyn UnitEncoder>>,
 }
 
-/// Encodes units. Keeps its context and its scratch memory for the next unit.
+/// Encodes units. Keeps its context and scratch memory for the next unit.
 pub(crate) trait UnitEncoder: Send + Sync {
-    /// Codec of the resulting payloads.
     fn codec(&self) -> Codec;
 
-    /// Appends the coded `unit`; returns the number of its bytes that a reader's coder will have to make.
-    /// Runs and bytes stored unchanged do not count.
+    /// Appends the coded `unit`. Returns how many of its bytes a reader's coder will have to make, without
+    /// runs and bytes stored unchanged.
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64>;
 }
 
-/// The levels of a coder.
 #[derive(Debug)]
 pub(crate) enum Levels {
     /// The coder has no levels.
@@ -45,13 +41,12 @@ pub(crate) enum Levels {
     List {
         default: i32,
         all: &'static [i32],
-        /// Plural noun for the levels.
+        /// Plural noun for the levels, used in errors.
         noun: &'static str,
     },
 }
 
 impl Levels {
-    /// The default level; `None` if the coder has no levels.
     pub(crate) const fn default(&self) -> Option<i32> {
         match self {
             Self::One => None,
@@ -62,7 +57,7 @@ impl Levels {
     /// Fails unless `level` is one of the levels of the coder `name`.
     pub(crate) fn check(&self, name: &str, level: Option<i32>) -> Result<()> {
         let (fits, expected) = match self {
-            Self::One => (level.is_none(), "none: it has only one".to_owned()),
+            Self::One => (level.is_none(), "no level".to_owned()),
             Self::Range { all, .. } => (level.is_some_and(|l| all.contains(&l)), format!("{all:?}")),
             Self::List { all, noun, .. } => {
                 (level.is_some_and(|l| all.contains(&l)), format!("one of {noun}, {all:?}"))

@@ -1,4 +1,4 @@
-//! Plain zstd: a frame for each unit (spec §5.2).
+//! Plain zstd: one frame per unit (spec §5.2).
 
 use super::container::{BlockPlace, BlockRequest, Budget, Coded, Container, PayloadDecoder, Units};
 use super::spec::{CoderSpec, Levels, UnitEncoder};
@@ -10,7 +10,7 @@ use shardpack_format::{Codec, Error, Limits, Result};
 use std::ops::Range;
 
 const LEVEL: i32 = 3;
-/// Nanoseconds on one core for each byte that zstd makes.
+/// Nanoseconds on one core per byte that zstd makes.
 pub(super) const DECODE_NS: f64 = 0.57;
 
 pub(crate) const ZSTD: CoderSpec = CoderSpec {
@@ -77,14 +77,14 @@ impl Container for Zstd {
         Ok(Units::Zstd(frames))
     }
 
-    /// The length is found only by reading block by block.
+    /// Finds the length by reading block headers one by one, the only way.
     fn unit_length(
         &self,
         at: usize,
         left: usize,
         read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<usize> {
-        /// Largest number of reads to find the end of one frame. Frames that need more (blocks a tenth of a
+        /// Maximum number of reads to find the end of one frame. Frames that need more (blocks a tenth of a
         /// writer's size, or no blocks) are decoded with the whole payload.
         const MOST_READS: usize = 400;
         let mut reads = 0;

@@ -1,5 +1,4 @@
-//! Payloads to arrays. The bytes may come from strangers: the result is always an array or an
-//! error.
+//! Decodes payloads to arrays. The bytes may come from strangers, so the result is always an array or an error.
 
 mod region;
 mod regions;
@@ -17,13 +16,13 @@ use crate::wanted::Wanted;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result, to_usize};
 use std::ops::Range;
 
-/// Decodes arrays. Each thread has its own: it keeps the coders' contexts and its scratch memory. The scratch
-/// is small for payloads in the order of the shape. For band-major payloads it has about the size of the
-/// largest array's stored elements. The decoder stays usable after an error.
+/// Decodes arrays. Each thread has its own decoder, which keeps the coders' contexts and scratch memory:
+/// little for payloads in shape order, about the size of the largest array's stored elements for band-major
+/// payloads. The decoder stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
     pub(crate) decoders: Decoders,
-    /// All bytes made by the coder, for band-major payloads.
+    /// All bytes that the coder makes, for band-major payloads.
     stored: Vec<u8>,
     /// For band-major payloads, a tile of stored elements. For other payloads, a block of stored elements
     /// that does not come as byte planes.
@@ -42,7 +41,7 @@ impl ArrayDecoder {
     /// Decodes `payload` into an array.
     ///
     /// # Errors
-    /// As [`ArrayDecoder::decode_into`].
+    /// Same as [`ArrayDecoder::decode_into`].
     pub fn decode(
         &mut self,
         codec: Codec,
@@ -54,24 +53,23 @@ impl ArrayDecoder {
         check_size(decoded_bytes, limits)?;
         let length = usize::try_from(decoded_bytes)
             .map_err(|_| Error::limit("decoded array", "max_decoded_bytes", usize::MAX as u64, decoded_bytes))?;
-        // Check before the allocation: a payload far too small for the array is an error before any memory is
-        // touched.
+        // Check before allocating, so that a payload far too small for the array fails before memory is touched.
         Self::check_length(codec, descriptor, payload, limits)?;
         let mut out = vec![0; length];
         self.decode_into(codec, descriptor, payload, &mut out, limits)?;
         Array::new(descriptor.decoded, descriptor.shape.clone(), out)
     }
 
-    /// Decodes `payload` into `out`, C-contiguous in the order of the shape, little-endian, exactly
+    /// Decodes `payload` into `out`: C-contiguous in shape order, little-endian, exactly
     /// `descriptor.decoded_bytes()` bytes.
     ///
     /// After an error the content of `out` is unspecified.
     ///
     /// # Errors
     /// `Usage` if `out` has a different length; `Format` if the payload is damaged, decodes to a different
-    /// length, or its codec is not for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or is
-    /// over 1 MiB and more than `limits.max_expansion` times its payload, or if runs of one value are more
-    /// than `limits.max_run_bytes` allows.
+    /// length, or its codec is not for arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it
+    /// exceeds 1 MiB and `limits.max_expansion` times its payload, or if runs of one value exceed
+    /// `limits.max_run_bytes`.
     pub fn decode_into(
         &mut self,
         codec: Codec,
@@ -83,12 +81,12 @@ impl ArrayDecoder {
         self.decode_whole(CodedArray { codec, descriptor, payload }, &Wanted::ALL.of_whole(descriptor)?, out, limits)
     }
 
-    /// Decodes the wanted part of an array into `out`, which has exactly the bytes of that part.
+    /// Decodes the wanted part of an array into `out`, which must have exactly the bytes of that part.
     ///
     /// ```
     /// use shardpack_array::{ArrayDecoder, As, Finish, Region, Wanted};
     /// use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout, Limits};
-    /// // [2, 2, 2], the second row of it with bands first, as float32.
+    /// // The second row of a [2, 2, 2] array with bands first, as float32.
     /// let cube = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 2]);
     /// let region = Region { layout: Layout::BandMajor, ..Region::new(1, 0, 1, 2) };
     /// let wanted = Wanted { region: Some(&region), finish: &Finish::from(As::F32), ..Wanted::ALL };
@@ -100,7 +98,7 @@ impl ArrayDecoder {
     /// ```
     ///
     /// # Errors
-    /// As [`ArrayDecoder::decode_into`], for a region as [`ArrayDecoder::decode_region`]; and as
+    /// Same as [`ArrayDecoder::decode_into`] (for a region, [`ArrayDecoder::decode_region`]) and
     /// [`Finish::check`](crate::Finish::check).
     pub fn decode_wanted(
         &mut self,
@@ -168,10 +166,10 @@ impl ArrayDecoder {
         values.finish()
     }
 
-    /// Returns the bytes that [`ArrayDecoder::decode_into`] takes and keeps for an array of this descriptor,
-    /// besides the payload and `out`. For a band-major payload that is at most the size of all stored
-    /// elements (without the elements that the payload holds unchanged), otherwise one block; plus some
-    /// pixels. The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array of this
+    /// descriptor, besides the payload and `out`. For a band-major payload that is at most the size of all
+    /// stored elements (without those that the payload holds unchanged), otherwise one block; some pixels are
+    /// added. The coders' own contexts, about 100 KiB, do not count.
     ///
     /// ```
     /// use shardpack_array::ArrayDecoder;
@@ -197,7 +195,7 @@ impl ArrayDecoder {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
                 block.saturating_add(pixels.min(stored))
             }
-            // An upper bound: streams that are stored unchanged need no scratch.
+            // An upper bound, because streams stored unchanged need no scratch.
             (Some(_), Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
@@ -206,14 +204,14 @@ impl ArrayDecoder {
     /// memory for an array before decoding it.
     ///
     /// # Errors
-    /// `Format` or `Limit`, as [`ArrayDecoder::decode_into`].
+    /// `Format` or `Limit`, like [`ArrayDecoder::decode_into`].
     pub fn check_length(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Result<()> {
         container(codec)?.check_length(descriptor.stored_bytes()?, payload.len() as u64, limits)
     }
 }
 
-/// Order of the stored elements on their way to the target. Bands that are both stored and output one by one
-/// count as pixels of one element.
+/// Returns the order of the stored elements on their way to the target. If bands are both stored and output
+/// one by one, they count as pixels of one element.
 pub(crate) fn stored_as(descriptor: &ArrayDescriptor, bands: usize, elements: usize, target: &Target) -> Arrangement {
     let ArrayDescriptor { layout, band_difference: difference, stored, .. } = descriptor;
     let (layout, bands) = match target.from() {

@@ -12,17 +12,17 @@ use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 impl ArrayDecoder {
-    /// Decodes a region of an array of two or three axes into `out`, C-contiguous, little-endian, exactly
+    /// Decodes a region of an array of two or three axes into `out`: C-contiguous, little-endian, exactly
     /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values equal the whole array's,
     /// to the bit.
     ///
-    /// Of Blosc2 chunks only the blocks that the region touches are decoded, each once. With a band
-    /// difference, all bands up to the last requested one are decoded, only for the touched pixels;
-    /// that costs extra blocks if the payload is band-major.
+    /// Only the Blosc2 blocks that the region touches are decoded, each once. A band difference requires
+    /// decoding all bands up to the last requested one, but only for the touched pixels; that costs extra
+    /// blocks if the payload is band-major.
     ///
-    /// After the decoder has seen the largest region, it allocates nothing. After an error the
-    /// content of `out` is unspecified and the decoder stays usable. Damage in places that the
-    /// region does not need may go unnoticed: the record's checksum covers it.
+    /// After the largest region, the decoder allocates nothing more. After an error the content of `out` is
+    /// unspecified and the decoder stays usable. Damage outside the parts that the region needs may go
+    /// unnoticed; the record's checksum covers it.
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
@@ -46,8 +46,8 @@ impl ArrayDecoder {
     /// # Errors
     /// `Usage` if the region is not within the array, the array has neither two nor three axes, or `out` has
     /// a different length; `Format` if the payload is damaged, its length does not fit the array, or its
-    /// codec is not for arrays; `Limit` if the region (with the bands that a difference needs) is over
-    /// `limits.max_decoded_bytes`, or if the array is over 1 MiB and the touched blocks are more than
+    /// codec is not for arrays; `Limit` if the region (with the bands that a difference needs) exceeds
+    /// `limits.max_decoded_bytes`, or if the array exceeds 1 MiB and the touched blocks exceed
     /// `limits.max_expansion` times the payload.
     pub fn decode_region(
         &mut self,
@@ -104,9 +104,9 @@ impl ArrayDecoder {
         Ok(done)
     }
 
-    /// Returns the bytes that [`ArrayDecoder::decode_region`] takes and keeps, besides the payload and `out`:
-    /// the stored elements that the region needs, unless they are the output themselves, and one block, or
-    /// two for Blosc2. The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the bytes that [`ArrayDecoder::decode_region`] allocates and keeps, besides the payload and
+    /// `out`: the stored elements that the region needs, unless they are the output itself, and one block
+    /// (two for Blosc2). The coders' own contexts, about 100 KiB, do not count.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes.

@@ -11,9 +11,10 @@ use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, bug};
 
 impl ArrayDecoder {
-    /// Decodes several regions of one array, which may overlap, each into its own part of `outs`, as
-    /// [`ArrayDecoder::decode_region`] does one. A block that several regions touch is decoded once. Returns
-    /// the number of decoded blocks, counted as in [`RegionDecoded::blocks_decoded`](crate::RegionDecoded).
+    /// Decodes several regions of one array, which may overlap, each into its own part of `outs`, like
+    /// [`ArrayDecoder::decode_region`] does for one. A block that several regions touch is decoded once.
+    /// Returns the number of decoded blocks, counted like
+    /// [`RegionDecoded::blocks_decoded`](crate::RegionDecoded).
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Region};
@@ -33,7 +34,7 @@ impl ArrayDecoder {
     /// ```
     ///
     /// # Errors
-    /// As [`ArrayDecoder::decode_region`]; also `Usage` if `outs` and `regions` have different lengths.
+    /// Same as [`ArrayDecoder::decode_region`]; also `Usage` if `outs` and `regions` have different lengths.
     pub fn decode_regions(
         &mut self,
         codec: Codec,
@@ -60,7 +61,7 @@ impl ArrayDecoder {
         }
         let Several { runs, stored } = several;
         runs.clear();
-        // Start of the stored elements of each region; `None` if the stored elements are the output.
+        // Start of the stored elements of each region; `None` if they are the output.
         let mut starts = Vec::with_capacity(regions.len());
         let mut stored_bytes = 0_usize;
         for (number, (region, out)) in regions.iter().zip(&*outs).enumerate() {
@@ -119,11 +120,11 @@ impl ArrayDecoder {
         Ok(decoded)
     }
 
-    /// Returns the bytes that [`ArrayDecoder::decode_regions`] takes and keeps for several regions of this
-    /// size. [`ArrayDecoder::region_scratch_bytes`] is for a single region.
+    /// Returns the bytes that [`ArrayDecoder::decode_regions`] allocates and keeps for several regions of
+    /// this size. For a single region, see [`ArrayDecoder::region_scratch_bytes`].
     ///
     /// # Errors
-    /// As [`ArrayDecoder::region_scratch_bytes`].
+    /// Same as [`ArrayDecoder::region_scratch_bytes`].
     pub fn regions_scratch_bytes(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -141,7 +142,7 @@ impl ArrayDecoder {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };
-        // One more block than a single region needs: blocks that several regions touch are decoded there.
+        // One block more than for a single region, to decode blocks that several regions touch.
         let block = container(codec)?.block_bytes(descriptor.stored.size()) as u64;
         Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
     }

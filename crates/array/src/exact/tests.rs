@@ -4,7 +4,7 @@ use crate::{ArrayLayout, Region};
 use proptest::prelude::*;
 use shardpack_format::{Codec, Limits};
 
-/// The values of an array as float64; exact for everything in these tests.
+/// Returns the values of an array as float64, which is exact for everything in these tests.
 fn values(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     macro_rules! of {
         ($type:ty) => {
@@ -30,8 +30,8 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Fails unless `encoded` can be returned in every possible type with the values of the source type, whole
-/// and as a region.
+/// Checks that `encoded` can be returned in every possible type with its source values, both whole and as a
+/// region. Returns these types.
 fn same_values_in_every_type(encoded: &EncodedArray) -> Vec<Dtype> {
     let (limits, mut decoder) = (Limits::default(), ArrayDecoder::new());
     let EncodedArray { codec, descriptor, payload, .. } = encoded;
@@ -66,14 +66,14 @@ fn encode(rule: ValueRule, source: &[f32], no_data: Option<f64>) -> EncodedArray
 fn values_that_float16_holds_can_be_returned_as_float16() {
     let halves: Vec<f32> = (0..12).map(|i| i as f32 / 8.0).collect();
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &halves, None)), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // float16 cannot hold -9999, which is a reserved pattern; it can hold -32768.
+    // float16 cannot represent -9999, which becomes a reserved pattern, but can represent -32768.
     let mut marked = halves.clone();
     marked[3] = -9999.0;
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &marked, Some(-9999.0))), [Dtype::F32, Dtype::F64]);
     marked[3] = -32768.0;
     let encoded = encode(ValueRule::F16, &marked, Some(-32768.0));
     assert_eq!(same_values_in_every_type(&encoded), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // Fixed point is float32 by arithmetic.
+    // Fixed-point values are computed as float32.
     let fixed = encode(ValueRule::Fixed { max_error: 0.01 }, &halves.repeat(200), None);
     assert!(matches!(fixed.descriptor.transform, Transform::Fixed { .. }));
     assert_eq!(same_values_in_every_type(&fixed), [Dtype::F32, Dtype::F64]);
@@ -109,7 +109,7 @@ fn booleans_become_numbers_and_are_checked() {
 fn a_common_type_does_not_depend_on_the_order() {
     let plain = |dtype| ArrayDescriptor::plain(dtype, vec![2]);
     let stored = |stored, decoded| ArrayDescriptor { stored, transform: Transform::Integer, ..plain(decoded) };
-    // Masks of one dataset: int64 and float32 that hold labels only, and plain bytes.
+    // Masks of one dataset: int64 and float32 that hold only labels, and plain bytes.
     let masks = [stored(Dtype::U8, Dtype::I64), plain(Dtype::U8), stored(Dtype::U8, Dtype::F32)];
     for turn in 0..3 {
         let mut masks = masks.clone();

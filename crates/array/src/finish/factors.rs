@@ -1,4 +1,4 @@
-//! Mean and standard deviation of bands.
+//! Normalisation by the mean and standard deviation of each band.
 
 use shardpack_base::{factors, vectorised};
 use shardpack_format::{Error, Result};
@@ -6,9 +6,9 @@ use shardpack_format::{Error, Result};
 /// Minimum number of table entries, so that loops over few bands are long enough.
 const LEAST: usize = 128;
 
-/// `(value − mean) / std` for each band, or for all bands alike: `value · scale + bias`, fused, in
-/// float32 and rounded once. Scale is `1 / std` and bias `−mean / std`, both computed in float64 and
-/// rounded to float32. A NaN keeps its sign and the upper bits of its payload, and becomes quiet.
+/// Factors that normalise values to `(value − mean) / std`, per band or the same for all: `value · scale +
+/// bias`, fused in float32 and rounded once. Scale is `1 / std` and bias `−mean / std`, computed in float64
+/// and rounded to float32. A NaN becomes quiet and keeps its sign and the upper bits of its payload.
 ///
 /// ```
 /// use shardpack_array::Factors;
@@ -19,20 +19,20 @@ const LEAST: usize = 128;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
-    /// Number of different entries: 1, or one for each band.
+    /// Number of different entries: 1, or one per band.
     bands: usize,
-    /// Scales, repeated.
+    /// Scales, repeated to fill the table.
     scale: Vec<f32>,
     bias: Vec<f32>,
 }
 
 impl Factors {
-    /// Creates the factors of these means and standard deviations: one of each for each band, or one for all.
+    /// Creates factors from means and standard deviations: one of each per band, or one for all.
     ///
     /// # Errors
-    /// `Usage` if there are none, or if `mean` and `std` have different lengths and neither length is 1; if a
-    /// mean is not finite; if a standard deviation is not a finite number above 0; if float32 does not hold
-    /// the factors.
+    /// `Usage` if there are none; if `mean` and `std` have different lengths and neither length is 1; if a
+    /// mean is not finite; if a standard deviation is not a finite number above 0; or if the factors overflow
+    /// float32.
     pub fn new(mean: &[f64], std: &[f64]) -> Result<Self> {
         let bands = mean.len().max(std.len());
         let fits = |one: &[f64]| one.len() == 1 || one.len() == bands && bands > 0;
@@ -51,8 +51,8 @@ impl Factors {
         Ok(Self::repeated(pairs))
     }
 
-    /// Creates factors of these scales and biases: one pair for each band, or one for all. A value scaled by
-    /// 0 becomes the bias, even if it is not finite.
+    /// Creates factors from pairs of scale and bias: one pair per band, or one for all. With scale 0 every
+    /// value becomes the bias, even if it is not finite.
     ///
     /// # Errors
     /// `Usage` if there are none.
@@ -70,11 +70,10 @@ impl Factors {
         Self { bands, scale, bias }
     }
 
-    /// Returns the factors of some of the bands, in this order. A single factor for all bands is returned
-    /// unchanged.
+    /// Returns the factors of these bands, in this order. A single factor for all bands is returned unchanged.
     ///
     /// # Errors
-    /// `Usage` if there is no entry for a band.
+    /// `Usage` if a band has no entry.
     pub fn of_bands(&self, bands: impl Iterator<Item = u64>) -> Result<Self> {
         if self.bands == 1 {
             return Ok(self.clone());
@@ -83,13 +82,13 @@ impl Factors {
             let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
             let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
             pair.ok_or_else(|| {
-                Error::usage(format!("band {band} has no mean and std: they are given for {} bands", self.bands))
+                Error::usage(format!("band {band} has no mean and std: only {} bands have them", self.bands))
             })
         };
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
     }
 
-    /// Number of factors: 1, or one for each band.
+    /// Returns the number of factors: 1, or one per band.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bands
@@ -101,12 +100,12 @@ impl Factors {
         self.bands == 0
     }
 
-    /// Scale and bias of each factor.
+    /// Returns scale and bias of each factor.
     pub fn pairs(&self) -> impl Iterator<Item = (f32, f32)> {
         self.scale.iter().copied().zip(self.bias.iter().copied()).take(self.bands)
     }
 
-    /// Fails unless there is one factor, or one for each band.
+    /// Fails unless there is one factor, or one per band.
     ///
     /// # Errors
     /// `Usage`.
@@ -120,7 +119,7 @@ impl Factors {
         }
     }
 
-    /// Normalises a value of a band, on the host as on the device.
+    /// Normalises a value of a band, the same on host and device.
     #[must_use]
     pub fn apply(&self, band: usize, value: f32) -> f32 {
         let at = band % self.bands.max(1);
@@ -162,8 +161,8 @@ impl Factors {
     }
 }
 
-/// Normalises one value. Processors disagree about a NaN in a product and sum, so its bits are set here. A
-/// scale of 0 removes the value.
+/// Normalises one value. Sets the bits of a NaN, because processors disagree about a NaN in a product and
+/// sum. A scale of 0 removes the value.
 #[inline(always)]
 fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
     let made = match value.is_nan() {

@@ -5,13 +5,13 @@ use crate::element::{Element, Float, Integer};
 use half::f16;
 use shardpack_format::Dtype;
 
-/// No-data elements are replaced by another value. That value is a float32, rounded to the type of the output
-/// like all others, and [`Factors`](super::Factors) do not change it.
+/// Replacement of no-data elements by a float32 value. The replacement is rounded to the output type like all
+/// other values, but [`Factors`](super::Factors) do not change it.
 ///
-/// A decoded element is no-data if it equals `no_data`, rounded to the type of the array as the encoder
-/// rounds it: the sign of a zero does not count, and if `no_data` is NaN every NaN is no-data. An integer
-/// type that cannot hold `no_data` has no such elements. Lossy transforms keep no-data exactly, and turn no
-/// other value into it.
+/// A decoded element is no-data if it equals `no_data`, rounded to the array's type as the encoder rounds it.
+/// The sign of a zero does not count, and if `no_data` is NaN, every NaN is no-data. An integer type that
+/// cannot represent `no_data` has no such elements. Lossy transforms keep no-data exactly and turn no other
+/// value into it.
 ///
 /// ```
 /// use shardpack_array::{As, Fill, Finish};
@@ -24,13 +24,13 @@ use shardpack_format::Dtype;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fill {
-    /// The value of the array that means "nothing was measured here".
+    /// The array's value for "nothing was measured here".
     pub no_data: f64,
     /// Replacement, in the units of the output.
     pub with: f32,
 }
 
-/// Bit patterns of a type that are no-data.
+/// Bit patterns that mean no-data in a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDataBits {
     /// One value, little-endian, in the lowest of these bytes.
@@ -90,14 +90,14 @@ impl Fill {
             Dtype::I32 => integers::<i32>(elements, out, self),
             Dtype::U64 => integers::<u64>(elements, out, self),
             Dtype::I64 => integers::<i64>(elements, out, self),
-            // Booleans are never made floats.
+            // Booleans never become floats.
             _ => {}
         }
     }
 }
 
-/// Returns a number as an element of an integer type, little-endian. `None` if the type does not hold the
-/// number, or is no integer type.
+/// Returns a number as a little-endian element of an integer type; `None` if the type cannot represent the
+/// number, or is not an integer type.
 ///
 /// ```
 /// use shardpack_array::integer_bytes;

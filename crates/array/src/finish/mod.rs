@@ -1,5 +1,5 @@
-//! From decoded elements to elements of a batch: another float type, mean and standard deviation of each
-//! band, and pixels turned. Kernels give the same results, to the bit.
+//! Converts decoded elements to batch elements: another float type, normalisation by band, and turned pixels.
+//! GPU kernels give the same results, to the bit.
 
 mod factors;
 mod fill;
@@ -27,11 +27,11 @@ use std::ops::Range;
 /// Type of the output values.
 ///
 /// The 16-bit floats are made from the decoded value by way of float32. Each of the two steps rounds to the
-/// nearest, ties to even, and values out of range become infinite. A NaN keeps its sign and the upper bits of
-/// its payload, and becomes quiet.
+/// nearest, ties to even, and values out of range become infinite. A NaN becomes quiet and keeps its sign and
+/// the upper bits of its payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum As {
-    /// The type of the array itself.
+    /// The array's own type.
     #[default]
     Decoded,
     /// IEEE binary16.
@@ -91,11 +91,11 @@ impl As {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Finish {
-    /// Type of the output.
+    /// Output type.
     pub to: As,
-    /// Normalisation, of a float type.
+    /// Normalisation; requires a float type.
     pub factors: Option<Factors>,
-    /// Replacement of no-data, of a float type.
+    /// Replacement of no-data; requires a float type.
     pub fill: Option<Fill>,
     /// Flips and turns of the pixels.
     pub turn: Turn,
@@ -108,7 +108,7 @@ impl From<As> for Finish {
 }
 
 impl Finish {
-    /// Changes and moves no element.
+    /// A conversion that neither changes nor moves elements.
     pub const NOTHING: Self = Self { to: As::Decoded, factors: None, fill: None, turn: Turn::NONE };
 
     /// True if elements of this type are neither changed nor moved.
@@ -120,12 +120,12 @@ impl Finish {
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
 
-    /// Fails unless this conversion fits an array of this size: rows, columns and bands.
+    /// Fails unless this conversion fits an array of this size: rows, columns and bands. Returns the output type.
     ///
     /// # Errors
     /// `Usage` if a boolean is to become a float; if values are normalised or no-data is filled in a type
-    /// that is not a float of at most 32 bits; if there is neither one factor for all bands nor one for each;
-    /// or if rows and columns change places in an array that is not square.
+    /// that is not a float of at most 32 bits; if there is neither one factor for all bands nor one per band;
+    /// or if rows and columns are exchanged in an array that is not square.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
         let floats = [("normalised values", self.factors.is_some()), ("no-data to fill", self.fill.is_some())];
@@ -137,16 +137,16 @@ impl Finish {
         }
         if self.turn.transpose && rows != columns {
             let found = format!("{rows} × {columns}");
-            return Err(Error::usage(format!("only square arrays can be turned by a quarter: found {found}")));
+            return Err(Error::usage(format!("quarter turns require a square array, found {found}")));
         }
         Ok(element)
     }
 
-    /// Converts decoded `elements` of an array of this size (rows, columns, bands) into the whole of `out`,
-    /// little-endian. Input and output are in the order of the layout.
+    /// Converts decoded `elements` of an array of this size (rows, columns, bands) and fills `out`,
+    /// little-endian. Input and output have the order of `layout`.
     ///
     /// # Errors
-    /// As [`Finish::check`]; `Usage` if `elements` or `out` have a different length.
+    /// Same as [`Finish::check`]; `Usage` if `elements` or `out` have a different length.
     pub fn apply(
         &self,
         decoded: Dtype,
@@ -163,13 +163,13 @@ impl Finish {
         taker.finish()
     }
 
-    /// Converts a window of an array: some rows and some columns. `elements` are all decoded elements of the
-    /// array, in the order rows, columns, bands. The output has the order of the layout.
+    /// Converts a window of an array: some rows and columns. `elements` are all decoded elements of the
+    /// array, in the order rows, columns, bands. The output has the order of `layout`.
     ///
     /// ```
     /// use shardpack_array::{As, Finish};
     /// use shardpack_format::{Dtype, Layout};
-    /// // Two rows of three pixels of one band: the last two pixels of the second row.
+    /// // The last two pixels of the second of two rows of three, with one band.
     /// let mut out = vec![0; 8];
     /// let (shape, layout, window) = ([2, 3, 1], Layout::AsShape, [1..2, 1..3]);
     /// Finish::from(As::F32).apply_to_window(Dtype::U8, shape, layout, window, &[0, 1, 2, 3, 4, 5], &mut out)?;
@@ -178,7 +178,7 @@ impl Finish {
     /// ```
     ///
     /// # Errors
-    /// As [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out` have a
+    /// Same as [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out` have a
     /// different length.
     pub fn apply_to_window(
         &self,
@@ -218,7 +218,6 @@ impl Finish {
     }
 }
 
-/// Fails unless decoded elements and output have these numbers of bytes.
 fn check_bytes(decoded: u64, elements: &[u8], output: u64, out: &[u8]) -> Result<()> {
     for (what, expected, found) in [("decoded elements", decoded, elements.len()), ("output buffer", output, out.len())]
     {

@@ -3,9 +3,9 @@
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// Bytes of a row that may be written.
+/// Writable bytes of an output row.
 pub trait OutputRow {
-    /// Returns these bytes of the row; `None` if some of them are not in it, or belong to another writer.
+    /// Returns these bytes of the row; `None` if some are not in it, or belong to another writer.
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
 }
 
@@ -15,24 +15,24 @@ impl OutputRow for &mut [u8] {
     }
 }
 
-/// Returns these bytes of a row, to be written.
+/// Returns these bytes of a row for writing.
 ///
 /// # Errors
 /// `Usage` if the caller's row does not have them.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
-    row.bytes(range).ok_or_else(|| Error::usage(format!("the output row has no writable bytes up to {end}")))
+    row.bytes(range).ok_or_else(|| Error::usage(format!("output row: not all bytes up to {end} are writable")))
 }
 
-/// Maps each byte of a row to its pixel in the array. If several threads make one row, the thread that
+/// Maps each byte of a row to its pixel in the array. If several threads fill one row, the thread that
 /// decoded the pixel writes the byte.
 ///
-/// A row consists of planes, and a plane of lines of pixels. The pixel number in the array changes by a
-/// constant from line to line, and by another constant from pixel to pixel.
+/// A row consists of planes, each plane of lines of pixels. The pixel number in the array changes by one
+/// constant from line to line and by another from pixel to pixel.
 ///
 /// ```
 /// use shardpack_array::Origins;
-/// // Two bytes for each pixel, lines of three, turned by half.
+/// // Two bytes per pixel, lines of three, rotated by 180°.
 /// let turned = Origins { plane_bytes: 12, unit_bytes: 2, columns: 3, start: 5, plane: 0, row: -3, column: -1 };
 /// assert_eq!((turned.of(0..2), turned.of(6..10)), (Some([5, 5]), Some([2, 1])));
 /// assert_eq!(turned.of(4..8), None, "two lines");
@@ -49,21 +49,21 @@ pub struct Origins {
     pub start: i64,
     /// Change of the pixel number from plane to plane.
     pub plane: i64,
-    /// Change from line to line.
+    /// Change of the pixel number from line to line.
     pub row: i64,
-    /// Change from pixel to pixel.
+    /// Change of the pixel number from pixel to pixel.
     pub column: i64,
 }
 
 impl Origins {
-    /// Origins of a row whose pixels all stay in place, with `unit_bytes` bytes each.
+    /// Returns the origins of a row whose pixels all stay in place, with `unit_bytes` bytes each.
     #[must_use]
     pub const fn in_order(unit_bytes: usize) -> Self {
         let all = usize::MAX;
         Self { plane_bytes: all, unit_bytes, columns: all, start: 0, plane: 0, row: 0, column: 1 }
     }
 
-    /// Returns the pixels of the first and the last of these bytes; the pixels of the other bytes lie between
+    /// Returns the pixels of the first and last of these bytes; the other bytes belong to pixels between
     /// them. `None` if the range is empty or spans several lines.
     #[must_use]
     pub fn of(&self, bytes: Range<usize>) -> Option<[i64; 2]> {

@@ -1,12 +1,12 @@
-//! Values of a finished output as float32, a run at a time.
+//! Runs of finished output values as float32.
 
 use super::singles::{self, RUN};
 use half::bf16;
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, ElementType, Error, Result};
 
-/// Calls `change` on the values of an output of floats of at most 32 bits, run by run, with the number of the
-/// first value of the run. The results are rounded to the nearest, ties to even.
+/// Calls `change` on each run of values of an output of floats of at most 32 bits, with the index of the
+/// run's first value. Rounds the results to the nearest, ties to even.
 ///
 /// ```
 /// use shardpack_array::change_runs;

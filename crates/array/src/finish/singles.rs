@@ -1,11 +1,11 @@
-//! Conversion of elements of any type to float32, and of float32 to the types of batches.
+//! Converts elements of any type to float32, and float32 to the types of batches.
 
 use crate::element::Element;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType};
 
-/// Elements of a run: all its buffers together fit the first-level cache.
+/// Elements of a run, chosen so that all its buffers together fit the first-level cache.
 pub(super) const RUN: usize = 512;
 
 /// Loads at most [`RUN`] elements, rounded to the nearest, ties to even.
@@ -27,7 +27,7 @@ pub(super) fn load(dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
         Dtype::I32 => each(bytes, out, |value: i32| value as f32),
         Dtype::U64 => each(bytes, out, |value: u64| value as f32),
         Dtype::I64 => each(bytes, out, |value: i64| value as f32),
-        // Booleans are never made floats.
+        // Booleans never become floats.
         _ => each(bytes, out, |value: u8| f32::from(value)),
     }
 }

@@ -1,5 +1,4 @@
-//! Takes decoded elements while they are in the cache, converts them, and puts them in their places in the
-//! row.
+//! Converts decoded elements while they are in the cache, and puts them in their places in the row.
 
 use super::room::{OutputRow, place};
 use super::target::Target;
@@ -8,20 +7,19 @@ use shardpack_base::parts::{grow, part, rest};
 use shardpack_format::{Layout, Result};
 use std::ops::Range;
 
-/// Memory reused from array to array.
 #[derive(Default)]
 pub(crate) struct TakerScratch {
     finished: Vec<u8>,
-    /// Elements held until all have arrived. This buffer only ever grows.
+    /// Elements held until all have arrived. This buffer never shrinks.
     held: Vec<u8>,
 }
 
-/// Writes a row, or the part of a row that begins with some unit.
+/// Writes a row, or the part of a row that begins with a given unit.
 pub(crate) struct Taker<'a> {
     target: &'a Target,
     scratch: &'a mut TakerScratch,
     out: &'a mut dyn OutputRow,
-    /// Number of the next unit, and of the first held unit.
+    /// Index of the next unit, and of the first held unit.
     next: usize,
     held: usize,
 }
@@ -45,7 +43,7 @@ impl<'a> Taker<'a> {
         Self { target, scratch, out, next: first, held: first }
     }
 
-    /// Reserves memory for `units` units, exactly, if units are to be held.
+    /// Reserves memory for exactly `units` units, if units are to be held.
     pub(crate) fn expect(&mut self, units: usize) {
         if self.holds() {
             let bytes = units * self.target.each() * self.target.element.size();
@@ -53,17 +51,18 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// True if rows become columns: with many rows available, the output is written contiguously.
+    /// True if rows become columns: units are held, because with many rows available the output is written
+    /// contiguously.
     fn holds(&self) -> bool {
         self.target.turn.transpose && !self.target.is_straight()
     }
 
-    /// Elements of a unit; at least 1.
+    /// Returns the elements of a unit; at least 1.
     pub(crate) fn each(&self) -> usize {
         self.target.each().max(1)
     }
 
-    /// Returns true if one of the next `units` units is wanted. If not, skips them.
+    /// Returns true if one of the next `units` units is wanted; otherwise skips them.
     pub(crate) fn wants(&mut self, units: usize) -> bool {
         let wants = self.target.wants(self.next..self.next + units);
         if !wants {
@@ -72,14 +71,13 @@ impl<'a> Taker<'a> {
         wants
     }
 
-    /// Skips to this unit. The units before it are not wanted.
+    /// Skips to this unit. No unit before it is wanted.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.finish()?;
         (self.next, self.held) = (unit, unit);
         Ok(())
     }
 
-    /// Takes the elements of the next units.
     pub(crate) fn take(&mut self, elements: &[u8]) -> Result<()> {
         let target = self.target;
         let (width, size) = (target.each() * target.decoded.size(), target.each() * target.element.size());
@@ -148,7 +146,7 @@ fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) 
     Ok(())
 }
 
-/// Does this for a rectangle of pixels of one plane, row by row.
+/// Puts a rectangle of pixels of one plane in its place, row by row.
 fn put_rectangle(
     target: &Target,
     plane: usize,
@@ -165,12 +163,12 @@ fn put_rectangle(
     }
     let pitch = columns.len() * unit;
     let at = |row: usize, column: usize| (row - rows.start) * pitch + (column - columns.start) * unit;
-    // The places of a run along an axis of the window, from its first one.
+    // Returns the place of a run along a window axis, relative to the window's start.
     let along = |run: &Range<usize>, window: &Range<usize>, flips: bool| match flips {
         true => window.end - run.end,
         false => run.start - window.start,
     };
-    // If they change places, columns become rows of the output.
+    // If the axes are exchanged, columns become rows of the output.
     let (lines, line, window_lines, window_line) = match turn.transpose {
         true => (xs.clone(), ys.clone(), x, y),
         false => (ys.clone(), xs.clone(), y, x),
@@ -185,7 +183,7 @@ fn put_rectangle(
     Ok(())
 }
 
-/// Does this for units that go to consecutive places, starting with `pixel` of the output.
+/// Puts units in consecutive places, starting with `pixel` of the output.
 fn put_line(
     target: &Target,
     plane: usize,
@@ -218,7 +216,7 @@ fn gather(from: &[u8], line: &Line, unit: usize, to: &mut [u8]) -> Result<()> {
     }
     let needed = (line.count - 1) * line.step + unit;
     let from = part(from, 0..needed, "units of a line")?;
-    // Lengths known at compile time make copies single instructions.
+    // With lengths known at compile time, each copy is a single instruction.
     match unit {
         1 => gather_by::<1>(from, line, to),
         2 => gather_by::<2>(from, line, to),

@@ -11,8 +11,7 @@ use std::ops::Range;
 
 /// Maps decoded elements, in order, to the bytes of a row.
 ///
-/// Elements come in *units*: pixels with all requested bands, or single elements if each band comes by
-/// itself.
+/// Elements come in *units*: pixels with all requested bands, or single elements if each band comes by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Target {
     pub(super) decoded: Dtype,
@@ -21,13 +20,9 @@ pub(crate) struct Target {
     fill: Option<Fill>,
     pub(super) turn: Turn,
     pub(super) size: [usize; 2],
-    /// Requested rows and columns.
     pub(super) window: [Range<usize>; 2],
-    /// Requested bands.
     pub(super) bands: usize,
-    /// Order of the input.
     pub(super) from: Layout,
-    /// Order of the output.
     pub(super) to: Layout,
 }
 
@@ -35,16 +30,16 @@ impl Target {
     /// Creates the target of an array with these rows, columns and bands.
     ///
     /// # Errors
-    /// As [`Finish::check`].
+    /// Same as [`Finish::check`].
     pub(crate) fn new(finish: &Finish, decoded: Dtype, shape: [u64; 3], from: Layout, to: Layout) -> Result<Self> {
         let [rows, columns, _] = shape;
         Self::of_window(finish, decoded, shape, from, to, [0..rows, 0..columns])
     }
 
-    /// Creates the target of only these rows and columns of an array.
+    /// Creates the target for only these rows and columns of an array.
     ///
     /// # Errors
-    /// As [`Finish::check`].
+    /// Same as [`Finish::check`].
     pub(crate) fn of_window(
         finish: &Finish,
         decoded: Dtype,
@@ -56,7 +51,7 @@ impl Target {
         let [y, x] = &window;
         let [_, _, bands] = shape;
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
-        // Either no axis is longer than memory, or there are no elements.
+        // Either no axis exceeds the address space, or there are no elements.
         let [rows, columns, bands] = shape.map(to_usize);
         Ok(Self {
             decoded,
@@ -76,23 +71,20 @@ impl Target {
         self.element
     }
 
-    /// Number of requested bands.
     pub(crate) const fn bands(&self) -> usize {
         self.bands
     }
 
-    /// Returns the target with this order of the input.
+    /// Returns the target with this input order.
     pub(crate) const fn given(mut self, from: Layout) -> Self {
         self.from = from;
         self
     }
 
-    /// Order of the input.
     pub(crate) const fn from(&self) -> Layout {
         self.from
     }
 
-    /// Elements per unit.
     pub(crate) const fn each(&self) -> usize {
         match self.from {
             Layout::AsShape => self.bands,
@@ -100,35 +92,30 @@ impl Target {
         }
     }
 
-    /// True if all elements are output in the order of the input.
+    /// True if all elements are output in input order.
     pub(crate) fn is_straight(&self) -> bool {
         let [rows, columns] = self.size;
         let whole = self.window == [0..rows, 0..columns];
         whole && self.turn.is_none() && (self.from == self.to || self.bands == 1)
     }
 
-    /// True if elements change, in value or type.
     pub(crate) fn converts(&self) -> bool {
         self.changes() || self.element != self.decoded
     }
 
-    /// True if values change.
     fn changes(&self) -> bool {
         self.factors.is_some() || self.fill.is_some()
     }
 
-    /// True if no element is requested.
     pub(crate) fn is_empty(&self) -> bool {
         let [rows, columns] = &self.window;
         rows.is_empty() || columns.is_empty() || self.bands == 0
     }
 
-    /// True if elements are neither changed nor moved.
     pub(crate) fn is_nothing(&self) -> bool {
         self.is_straight() && !self.converts()
     }
 
-    /// True if one of these units is requested.
     pub(crate) fn wants(&self, units: Range<usize>) -> bool {
         let ([rows, columns], [wanted, beside]) = (self.size, &self.window);
         let Some(last) = units.end.checked_sub(1).filter(|last| *last >= units.start) else { return false };
@@ -145,8 +132,8 @@ impl Target {
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
-    /// Place of these units in the row, if they are requested and consecutive: part of one line of pixels
-    /// that is not turned.
+    /// Returns the place of these units in the row if they are requested and consecutive: part of one line of
+    /// pixels that is not turned.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
         if !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
@@ -157,7 +144,7 @@ impl Target {
         is_asked.then(|| (row - y.start) * x.len() + column - x.start)
     }
 
-    /// Origins of the bytes of the row, in units.
+    /// Returns the origins of the row's bytes, in units.
     pub(crate) fn origins(&self) -> Origins {
         let size = self.element.size();
         if self.is_straight() {
@@ -169,7 +156,7 @@ impl Target {
         let number = shardpack_format::saturating_i64::<usize>;
         let [rows, columns] = self.size;
         let (columns, area) = (number(columns), number(rows).saturating_mul(number(columns)));
-        // Steps in the array for one line, and for one pixel, of the row.
+        // Steps in the array per line and per pixel of the row.
         let (row, column) = if turn.transpose { (1, columns) } else { (columns, 1) };
         let mut start = number(y.start).saturating_mul(columns).saturating_add(number(x.start));
         let mut along = |step: i64, flips: bool, length: usize| {
@@ -178,7 +165,7 @@ impl Target {
             }
             if flips { -step } else { step }
         };
-        // Rows and columns change places only in a square.
+        // Only a square may exchange rows and columns.
         let (row, column) = (along(row, turn.flip_rows, high), along(column, turn.flip_columns, wide));
         let (unit_bytes, plane) = match (self.from, self.to) {
             (Layout::BandMajor, Layout::BandMajor) => (size, area),
@@ -188,7 +175,7 @@ impl Target {
         Origins { plane_bytes: high * wide * unit_bytes, unit_bytes, columns: wide, start, plane, row, column }
     }
 
-    /// Converts elements to elements of the output, starting with unit `first`.
+    /// Converts elements to output elements, starting with unit `first`.
     pub(super) fn convert(&self, first: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let (width, size) = (self.decoded.size(), self.element.size());
         check_length("finished elements", from.len() / width * size, to.len())?;
@@ -216,8 +203,7 @@ impl Target {
         Ok(())
     }
 
-    /// Does this for elements that start with band `band`. Unless units are pixels, all elements have that
-    /// band.
+    /// Converts elements that start with band `band`. Unless units are pixels, all elements have that band.
     fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let mut singles = [0.0; RUN];
         let (width, size) = (self.decoded.size(), self.element.size());

@@ -1,10 +1,9 @@
-//! Tests against a reference that takes one element after the other.
+//! Tests against a reference that converts one element after the other.
 
 use super::*;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-/// A stored element as float32.
 fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
@@ -21,7 +20,7 @@ fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
     }
 }
 
-/// A stored element as float64, which cannot hold all integers of 64 bits.
+/// Returns a stored element as float64, which cannot represent all 64-bit integers.
 fn double(dtype: Dtype, bytes: &[u8]) -> f64 {
     match dtype {
         Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
@@ -43,12 +42,12 @@ fn is_no_data(dtype: Dtype, bytes: &[u8], no_data: f64) -> bool {
             let value = double(dtype, bytes);
             value == no_data || value.is_nan() && no_data.is_nan()
         }
-        // An integer without a float64 must not equal its neighbour.
+        // An integer without an exact float64 must not equal its neighbour.
         _ => integer(dtype, bytes) == no_data as i128,
     }
 }
 
-/// The element of one band of one pixel, the slow way.
+/// Converts the element of one band of one pixel, the slow way.
 fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u8> {
     let element = finish.to.of(decoded).unwrap();
     if element == decoded && finish.factors.is_none() && finish.fill.is_none() {
@@ -210,7 +209,7 @@ fn no_data_is_compared_in_the_type_of_the_array() {
         out.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes) == 0.25).collect::<Vec<_>>()
     };
     let singles = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
-    // 0.1 has no float32, so the nearest float32 is used.
+    // 0.1 has no exact float32 representation, so the nearest float32 is used.
     assert_eq!(filled(Dtype::F32, 0.1, &singles(&[0.1, 0.100_000_01, -0.1])), [true, false, false]);
     assert_eq!(filled(Dtype::F32, 0.0, &singles(&[0.0, -0.0, 1e-45])), [true, true, false]);
     assert_eq!(filled(Dtype::F32, f64::NAN, &singles(&[f32::NAN, -f32::NAN, 0.0])), [true, true, false]);
@@ -232,9 +231,7 @@ fn impossible_conversions_are_refused() {
     assert!(error.contains("no-data to fill: expected float16, bfloat16 or float32, found uint8"), "{error}");
     let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
-    assert!(
-        apply(&quarter, Dtype::U8, [4, 5, 1]).contains("only square arrays can be turned by a quarter: found 4 × 5")
-    );
+    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("quarter turns require a square array, found 4 × 5"));
     assert!(apply(&As::Bf16.into(), Dtype::Bool, [1, 1, 1]).contains("bool"));
     let factors = Factors::new(&[0.0], &[1.0, 2.0, 3.0]).unwrap();
     let normalise = |to| Finish { to, factors: Some(factors.clone()), ..Finish::NOTHING };

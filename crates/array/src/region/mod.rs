@@ -1,23 +1,21 @@
-//! Patches of cubes: a rectangle of pixels and some of the bands, without decoding the rest (spec
-//! §4.2 to §5.3).
+//! Patches of cubes: a rectangle of pixels and some bands, without decoding the rest (spec §4.2 to §5.3).
 //!
 //! A [`Region`] becomes a [`RegionPlan`]: runs of stored elements in payload order. A
 //! [`PayloadReader`](source::PayloadReader) returns these elements and decodes each block at most once. The
-//! result is a small array in the payload's own arrangement, and values are made from it piece by piece, as
-//! from a whole array.
+//! result is a small array in the payload's own arrangement, whose values are made piece by piece.
 //!
-//! What a region costs, for an array `[height, width, channels]`:
+//! Cost of a region of an array `[height, width, channels]`:
 //!
 //! - Stored in shape order: every block in which a pixel of the region has a requested band. With
-//!   cubes of 100 bands of two bytes and rows of 640 pixels, that is about one block per row,
+//!   cubes of 100 two-byte bands and rows of 640 pixels, that is about one block per row,
 //!   however narrow the region.
 //! - Stored band-major: only the rows of the requested bands.
-//! - Band difference: a band is the sum of all bands before it, so all bands up to the last requested one are
-//!   needed for the touched pixels. In shape order they are next to each other and cost nothing more. In
-//!   band-major order, a region of band 90 costs as much as one of the bands 0 to 90.
+//! - Band difference: all bands up to the last requested one are needed for the touched pixels, because a band
+//!   is the sum of all bands before it. In shape order these bands are adjacent and cost nothing more. In
+//!   band-major order, a region of band 90 costs as much as one of bands 0 to 90.
 //! - LZ4 under a byte shuffle: if less than half of a block is needed, it is decoded only up to the
-//!   last element needed.
-//! - Plain zstd: every unit of 4 MiB that is touched. Raw payloads cost nothing.
+//!   last needed element.
+//! - Plain zstd: every touched unit of 4 MiB. Raw payloads cost nothing.
 
 mod plan;
 mod request;
@@ -32,12 +30,10 @@ pub(crate) use source::PayloadReader;
 
 use source::SourceScratch;
 
-/// Memory reused from region to region.
 #[derive(Default)]
 pub(crate) struct RegionScratch {
     pub(crate) source: SourceScratch,
     pub(crate) plan: Lists,
     pub(crate) several: Several,
-    /// Stored elements of the region, arranged as in the payload.
     pub(crate) stored: Vec<u8>,
 }

@@ -1,11 +1,10 @@
-//! From a region to the stored elements that it needs.
+//! Maps a region to the stored elements that it needs.
 
 use super::request::{Bands, Region};
 use super::source::StoredRange;
 use shardpack_format::{ArrayDescriptor, Error, Layout, Result, bug};
 use std::ops::Range;
 
-/// Lists of bands, kept to reuse their memory.
 #[derive(Default)]
 pub(crate) struct Lists {
     asked: Vec<usize>,
@@ -13,7 +12,6 @@ pub(crate) struct Lists {
     picks: Vec<usize>,
 }
 
-/// A set of band numbers.
 #[derive(Debug, Clone)]
 pub(crate) enum BandSet<'a> {
     Range(Range<usize>),
@@ -41,11 +39,10 @@ impl<'a> BandSet<'a> {
     }
 }
 
-/// A region that is known to be inside its array and to have elements.
+/// A region known to be inside its array and to have elements.
 ///
-/// An array of two axes `[height, width]` is a cube `[height, 1, width]` here, because bands are
-/// the positions along the last axis (spec §4.2) for the difference, the layout and the tables of
-/// fixed point.
+/// An array of two axes `[height, width]` is treated as a cube `[height, 1, width]`, because bands are the
+/// positions along the last axis (spec §4.2) for the difference, the layout and the tables of fixed point.
 pub(crate) struct RegionPlan<'a> {
     height: usize,
     width: usize,
@@ -61,7 +58,7 @@ pub(crate) struct RegionPlan<'a> {
 }
 
 impl<'a> RegionPlan<'a> {
-    /// `region` must have passed [`Region::shape_of`] and have elements.
+    /// Plans `region`, which must have passed [`Region::shape_of`] and have elements.
     pub(crate) fn new(descriptor: &ArrayDescriptor, region: &Region, lists: &'a mut Lists) -> Result<Self> {
         let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("axis", "max_axis", usize::MAX as u64, n));
         let range = |first: u64, count: u64| Ok(size(first)?..size(first + count)?);
@@ -99,8 +96,8 @@ impl<'a> RegionPlan<'a> {
             }
         };
         let stored_layout = descriptor.layout;
-        // Neighbouring bands are read in one run, and a difference needs the lower bands, so take all bands
-        // from the first to the last.
+        // Take all bands from the first to the last, because neighbouring bands are read in one run and a
+        // difference needs the lower bands.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
             (true, ..) => BandSet::Range(0..high),
             (false, Layout::AsShape, _) | (false, _, BandSet::Range(_)) => BandSet::Range(low..high),
@@ -134,37 +131,33 @@ impl<'a> RegionPlan<'a> {
         Ok(Self { height, width, bands, rows, columns, difference, stored_layout, layout, asked, fetched, picks })
     }
 
-    /// Bands of the array.
     pub(crate) const fn bands(&self) -> usize {
         self.bands
     }
 
-    /// Number of pixels in the region.
     pub(crate) fn pixels(&self) -> usize {
         self.rows.len() * self.columns.len()
     }
 
-    /// The requested bands, in the requested order.
     pub(crate) const fn asked(&self) -> &BandSet<'a> {
         &self.asked
     }
 
-    /// The bands that must be decoded for the requested ones, ascending.
+    /// Returns the bands that must be decoded for the requested ones, ascending.
     pub(crate) const fn fetched(&self) -> &BandSet<'a> {
         &self.fetched
     }
 
-    /// The positions of the requested bands among the fetched ones; `None` if the two are the same.
+    /// Returns the positions of the requested bands among the fetched ones; `None` if the two are the same.
     pub(crate) const fn picks(&self) -> Option<&BandSet<'a>> {
         self.picks.as_ref()
     }
 
-    /// Order of the axes of the output.
     pub(crate) const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Number of elements in [`RegionPlan::runs`].
+    /// Returns the number of elements in [`RegionPlan::runs`].
     pub(crate) fn fetched_elements(&self) -> usize {
         self.pixels() * self.fetched.len()
     }
@@ -175,12 +168,12 @@ impl<'a> RegionPlan<'a> {
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
     }
 
-    /// The stored bytes that the region needs, ascending; an element has `size` of them.
+    /// Returns the stored bytes that the region needs, ascending, with `size` bytes per element.
     pub(crate) fn runs(&self, size: usize) -> impl Iterator<Item = StoredRange> + Clone {
         let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
         let row = width * bands;
-        // `outer` groups, `outer_step` apart, of `count` runs, `step` apart, of `length` elements.
+        // `outer` groups, `outer_step` apart, each of `count` runs, `step` apart, of `length` elements.
         let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
             (Layout::AsShape, BandSet::Range(fetched)) => match (fetched.len() == *bands, whole_rows) {
                 (true, true) => (BandSet::Range(0..1), 0, rows.start * row, 1, 0, rows.len() * row),

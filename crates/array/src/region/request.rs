@@ -1,9 +1,9 @@
-//! Requests for regions, and their results.
+//! Region requests and their results.
 
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result, to_usize};
 use std::ops::Range;
 
-/// Bands of the pixels.
+/// Requested bands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bands {
     /// All, in order.
@@ -16,7 +16,7 @@ pub enum Bands {
 }
 
 impl Bands {
-    /// Numbers of the named bands; empty for [`Bands::All`].
+    /// Returns the indices of the requested bands; empty for [`Bands::All`].
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
         let (range, list) = match self {
             Self::All => (0..0, &[][..]),
@@ -30,12 +30,12 @@ impl Bands {
 /// Kind of elements to return.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// The values, in the array's own type (`descriptor.decoded`).
+    /// Values, in the array's own type (`descriptor.decoded`).
     #[default]
     Source,
-    /// The stored elements (of type `descriptor.stored`) after undoing the band difference: float16
-    /// stays float16, and only half as many bytes move. The caller has to apply transforms and
-    /// handle reserved codes. In float16 the code of a no-data value is a NaN.
+    /// Stored elements (of type `descriptor.stored`) after undoing the band difference. float16 stays
+    /// float16, so only half as many bytes move. The caller has to apply transforms and handle reserved
+    /// codes. The float16 code of a no-data value is a NaN.
     Stored,
 }
 
@@ -66,8 +66,7 @@ pub struct Region {
     pub bands: Bands,
     /// Values or stored elements.
     pub output: Output,
-    /// Order of the axes of the output: `[height, width, bands]`, or `[bands, height, width]` if
-    /// band-major.
+    /// Axis order of the output: `[height, width, bands]`, or `[bands, height, width]` if band-major.
     pub layout: Layout,
 }
 
@@ -87,21 +86,21 @@ pub struct RegionShape {
 pub struct RegionDecoded {
     /// Type, shape and size of the data in `out`.
     pub shape: RegionShape,
-    /// Number of Blosc2 blocks, or units of plain zstd, that were decoded, even if only in part. Units stored
+    /// Number of Blosc2 blocks, or units of plain zstd, that were decoded at least in part. Units stored
     /// unchanged or as one repeated value need no decoding.
     pub blocks_decoded: u64,
-    /// Number of blocks or units of the whole payload; 0 if it is raw.
+    /// Number of blocks or units in the whole payload; 0 if it is raw.
     pub blocks: u64,
 }
 
 impl Region {
-    /// All bands of a rectangle, as values, in the order `[height, width, bands]`.
+    /// Creates a region of all bands of a rectangle, as values, in the order `[height, width, bands]`.
     #[must_use]
     pub const fn new(y: u64, x: u64, height: u64, width: u64) -> Self {
         Self { y, x, height, width, bands: Bands::All, output: Output::Source, layout: Layout::AsShape }
     }
 
-    /// The whole of an array.
+    /// Creates a region of the whole array.
     ///
     /// # Errors
     /// `Usage` if the array has neither two nor three axes.
@@ -110,7 +109,7 @@ impl Region {
         Ok(Self::new(0, 0, height, width))
     }
 
-    /// Type, shape and length of the output.
+    /// Returns type, shape and length of the output.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes;
@@ -136,7 +135,7 @@ impl Region {
             }
         };
         if descriptor.shape.len() == 2 && bands != 1 {
-            return Err(Error::usage(format!("an array of two axes has one band, but the region asks for {bands}")));
+            return Err(Error::usage(format!("an array of two axes has one band, but the region requests {bands}")));
         }
         let shape = match self.layout {
             Layout::AsShape => [self.height, self.width, bands],
@@ -150,7 +149,7 @@ impl Region {
     }
 }
 
-/// The array as `[height, width, channels]`.
+/// Returns the array's shape as `[height, width, channels]`.
 fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     match descriptor.shape[..] {
         [height, width] => Ok([height, width, 1]),

@@ -1,30 +1,27 @@
-//! Several regions of one array at once: each block is decoded once, even if several regions touch it.
+//! Decodes several regions of one array at once, each touched block only once.
 
 use super::source::{PayloadReader, StoredRange};
 use shardpack_base::parts::part;
 use shardpack_format::Result;
 
-/// A run of stored bytes, and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) run: StoredRange,
-    /// Index of the region.
     pub(crate) region: usize,
-    /// Offset in the bytes of the region.
+    /// Offset in the region's bytes.
     pub(crate) at: usize,
 }
 
-/// Memory reused between calls for several regions.
 #[derive(Default)]
 pub(crate) struct Several {
     pub(crate) runs: Vec<Placed>,
-    /// Stored elements of the regions, one after the other.
+    /// Stored elements of all regions, without gaps.
     pub(crate) stored: Vec<u8>,
 }
 
 impl PayloadReader<'_, '_> {
-    /// Passes the stored bytes of `runs` to `put`: for each run and each block, the range within the run's
-    /// place, and the bytes. `runs` are sorted by their starts and may overlap.
+    /// Passes the stored bytes of `runs` to `put`: for each run and block, the range within the run's place,
+    /// and the bytes. `runs` are sorted by start and may overlap.
     pub(crate) fn scatter(
         &mut self,
         runs: &[Placed],
@@ -42,7 +39,7 @@ impl PayloadReader<'_, '_> {
         tile: &mut Vec<u8>,
         put: &mut impl FnMut(&Placed, StoredRange, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        // End of the stored bytes that are done.
+        // End of the stored bytes already passed on.
         let mut done = 0;
         while let Some(next) = runs.first() {
             if next.run.end <= done {

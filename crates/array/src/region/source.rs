@@ -1,4 +1,4 @@
-//! The stored bytes of a payload in a range, with as little decoding as the codec allows.
+//! Reads a range of stored bytes of a payload, with as little decoding as the codec allows.
 
 use crate::blosc2::planes;
 use crate::bytes::{UNIT_BYTES, end_of};
@@ -8,11 +8,9 @@ use shardpack_base::parts::{grow, part, rest, split_mut};
 use shardpack_format::{Codec, Error, Limits, Result, bug};
 use std::ops::Range;
 
-/// Memory reused from region to region.
 #[derive(Default)]
 pub(crate) struct SourceScratch {
-    /// The block that was decoded last: 64 KiB for each byte of an element in a Blosc2 chunk, 4 MiB for plain
-    /// zstd.
+    /// The last decoded block: 64 KiB per byte of an element in a Blosc2 chunk, 4 MiB for plain zstd.
     block: Vec<u8>,
     /// A whole block, shared by several regions.
     pub(crate) tile: Vec<u8>,
@@ -20,10 +18,9 @@ pub(crate) struct SourceScratch {
 
 /// Reads a payload's stored bytes, which must be requested in ascending order.
 ///
-/// Units before a touched one are skipped by their length alone. A touched Blosc2 chunk is walked
-/// completely before any of it is decoded.
+/// Units before a touched one are skipped by their length alone. A touched Blosc2 chunk is parsed completely
+/// before any of it is decoded.
 pub(crate) struct PayloadReader<'p, 's> {
-    /// `None` if the payload is not coded.
     decoder: Option<&'s mut dyn PayloadDecoder>,
     container: &'static dyn Container,
     payload: &'p [u8],
@@ -31,7 +28,7 @@ pub(crate) struct PayloadReader<'p, 's> {
     width: usize,
     stored_bytes: usize,
     pub(crate) scratch: &'s mut SourceScratch,
-    /// Number of the current unit, and its start in the payload.
+    /// Index of the current unit, and its start in the payload.
     unit: usize,
     at: usize,
     /// Start of the block in `scratch.block`, and its form there.
@@ -43,8 +40,7 @@ pub(crate) struct PayloadReader<'p, 's> {
 pub(crate) type StoredRange = Range<usize>;
 
 impl<'p, 's> PayloadReader<'p, 's> {
-    /// Fails if the payload is too short for the array, or if the array has no elements and the
-    /// payload has bytes.
+    /// Fails if the payload is too short for the array, or if it has bytes but the array no elements.
     pub(crate) fn new(
         array: CodedArray<'p>,
         limits: &'s Limits,
@@ -59,7 +55,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         let (container, decoder) = (container(codec)?, decoders.of(codec)?);
         if !container.fits(stored_bytes, payload.len()) {
             let found = format!("{} bytes", payload.len());
-            return Err(Error::format("payload", format!("a payload that fits {stored_bytes} stored bytes"), found));
+            return Err(Error::format("payload", format!("a length that fits {stored_bytes} stored bytes"), found));
         }
         if stored_bytes == 0 {
             end_of(payload, 0)?;
@@ -80,19 +76,18 @@ impl<'p, 's> PayloadReader<'p, 's> {
         })
     }
 
-    /// Number of blocks, or units of plain zstd, in the whole payload.
+    /// Returns the number of blocks, or units of plain zstd, in the whole payload.
     pub(crate) fn blocks(&self) -> u64 {
-        // A unit is a whole number of blocks.
+        // Every unit is a whole number of blocks.
         if self.decoder.is_none() { 0 } else { self.stored_bytes.div_ceil(self.block_bytes()) as u64 }
     }
 
-    /// Decoded bytes of a full block.
     fn block_bytes(&self) -> usize {
         self.container.block_bytes(self.width)
     }
 
-    /// Fills `out` with the stored bytes of `runs`, one after the other. Runs consist of whole elements and
-    /// are sorted, without overlap.
+    /// Fills `out` with the stored bytes of `runs`, without gaps. Runs are whole elements, sorted,
+    /// without overlap.
     pub(crate) fn read(&mut self, mut runs: impl Iterator<Item = StoredRange> + Clone, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         loop {
@@ -123,7 +118,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
                         planes::of(&self.scratch.block, self.width, items).join(from / self.width, here)?;
                     }
                     Some(_) => here.copy_from_slice(part(&self.scratch.block, from..from + count, "bytes of a block")?),
-                    // The bytes are already in their place.
+                    // The bytes are already in place.
                     None => {}
                 }
                 rest = tail;
@@ -132,8 +127,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         }
     }
 
-    /// Returns the decoded block that contains the stored byte `at`; for a raw payload, the rest of the
-    /// payload. Blocks must be requested in ascending order.
+    /// Returns the decoded block that contains stored byte `at`; for a raw payload, the rest of the payload.
+    /// Blocks must be requested in ascending order.
     pub(crate) fn whole_block<'t>(&mut self, at: usize, tile: &'t mut Vec<u8>) -> Result<(Range<usize>, &'t [u8])>
     where
         'p: 't,
@@ -204,7 +199,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok(())
     }
 
-    /// Walks to the end of the last unit, which must be the end of the payload, and returns the number of
+    /// Skips to the end of the last unit, which must be the end of the payload, and returns the number of
     /// decoded blocks.
     pub(crate) fn finish(&mut self) -> Result<u64> {
         self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
@@ -216,7 +211,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
 }
 
 /// Returns the number of bytes of `block` that `runs` need, up to the first run beyond the block, and the end
-/// of the last needed byte.
+/// of the last one.
 fn need(block: &Range<usize>, runs: impl Iterator<Item = StoredRange>) -> (usize, usize) {
     let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {

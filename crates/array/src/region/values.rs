@@ -1,4 +1,4 @@
-//! From the stored elements of a region to its values, in their places in the output.
+//! Makes the values of a region from its stored elements, in their places in the output.
 
 use super::plan::{BandSet, RegionPlan};
 use super::request::{Output, Region};
@@ -40,7 +40,7 @@ impl RegionPlan<'_> {
             bands: self.fetched().len(),
             pixels: self.pixels(),
         };
-        // Tables are for bands, so elements have to be assembled to pixels.
+        // Fixed point has tables by band, so elements have to be assembled to pixels.
         let by_band = matches!(descriptor.transform, Transform::Fixed { .. }) && layout == Layout::BandMajor;
         let direct = self.same_order() && !by_band;
         let target = if direct { target.given(self.layout()) } else { target };

@@ -1,4 +1,4 @@
-//! Arrays decoded in parts equal arrays decoded as a whole.
+//! Checks that arrays decoded in parts equal arrays decoded as a whole.
 
 use super::*;
 use crate::blosc2::HEADER_BYTES;
@@ -30,7 +30,7 @@ fn split(descriptor: &ArrayDescriptor, encoded: &EncodedArray, part_bytes: usize
     split_of(descriptor, encoded, &Wanted::ALL, part_bytes)
 }
 
-/// A part's own bytes of a row.
+/// The bytes of a row that belong to one part.
 struct Own<'a> {
     row: &'a mut [u8],
     origins: Origins,
@@ -45,7 +45,6 @@ impl OutputRow for Own<'_> {
     }
 }
 
-/// Decodes all parts, the last one first.
 fn in_parts(split: &ArraySplit, payload: &[u8], bytes: usize) -> Result<Vec<u8>> {
     let (mut decoder, mut out) = (ArrayDecoder::new(), vec![0xEE; bytes]);
     let mut ends = vec![Ends::default(); split.parts().len()];
@@ -57,7 +56,7 @@ fn in_parts(split: &ArraySplit, payload: &[u8], bytes: usize) -> Result<Vec<u8>>
     Ok(out)
 }
 
-/// `[rows, 64, bands]`, half of whose bits are noise.
+/// Returns floats of shape `[rows, 64, bands]`, half of whose bits are noise.
 fn floats(rows: u64, bands: u64) -> Array {
     let mut state = 1_u64;
     let bytes = (0..rows * 64 * bands).flat_map(|i| {
@@ -73,7 +72,7 @@ fn settings(values: ValueRule, coder: Coder, filter: Filter, band_difference: bo
 
 #[test]
 fn arrays_in_parts_are_the_whole_ones() {
-    // Some 9 MB of two-byte elements: three units, with borders within pixels.
+    // About 9 MB of two-byte elements: three units, with borders within pixels.
     let array = floats(700, 103);
     let rules = [ValueRule::F16, ValueRule::Fixed { max_error: 0.01 }, ValueRule::Keep];
     for (rule, coder, filter, difference) in [
@@ -99,7 +98,7 @@ fn arrays_in_parts_are_the_whole_ones() {
             assert!(out == whole.unwrap().bytes(), "{rule:?} {coder:?} {filter:?} {difference} {dtype}");
         }
     }
-    // Stored as the plain dtype: a part is read directly into its place, and no join is needed.
+    // Stored as the plain dtype, so a part is read directly into its place and no join is needed.
     let plain = ArrayDescriptor::plain(Dtype::F32, array.shape().to_vec());
     let encoded = EncodedArray {
         codec: Codec::Raw,
@@ -196,7 +195,7 @@ fn damage_is_an_error_of_its_part_or_another_value() {
         refused += usize::from(decoder.decode_part(&split, 1, &payload, &mut out).is_err());
     }
     assert!(refused > 20, "{refused}");
-    // With a different length, or a different part.
+    // A part with a different length, then a different part.
     let payload = &good.payload[part.payload.clone()];
     assert!(decoder.decode_part(&split, 1, &payload[1..], &mut out).is_err());
     assert!(decoder.decode_part(&split, 1, payload, &mut &mut out[..1 << 20]).is_err());
@@ -204,7 +203,7 @@ fn damage_is_an_error_of_its_part_or_another_value() {
     assert!(split.join(&[], out).is_err());
 }
 
-/// Applies `wanted` to the values of an array, one element after the other.
+/// Applies `wanted` to the values of an array, one element at a time.
 fn slowly(values: &[u8], descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> Vec<u8> {
     let [height, width, channels] = [0, 1, 2].map(|axis| descriptor.shape.get(axis).copied().unwrap_or(1) as usize);
     let whole = Region { layout: wanted.layout, ..Region::whole(descriptor).unwrap() };
@@ -241,7 +240,7 @@ fn slowly(values: &[u8], descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> V
     }
 }
 
-/// A test's request: a window with some bands, the order of the axes, and the conversion of the elements.
+/// A test's request: window, bands, axis order, and conversion of the elements.
 #[derive(Debug, Clone)]
 struct Asked {
     region: Option<Region>,
@@ -261,7 +260,7 @@ impl Asked {
     }
 }
 
-/// Requests for arrays of these axes. Windows are squares if rows and columns change places.
+/// Returns requests for arrays of these axes. Windows are square if rows and columns are exchanged.
 fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
     let pick = prop_oneof![
         Just(Bands::All),

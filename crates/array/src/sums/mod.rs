@@ -1,26 +1,25 @@
 //! Undoes band differences (spec §4.4): running sums of zigzag-coded elements, pixel by pixel.
 //!
-//! If elements are summed one after the other, each addition waits for the previous one: 30 million elements
-//! of a cube took as long as LZ4 on the same cube. Summing eight lanes in three steps leaves only one
-//! addition per vector to wait for.
+//! Summing one element at a time, each addition waits for the previous one: 30 million elements of a cube
+//! took as long as LZ4. Summing eight lanes in three steps leaves one dependent addition per vector.
 
 pub(crate) mod planes;
 
 use fearless_simd::prelude::{Simd, SimdBase, SimdInt};
 use fearless_simd::{Level, dispatch, u8x16, u16x8};
 
-/// Replaces elements of one byte by their running sums, which restart every `bands` elements. The
-/// first sum continues from `before`.
+/// Replaces one-byte elements by their running sums, which restart every `bands` elements. The first sum
+/// continues from `before`.
 pub(crate) fn sum8(elements: &mut [u8], bands: usize, before: u8) {
     dispatch!(Level::new(), simd => sum8_in(simd, elements, bands, before));
 }
 
-/// Does this for elements of two bytes, little-endian.
+/// Same as [`sum8`], for little-endian elements of two bytes.
 pub(crate) fn sum16(elements: &mut [u8], bands: usize, before: u16) {
     dispatch!(Level::new(), simd => sum16_in(simd, elements, bands, before));
 }
 
-/// Decodes zigzag-coded numbers: 0, 1, 2, 3 … are 0, −1, 1, −2 ….
+/// Decodes zigzag-coded numbers: 0, 1, 2, 3 … become 0, −1, 1, −2 ….
 #[inline(always)]
 fn unzigzag<S: Simd, V: SimdInt<S>>(simd: S, z: V) -> V
 where

@@ -1,4 +1,4 @@
-//! From stored elements to values (spec §4.3).
+//! Decodes stored elements to values (spec §4.3).
 
 use crate::element::Element;
 use crate::halves;
@@ -6,21 +6,21 @@ use half::f16;
 use shardpack_base::parts::{check_length, part, part_mut};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 
-/// Elements of a run: all its buffers together fit the first-level cache.
+/// Elements of a run, chosen so that all its buffers together fit the first-level cache.
 const RUN: usize = 512;
 
-/// Band tables of a fixed-point array, repeated to the length of a piece, so that loops run over
-/// pieces, not over the bands of a pixel.
+/// Band tables of a fixed-point array, repeated to the length of a piece, so that loops run over pieces, not
+/// over the bands of a pixel.
 #[derive(Default)]
 pub(super) struct Tables {
     scale: Vec<f32>,
     offset: Vec<f32>,
-    /// Largest stored element that may occur.
+    /// Largest allowed stored element.
     top: u16,
 }
 
 impl Tables {
-    /// Sets the tables to only `bands`, in that order, and keeps their memory.
+    /// Refills the tables with only `bands`, in that order, and reuses their memory.
     pub(super) fn refill(
         &mut self,
         descriptor: &ArrayDescriptor,
@@ -48,13 +48,12 @@ impl Tables {
     }
 }
 
-/// Largest element with this many bits.
 fn top(bits: u8) -> u16 {
     u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
 
-/// Fails unless the band tables have one entry for each of `bands`. [`ArrayDescriptor::parse`]
-/// checks this; a descriptor made by hand may not.
+/// Fails unless the band tables have one entry per band of `bands`. [`ArrayDescriptor::parse`] checks this; a
+/// descriptor made by hand may not pass.
 pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
     match &descriptor.transform {
         Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => Err(Error::usage(
@@ -64,10 +63,10 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
     }
 }
 
-/// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes
-/// of the same number of decoded elements.
+/// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes of the
+/// same number of decoded elements.
 pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    // The loops below end with the shorter of the two.
+    // Needed because the loops below end with the shorter of the two.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let elements = stored.len() / width;
     check_length("bytes of stored elements", elements * width, stored.len())?;
@@ -79,7 +78,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         (Transform::F16, Dtype::F16, Dtype::F64) => convert(f16::to_f64, stored, out),
         (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
         (Transform::Fixed { .. }, from, Dtype::F64) => {
-            // Rounded to float32 as the specification requires, then widened.
+            // Round to float32 as the specification requires, then widen.
             let mut narrow = [0; 4 * RUN];
             let rows = stored.chunks(width * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
             for (run, (stored, out)) in rows {
@@ -104,7 +103,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     Ok(())
 }
 
-/// Passes elements on unchanged; only a boolean can be invalid.
+/// Copies elements unchanged and checks booleans, the only type with invalid elements.
 fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("bytes of elements", stored.len(), out.len())?;
     out.copy_from_slice(stored);
@@ -198,8 +197,8 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
     }
 }
 
-/// Integers to every other type. The writer has checked that no value changes. Values from a
-/// malicious file wrap around, which does no harm.
+/// Conversion of integers to every other type. The writer has checked that no value changes. Values from a
+/// malicious file wrap around harmlessly.
 trait Widen: Element + Default {
     fn to_u8(self) -> u8;
     fn to_i8(self) -> i8;
@@ -238,7 +237,7 @@ macro_rules! widen {
 
 widen!(u8, i8, u16, i16, u32, i32, u64, i64);
 
-/// Replaces the elements whose stored pattern is reserved.
+/// Replaces elements whose stored pattern is reserved.
 fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], out: &mut [u8]) -> Result<()> {
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let no_data = descriptor.no_data.unwrap_or(f64::NAN);
@@ -267,8 +266,8 @@ fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
     special_bits(value, dtype).to_le_bytes()
 }
 
-/// Returns the bits of a special value. NaN is the quiet NaN with positive sign and zero payload on every
-/// processor.
+/// Returns the bits of a special value. NaN becomes the quiet NaN with positive sign and zero payload on
+/// every processor.
 #[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
 pub(crate) fn special_bits(value: f64, dtype: Dtype) -> u64 {
     match (dtype, value.is_nan()) {

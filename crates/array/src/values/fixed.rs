@@ -1,4 +1,4 @@
-//! Error-bounded fixed point: unsigned integers of 8 to 16 bits with an offset for each band.
+//! Error-bounded fixed point: unsigned integers of 8 to 16 bits with an offset per band.
 
 use super::{Job, StoredValues, arrangement, is_plain};
 use crate::element::{Element, Float};
@@ -10,12 +10,11 @@ use crate::source::{BLOCK_BYTES, for_each_block};
 use shardpack_base::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
-/// 2⁵²: the double nearest to x + 2⁵² has the integer nearest to x, ties to even, in its low bits.
+/// 2⁵²: the low bits of x + 2⁵² hold the integer nearest to x, ties to even.
 const ROUND: f64 = 4_503_599_627_370_496.0;
 
-/// The result of one pass over an array.
 struct Ranges {
-    /// Smallest finite value of each band that is not no-data; +∞ if it has none.
+    /// Smallest finite value of each band, without no-data; +∞ if it has none.
     min: Vec<f64>,
     max: Vec<f64>,
     nan: bool,
@@ -24,7 +23,6 @@ struct Ranges {
     neg_inf: bool,
 }
 
-/// Quantisation of the values.
 struct Quantiser {
     scale: f32,
     offset: Vec<f32>,
@@ -44,8 +42,7 @@ pub(super) fn store<T: Float>(
     let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
     let arrangement = arrangement(job.array, stored, job.request);
     let mut meter = Meter::new(job.no_data, job.spectrum());
-    // The offsets repeated for a whole piece, so that the loops below run over pieces, not over the
-    // bands of one pixel.
+    // Repeat the offsets for a whole piece, so that the loops below run over pieces, not over the bands of one pixel.
     let offsets = plan.offset.repeat(arrangement.piece_pixels());
     let inverse = 1.0 / f64::from(plan.scale);
     let mut decoded = Vec::new();
@@ -77,8 +74,9 @@ pub(super) fn store<T: Float>(
                     continue;
                 };
                 let code = code.and_then(|c| u16::try_from(c).ok());
-                // The first pass found all values in range.
-                *step = code.ok_or_else(|| EncodeError::Source("its values changed while they were read".into()))?;
+                // The first pass found all values in range, so they must have changed since.
+                *step =
+                    code.ok_or_else(|| EncodeError::Source("the array's values changed while they were read".into()))?;
                 *decoded = special;
             }
         }
@@ -97,7 +95,7 @@ pub(super) fn store<T: Float>(
         Ok(())
     })?;
     let fidelity = meter.total;
-    // Measured on every value as a reader will decode it: the calculation before this is only a plan.
+    // Measured on every value as a reader will decode it, because the calculation before this is only a plan.
     if fidelity.max_abs_error > max_error {
         return Err(EncodeError::ErrorBound { max_error, smallest: round_up(fidelity.max_abs_error) });
     }
@@ -121,7 +119,7 @@ fn quantise<T: Float>(source: &[T], offsets: &[f32], inverse: f64, steps: &mut [
     }
 }
 
-/// The formula of spec §4.3, each operation rounded to float32.
+/// Decodes with the formula of spec §4.3, rounding each operation to float32.
 #[inline(always)]
 pub(super) fn decode(steps: &[u16], offsets: &[f32], scale: f32, out: &mut [f32]) {
     for ((step, offset), out) in steps.iter().zip(offsets).zip(out) {
@@ -172,14 +170,16 @@ impl Ranges {
 }
 
 impl Quantiser {
-    /// A reader computes `fl(offset + fl(q × scale))`. Compared to the real number, `q` loses half
-    /// a step, and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the
-    /// step is 2·(bound − those), rounded down to float32.
+    /// Chooses the scale and the offsets.
     ///
-    /// No step of any band may equal `no_data`: the offset is lowered if one would. A lower offset needs part
-    /// of one more step, and adds less to the rounding errors than the scale leaves spare.
+    /// A reader computes `fl(offset + fl(q × scale))`. Compared to the real number, `q` loses half a step,
+    /// and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the step is twice the
+    /// bound without these losses, rounded down to float32.
+    ///
+    /// No step of any band may equal `no_data`; otherwise the offset is lowered. A lower offset needs part of
+    /// one more step, and adds less to the rounding errors than the scale leaves spare.
     fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
-        // One percent more for the products of these small terms.
+        // One percent more, for products of these small terms.
         let rounding = 1.01 * 2_f64.powi(-24);
         let (mut offset, mut range, mut slack) = (Vec::with_capacity(ranges.min.len()), 0.0_f64, 0.0_f64);
         for (&min, &max) in ranges.min.iter().zip(&ranges.max) {
@@ -232,16 +232,15 @@ impl Quantiser {
     }
 }
 
-/// Returns `offset`. If `no_data` is one of the steps from `offset` to `max`, returns a value lower by a part
-/// of a step, so that `no_data` is between two steps.
+/// Returns `offset`, or, if `no_data` is one of the steps from `offset` to `max`, a value lower by part of a
+/// step, so that `no_data` is between two steps.
 ///
-/// If float32 is as coarse as the steps, this may be impossible: [`Job::check_apart`] decides in
-/// the end.
+/// If float32 is as coarse as the steps, this may be impossible, so [`Job::check_apart`] decides in the end.
 fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     let hits = |offset: f32| {
         let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
         let last = ((max - f64::from(offset)) / f64::from(scale)).round() + 1.0;
-        // Two steps on each side allow for the roundings of the division and of the reader's formula.
+        // Two steps on each side allow for rounding in the division and in the reader's formula.
         (-2..=2).map(|i| near + f64::from(i)).filter(|q| (0.0..=last).contains(q)).any(|q| {
             let mut decoded = [0.0];
             decode(&[low_16(q)], &[offset], scale, &mut decoded);
@@ -255,28 +254,28 @@ fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     lower.into_iter().find(|lower| lower.is_finite() && !hits(*lower)).unwrap_or(offset)
 }
 
-/// Converts a step that is known to be a 16-bit integer.
+/// Converts a step known to be a 16-bit integer.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn low_16(step: f64) -> u16 {
     step as u16
 }
 
-/// The largest float32 that is not above `value`, never −0.
+/// Returns the largest float32 not above `value`, never −0.
 #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn below(value: f64) -> f32 {
     let near = value as f32;
     (if f64::from(near) > value { near.next_down() } else { near }) + 0.0
 }
 
-/// Rounds `value` up to three digits, for people to read.
+/// Rounds `value` up to three digits, for messages.
 fn round_up(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return value;
     }
     let unit = 10_f64.powi(exponent10(value) - 2);
     let up = (value / unit).ceil() * unit;
-    // Multiplying by a power of ten may leave 0.30000000000000004. The shortest text with this many
-    // digits reads back as the clean number.
+    // Multiplying by a power of ten may give 0.30000000000000004. The shortest text with this many digits
+    // parses as the clean number.
     format!("{up:.2e}").parse().ok().filter(|v| *v >= value).unwrap_or(up)
 }
 

@@ -9,15 +9,14 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use shardpack_format::{Codes, Dtype, Transform};
 
-/// From this value on, rounding to nearest gives infinity: 65504 plus half a unit in its last
-/// place.
+/// Smallest value that rounds to infinity: 65504 plus half a unit in its last place.
 const OVERFLOW: f64 = 65_520.0;
-/// Pattern of every stored NaN, independent of the processor's conversion.
+/// Pattern of every stored NaN, whatever the processor's conversion returns.
 const NAN: f16 = f16::from_bits(0x7E00);
-/// Code of a no-data value that float16 cannot hold: a NaN pattern with no other use.
+/// Code of a no-data value that float16 cannot represent: a NaN pattern with no other use.
 const NO_DATA_CODE: u16 = 0x7E01;
 
-/// Fails with [`EncodeError::ErrorBound`] as soon as an error is above `max_error`.
+/// Fails with [`EncodeError::ErrorBound`] as soon as an error exceeds `max_error`.
 pub(super) fn store<T: Float>(
     job: &Job<'_, T>,
     max_error: f64,
@@ -25,7 +24,7 @@ pub(super) fn store<T: Float>(
 ) -> EncodeResult<StoredValues> {
     let arrangement = arrangement(job.array, Dtype::F16, job.request);
     let no_data = job.decoded_no_data();
-    // No value can be rounded to a no-data value that float16 cannot hold.
+    // No value can round to a no-data value that float16 cannot represent.
     let held = no_data.map(f16::from_f32).filter(|h| Some(h.to_f32()) == no_data);
     let mut meter = Meter::new(job.no_data, job.spectrum());
     let mut halves = Vec::new();

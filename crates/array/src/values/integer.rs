@@ -1,4 +1,4 @@
-//! Narrowing to the smallest exact integer type. Lossless.
+//! Lossless narrowing to the smallest exact integer type.
 
 use super::scan::{ROUND, Scan};
 use super::{Job, Request, StoredValues, arrangement, is_plain, keep};
@@ -22,7 +22,7 @@ const TYPES: [(Dtype, i64, i64); 6] = [
     (Dtype::I32, -0x8000_0000, 0x7FFF_FFFF),
 ];
 
-/// Stores floats that hold only integers; Returns `None` if no integer type restores every bit.
+/// Stores floats that are all integers. Returns `None` if no integer type restores every bit.
 pub(super) fn store_float<T: Float>(
     job: &Job<'_, T>,
     scan: &Scan,
@@ -74,7 +74,7 @@ pub(super) fn store_float<T: Float>(
 }
 
 /// Returns the smallest type that holds the values, with a spare pattern for NaN and another for a no-data
-/// value that the type cannot hold.
+/// value that the type cannot represent.
 fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Codes)> {
     if !scan.exact {
         return None;
@@ -83,15 +83,14 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
     for (dtype, low, high) in TYPES {
         #[allow(clippy::cast_precision_loss, reason = "32-bit integers are exact in f64")]
         let (low_f, high_f) = (low as f64, high as f64);
-        // Float16 values gain nothing from a two-byte integer type.
+        // A two-byte integer type saves nothing over float16.
         let worth = dtype.bytes() < source.bytes() || (source == Dtype::F32 && dtype.bytes() == 4);
         if !worth || !(empty || (scan.min >= low_f && scan.max <= high_f)) {
             continue;
         }
         let held =
             no_data.filter(|v| v.trunc() == *v && (low_f..=high_f).contains(v) && v.to_bits() != (-0.0_f64).to_bits());
-        // Patterns that no value uses: from the top down, then from the bottom up. At most three
-        // steps find two.
+        // Patterns that no value uses: from the top down, then from the bottom up. At most three steps find two.
         let is_free = |x: &f64| (empty || *x > scan.max || *x < scan.min) && held != Some(*x);
         let from_top = (0..3).map(|i| high_f - f64::from(i));
         let from_bottom = (0..3).map(|i| low_f + f64::from(i));
@@ -110,7 +109,7 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
     None
 }
 
-/// Bits of the integer `value` in `dtype`, zero-extended.
+/// Returns the bits of the integer `value` in `dtype`, zero-extended.
 fn pattern(value: f64, dtype: Dtype) -> u32 {
     let bits = low_bits(value);
     match dtype.bytes() {
@@ -120,7 +119,7 @@ fn pattern(value: f64, dtype: Dtype) -> u32 {
     }
 }
 
-/// The integer `value` modulo 2³².
+/// Returns the integer `value` modulo 2³².
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "only the low bits are needed")]
 fn low_bits(value: f64) -> u32 {
@@ -209,7 +208,7 @@ fn narrow<T: Integer>(
     let arrangement = arrangement(array, stored, request);
     let width = arrangement.width;
     super::for_each_piece(array, size_of::<T>(), &arrangement, elements, |source, out| {
-        // Little-endian integers are narrowed by dropping the high bytes.
+        // Narrow little-endian integers by dropping the high bytes.
         for (value, out) in source.chunks_exact(size_of::<T>()).zip(out.chunks_exact_mut(width)) {
             out.copy_from_slice(part(value, 0..width, "low bytes of an integer")?);
         }

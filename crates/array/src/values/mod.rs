@@ -1,5 +1,4 @@
-//! Value transforms (spec §4.3): the choice for each array, and the conversion of its elements to stored
-//! elements and back.
+//! Value transforms (spec §4.3): chooses one per array, and converts elements to stored elements and back.
 
 mod decode;
 mod fixed;
@@ -27,7 +26,6 @@ use shardpack_base::parts::part_mut;
 use shardpack_base::vectorised;
 use shardpack_format::{Codes, Dtype, Layout, Transform};
 
-/// Storage of one array's elements, and the resulting changes.
 pub(crate) struct StoredValues {
     pub(crate) decoded: Dtype,
     pub(crate) stored: Dtype,
@@ -38,7 +36,6 @@ pub(crate) struct StoredValues {
     pub(crate) fidelity: Fidelity,
 }
 
-/// The options for [`store`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) rule: ValueRule,
@@ -70,7 +67,7 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Arrangement of elements of type `stored`, within the limits of the array.
+/// Returns the requested arrangement of elements of type `stored`, as far as the array allows it.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = stored.size();
@@ -85,14 +82,12 @@ pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Requ
     }
 }
 
-/// One array of floats to store.
 struct Job<'a, T> {
     array: &'a dyn ArraySource,
     request: &'a Request,
     load: fn(&[u8], &mut [T]),
     /// Bytes of a source element.
     width: usize,
-    /// The no-data value in the array's own type.
     no_data: Option<T>,
 }
 
@@ -114,8 +109,8 @@ impl<'a, T: Float> Job<'a, T> {
         {
             return match integer::store_float(self, &scan, elements)? {
                 Some(stored) => Ok(stored),
-                // Only integers, but perhaps a negative zero or a NaN with a payload, which no
-                // integer can represent.
+                // All integers, but perhaps with a negative zero or a NaN with a payload, which no integer
+                // can represent.
                 None => self.keep(elements),
             };
         }
@@ -140,8 +135,7 @@ impl<'a, T: Float> Job<'a, T> {
     }
 
     fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<StoredValues> {
-        // Offsets are per position on the last axis: a single axis would have as many offsets as
-        // values.
+        // Offsets are per position on the last axis, so a single axis would have as many offsets as values.
         match self.array.shape() {
             [] | [_] => self.keep(elements),
             _ => fixed::store(self, max_error, elements),
@@ -153,7 +147,7 @@ impl<'a, T: Float> Job<'a, T> {
         let mut values = [T::default(); 4096];
         let dtype = self.array.dtype();
         let no_data = self.no_data.map(T::to_f64);
-        // Counted on the way to the coder, while the bytes are in the cache.
+        // Count on the way to the coder, while the bytes are in the cache.
         let count = |bytes: &[u8]| {
             for bytes in bytes.chunks(4096 * self.width) {
                 let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
@@ -213,13 +207,13 @@ impl<'a, T: Float> Job<'a, T> {
         self.no_data.map(|v| f32::from_f64(v.to_f64()))
     }
 
-    /// Fails if an element of `source` is not no-data but `decoded` to no-data. The first element has the
-    /// number `first`.
+    /// Fails if an element of `source` that is not no-data was `decoded` to no-data. `first` is the index of
+    /// the first element.
     ///
-    /// A reserved code would keep the two apart only in the payload: readers return values, and
-    /// these would be equal.
+    /// A reserved code would distinguish the two only in the payload, because readers return values, which
+    /// would be equal.
     fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
-        // The whole run first, because that is a loop without branches.
+        // Check the whole run first, in a loop without branches.
         let meets = vectorised(
             #[inline(always)]
             || decoded.iter().fold(false, |any, v| any | (*v == no_data)),
@@ -238,7 +232,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Elements of a spectrum, for the fidelity figures; 0 if the array is not a cube.
+    /// Returns the elements of a spectrum for the fidelity figures; 0 if the array is not a cube.
     fn spectrum(&self) -> usize {
         match self.array.shape() {
             [_, _, bands] if *bands > 1 => usize::try_from(*bands).unwrap_or(0),
@@ -246,7 +240,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Smallest and largest finite value that is not no-data; `None` if there is none.
+    /// Returns the smallest and largest finite value, without no-data; `None` if there is none.
     fn range(&self) -> EncodeResult<Option<(f64, f64)>> {
         let mut range = (f64::INFINITY, f64::NEG_INFINITY);
         self.for_each_run(|values| {
@@ -262,7 +256,6 @@ impl<'a, T: Float> Job<'a, T> {
     }
 }
 
-/// True if no value is NaN, infinite or no-data.
 fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
     is_below(values, f64::INFINITY, no_data)
 }
@@ -270,7 +263,7 @@ fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
 /// True if every value is below `limit` in magnitude (so not NaN) and not no-data. `limit` must be a float32.
 fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     let limit = T::from_f64(limit);
-    // Without a no-data value, compare with NaN: nothing equals it.
+    // Without a no-data value, compare with NaN, which nothing equals.
     let no_data = no_data.unwrap_or(T::from_f64(f64::NAN));
     vectorised(
         #[inline(always)]
@@ -299,7 +292,7 @@ fn keep(
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Calls `each` with pieces of whole pixels and with room for their stored elements, then arranges these.
+    /// Calls `each` with pieces of whole pixels and room for their stored elements, then arranges the stored elements.
     fn for_each_piece(
         &self,
         arrangement: &Arrangement,
@@ -327,7 +320,7 @@ fn for_each_piece(
     let pixels = arrangement.piece_pixels();
     let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
     let piece_bytes = piece * source_width;
-    // Without an arrangement, neither buffer is touched.
+    // If nothing is rearranged, neither buffer is touched.
     let (mut stored, mut scratch) = (vec![0; piece * width], vec![0; piece * width]);
     let mut first = 0;
     for_each_block(array, (BLOCK_BYTES / piece_bytes).max(1) * piece_bytes, |block| {
@@ -355,7 +348,7 @@ fn for_each_piece(
     elements.finish()
 }
 
-/// Returns the indices of the element with this number in storage order.
+/// Returns the indices of element `element` in storage order.
 fn position(shape: &[u64], mut element: u64) -> Vec<u64> {
     let mut out: Vec<u64> = Vec::with_capacity(shape.len());
     for &axis in shape.iter().rev() {

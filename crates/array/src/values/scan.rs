@@ -1,15 +1,14 @@
-//! Checks whether floats hold only integers.
+//! Checks whether floats are all integers.
 
 use super::Job;
 use crate::element::Float;
 use crate::error::EncodeResult;
 use shardpack_base::vectorised;
 
-/// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low
-/// bits, without a conversion instruction.
+/// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude puts the nearest integer into the low bits,
+/// without a conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// Facts about floats that hold only integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scan {
     /// Smallest value, without no-data.
@@ -19,13 +18,13 @@ pub(super) struct Scan {
     pub(super) nan: u64,
     pub(super) no_data: u64,
     pub(super) infinite: u64,
-    /// True if integers of 32 bits and reserved codes can restore every bit: no negative zero, no NaN except
-    /// the canonical one, no infinity, nothing beyond 32 bits.
+    /// True if 32-bit integers and reserved codes can restore every bit: no negative zero, no NaN except the
+    /// canonical one, no infinity, nothing beyond 32 bits.
     pub(super) exact: bool,
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Returns `None` as soon as a finite value that is not no-data has a fraction.
+    /// Scans all values. Returns `None` as soon as a finite value that is not no-data has a fraction.
     pub(super) fn scan(&self) -> EncodeResult<Option<Scan>> {
         let mut scan =
             Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
@@ -45,19 +44,18 @@ impl<T: Float> Job<'_, T> {
 }
 
 impl Scan {
-    /// Takes a run that consists only of integers of 32 bits and no-data; otherwise returns false
-    /// and takes nothing.
+    /// Adds a run that consists only of 32-bit integers and no-data; otherwise returns false without adding anything.
     #[inline(always)]
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
-        // Whole bands of no-data are common and must not need the slow way. A no-data value of NaN
-        // counts like any NaN.
+        // Whole bands of no-data are common and must not take the slow path. A no-data value of NaN counts
+        // like any NaN.
         let no_data = no_data.filter(|n| !n.to_f64().is_nan());
         let (known, skipped) = (no_data.is_some(), no_data.unwrap_or_default());
         let (mut fits, mut min, mut max, mut count) = (true, self.min, self.max, 0_u32);
         for value in values {
             let v = value.to_f64();
             let skip = known & (value.bits() == skipped.bits());
-            // The other zero equals a no-data value of zero, but has different bits: `add_mixed` handles it.
+            // The other zero equals a no-data value of zero, but has different bits, so `add_mixed` handles it.
             let twin = known & (*value == skipped);
             let sound = ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
             fits &= skip | (sound & !twin);
@@ -74,7 +72,7 @@ impl Scan {
         true
     }
 
-    /// Returns false at the first value with a fraction.
+    /// Adds a run value by value. Returns false at the first value with a fraction.
     fn add_mixed<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
         for &value in values {
             let v = value.to_f64();

@@ -63,7 +63,7 @@ fn v01_values_up_to_65520_fit_float16_and_those_from_there_stop_the_run() {
             assert!(error.hint().is_some_and(|hint| hint.options().any(|option| option == "max_error")));
         }
     }
-    // float16 has infinity.
+    // float16 can represent infinity.
     let encoded = encode(ValueRule::F16, &f32s(&[f32::INFINITY, f32::NEG_INFINITY, 0.1]), None).unwrap();
     assert_eq!(to_f32s(&decode(&encoded))[..2], [f32::INFINITY, f32::NEG_INFINITY]);
     assert_eq!(encoded.fidelity.infinite, 2);
@@ -112,12 +112,11 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         (vec![-1.0, 2049.0], None, Dtype::I16),
         (vec![-1.0, 65535.0], None, Dtype::I32),
         (vec![0.0, 16_777_216.0, 4_294_967_040.0], None, Dtype::U32),
-        // NaN needs a pattern of its own: 255 is taken.
+        // NaN needs a pattern of its own, because 255 is taken.
         (vec![0.0, 254.0, f32::NAN], None, Dtype::U8),
         (vec![0.0, 255.0, f32::NAN], None, Dtype::U16),
         (vec![f32::NAN, f32::NAN], None, Dtype::U8),
-        // A no-data value that fits is stored like other integers; one that does not gets a
-        // pattern.
+        // A no-data value that fits is stored like other integers; one that does not fit gets a pattern.
         (vec![-32768.0, 0.0, 8000.0], Some(-32768.0), Dtype::U16),
         (vec![-32768.0, -5.0, 8000.0], Some(-32768.0), Dtype::I16),
         (vec![-3.4e38, f32::NAN, 0.0, 253.0], Some(-3.4e38), Dtype::U8),
@@ -134,7 +133,7 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         assert_eq!(decode(&encoded), array, "{values:?}");
         assert_eq!((encoded.fidelity.changed, encoded.fidelity.max_abs_error), (0, 0.0));
     }
-    // Integers that no 32-bit type can bring back bit by bit are stored unchanged.
+    // Integers that no 32-bit type can restore bit for bit are stored unchanged.
     for values in [vec![1.0, -0.0], vec![1.0, f32::from_bits(0x7FC0_0001)], vec![1.0, f32::INFINITY], vec![1.0, 8.6e9]]
     {
         let array = f32s(&values);
@@ -142,7 +141,7 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         assert_eq!(encoded.descriptor.transform, Transform::None, "{values:?}");
         assert_eq!(decode(&encoded), array);
     }
-    // The no-data value 0 equals the negative zero.
+    // A no-data value of 0 equals the negative zero.
     let array = f32s(&[0.0, -0.0, 3.0]);
     assert_eq!(decode(&encode(ValueRule::IntegerOrF16, &array, Some(0.0)).unwrap()), array);
     assert_eq!(decode(&encode(ValueRule::IntegerOrF16, &array, Some(-0.0)).unwrap()), array);
@@ -182,8 +181,8 @@ fn v04_wider_integers_are_narrowed_and_none_is_lost() {
 }
 
 proptest! {
-    /// Only a few different values, so that they often occur together: every mixture of integers, both zeros,
-    /// NaNs and no-data comes back bit for bit.
+    /// Draws only a few different values, so that they often occur together: every mixture of integers, both
+    /// zeros, NaNs and no-data is restored bit for bit.
     #[test]
     fn lossless_rules_restore_every_value(
         picks in prop::collection::vec(0..10_usize, 1..9000),
@@ -192,7 +191,7 @@ proptest! {
     ) {
         let odd = f32::from_bits(0x7FC0_0001);
         let all = [0.0_f32, -0.0, 7.0, -9999.0, -3.4e38, f32::NAN, f32::INFINITY, odd, 255.0, 70_000.0];
-        // Few kinds of values in each array, so that not every array is stored unchanged.
+        // Few kinds of values per array, so that not every array is stored unchanged.
         let values: Vec<f32> = picks.iter().map(|p| all[kinds[p % kinds.len()]]).collect();
         let array = f32s(&values);
         let encoded = encode(ValueRule::IntegerOrKeep, &array, no_data).unwrap();
@@ -243,7 +242,7 @@ fn fixed_point_keeps_its_bound_with_the_fewest_bits() {
 #[test]
 fn a_bound_that_is_too_small_names_one_that_is_not() {
     for (values, max_error) in [
-        // More than 16 bits.
+        // Needs more than 16 bits.
         (vec![0.0, 1.3, 1000.0], 1e-3),
         (vec![0.0, 1.3, 1000.0, f64::NAN], 1e-9),
         // float32 itself is coarser than the bound.

@@ -1,5 +1,4 @@
-//! The values of an array: made from its stored elements while these are in the cache, and put in their
-//! places.
+//! Makes the values of an array from its stored elements while these are in the cache, and puts them in their places.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
@@ -14,21 +13,20 @@ pub(crate) struct Values<'a> {
     descriptor: &'a ArrayDescriptor,
     arrangement: Arrangement,
     tables: &'a Tables,
-    /// Numbers of the requested bands within a pixel; `None` for all.
+    /// Indices of the requested bands within a pixel; empty for all.
     picks: &'a [usize],
     /// Stored elements of some pixels; between blocks, the elements of an incomplete pixel.
     piece: &'a mut Vec<u8>,
     picked: &'a mut Vec<u8>,
     values: &'a mut Vec<u8>,
     pixels: usize,
-    /// Number of elements at the start of `piece`; less than a pixel.
+    /// Number of elements at the start of `piece`, always less than a pixel.
     kept: usize,
-    /// Number of stored elements that have become values.
+    /// Number of stored elements already converted to values.
     done: usize,
     out: Out<'a>,
 }
 
-/// Destination of the values.
 pub(crate) enum To<'a> {
     /// Contiguous output of unchanged values.
     Plain(&'a mut [u8]),
@@ -41,7 +39,6 @@ enum Out<'a> {
     Row(Taker<'a>),
 }
 
-/// Memory reused from array to array.
 #[derive(Default)]
 pub(crate) struct ValueScratch {
     tables: Tables,
@@ -60,7 +57,7 @@ pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
 }
 
 impl<'a> Values<'a> {
-    /// Values of an array, or a part of one, with all its bands.
+    /// Creates the values of an array, or of a part of one, with all its bands.
     pub(crate) fn new(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -70,7 +67,8 @@ impl<'a> Values<'a> {
         Self::of_bands(descriptor, arrangement, 0..arrangement.bands, None::<std::iter::Empty<usize>>, scratch, to)
     }
 
-    /// Values of only some of its bands: their numbers in the array, and in a pixel if a pixel has others.
+    /// Creates the values of only some bands: `bands` are their indices in the array, `picks` their indices
+    /// in a pixel if it has others.
     pub(crate) fn of_bands(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -113,7 +111,7 @@ impl<'a> Values<'a> {
             let whole = (count - first) / bands * bands;
             if let (StoredBlock::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole)
             {
-                // The order is right already.
+                // The order is already right.
                 let bytes = part(bytes, first * width..(first + whole) * width, "whole pixels of a block")?;
                 bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
                 first += whole;
@@ -137,8 +135,8 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Skips to a pixel, which begins with this unit of the target. The next element must be its first.
-    /// Elements of an incomplete pixel are dropped.
+    /// Skips to the pixel that begins with `unit` of the target. The next element must be the pixel's first.
+    /// Drops elements of an incomplete pixel.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.kept = 0;
         match &mut self.out {
@@ -189,7 +187,6 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Makes values of the next pixels.
     fn put(&mut self, stored: &[u8]) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         if let Out::Row(taker) = &mut self.out {

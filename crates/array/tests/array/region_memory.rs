@@ -44,7 +44,6 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn regions_take_no_memory_once_the_decoder_is_warm() {
-    // Two units of float16 and of fixed point.
     let (height, width, bands) = (110_u64, 100, 200);
     let bytes = (0..height * width * bands).flat_map(|i| ((i % 977) as f32 / 1e3).to_le_bytes()).collect();
     let cube = Array::new(Dtype::F32, vec![height, width, bands], bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Every codec × filter × dtype × layout × difference, encoded and decoded; and the errors of false payloads.
+//! Encodes and decodes every codec × filter × dtype × layout × difference, and checks the errors of invalid payloads.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 use proptest::prelude::*;
@@ -28,8 +28,7 @@ fn settings() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Arrays of every type and of 0 to 4 axes. Bytes use only some bits, so that some arrays are noise
-/// and some compress.
+/// Arrays of every type with 0 to 4 axes. Bytes use only some bits, so that some arrays are noise and some compress.
 fn arrays() -> impl Strategy<Value = Array> {
     let dtype = prop::sample::select(Dtype::ALL);
     let shape = prop_oneof![
@@ -116,7 +115,7 @@ proptest! {
         }
     }
 
-    /// The pieces, lanes and tables of the lossy transforms, compared with one value at a time.
+    /// Compares the pieces, lanes and tables of the lossy transforms with one value at a time.
     #[test]
     fn lossy_rules_agree_with_their_slow_twins(
         (height, width, bands) in (1..12_u64, 1..40_u64, 1..300_u64),
@@ -167,7 +166,7 @@ proptest! {
         let f = encoded.fidelity;
         prop_assert_eq!((f.max_abs_error, f.measured, f.values), (worst, measured, values.len() as u64));
         prop_assert!((f.sum_abs_error - sum).abs() <= 1e-9 * sum);
-        // Angles by the textbook formula, which sees nothing below 1e-8 but is right above that.
+        // Angles by the textbook formula, which cannot resolve angles below 1e-8 but is right above that.
         let (mut angles, mut spectra) = (0.0_f64, 0);
         let spectrum = usize::try_from(bands).unwrap();
         for (u, v) in values.chunks(spectrum).zip(back.chunks(spectrum)) {
@@ -201,7 +200,7 @@ fn c01_a_zstd_payload_that_contradicts_its_descriptor_is_refused() {
         assert!(matches!(error, Error::Format { .. }), "{error}");
         assert!(error.to_string().contains("content size"), "{error}");
     }
-    // Two frames instead of one; and bytes after the last.
+    // Two frames instead of one, then bytes after the last frame.
     for tail in [zstd::bulk::compress(&[7; 10], 3).unwrap(), vec![0]] {
         let mut payload = zstd::bulk::compress(array.bytes(), 3).unwrap();
         payload.extend(tail);
@@ -223,7 +222,7 @@ fn c04_a_bomb_is_refused_before_memory_is_taken_for_it() {
     let small = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
     let error = decode_bytes(Codec::Raw, &[], 1 << 21, &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_decoded_bytes", .. }), "{error}");
-    // Far too small for the size: refused at once, although runs of zeros are free.
+    // Far too small for the size, so refused at once although runs of zeros are free.
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &[0; 100], &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
 }
@@ -240,7 +239,7 @@ fn lz4() -> ArrayEncoder {
     ArrayEncoder::new(settings).unwrap()
 }
 
-/// A special chunk of zeros: 32 bytes for the unit.
+/// Returns a special chunk of zeros: 32 bytes for the unit.
 fn zeros(bytes: usize) -> [u8; 32] {
     let mut chunk = [0; 32];
     let array = Array::new(Dtype::U8, vec![bytes as u64], vec![0; bytes]).unwrap();
@@ -270,7 +269,7 @@ fn runs_expand_within_the_limit_on_every_path() {
     assert!(read(64, Some(&rows(2)), &small).is_ok());
     let error = read(64, Some(&rows(3)), &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
-    // 19 kB that decode to 2 GiB are refused before memory is taken for them.
+    // 19 kB that decode to 2 GiB are refused before memory is allocated for them.
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2 << 30]);
     let limits = Limits { max_decoded_bytes: 4 << 30, ..Limits::default() };
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &chunk.repeat(512), &limits).unwrap_err();
@@ -343,14 +342,14 @@ fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
 
 #[test]
 fn arrays_without_elements_take_no_memory_however_long_their_axes() {
-    // This would be 2^60 elements of eight bytes, but the first axis is 0.
+    // 2^60 elements of eight bytes, except that the first axis is 0.
     let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, 1 << 30, 1 << 30]);
     descriptor.layout = shardpack_format::Layout::BandMajor;
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).is_ok());
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[0], &Limits::default()).is_err());
     }
-    // The axes that are not 0 must still stay below 2^64 bytes (spec §4.2).
+    // Axes other than 0 must still stay below 2^64 bytes (spec §4.2).
     descriptor.shape = vec![0, 1 << 31, 1 << 30];
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         let error = ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).unwrap_err();

@@ -1,10 +1,10 @@
-//! Shared by the examples that time something: the clock.
+//! The clock of the examples that time something.
 
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// Seconds of processor time of this thread where the system reports it (Linux), so that a busy machine does
-/// not show in the figures; otherwise wall time.
+/// Returns this thread's processor time in seconds where the system reports it (Linux), so that other load
+/// does not show in the figures; otherwise wall time.
 pub(crate) fn now() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")

@@ -1,9 +1,9 @@
-//! Shared by the examples that time photos: finds the photos.
+//! Finds the photos for the examples that time photos.
 #![allow(clippy::unwrap_used, reason = "for programs of developers")]
 
 use std::path::{Path, PathBuf};
 
-/// Returns the JPEGs below a folder, found by their names, sorted.
+/// Returns the JPEGs below a folder, found by name, sorted.
 pub(crate) fn jpegs(folder: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     walk(Path::new(folder), &mut paths);

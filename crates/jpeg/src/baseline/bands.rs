@@ -1,7 +1,7 @@
 //! Coefficients of a few rows of MCUs at a time.
 //!
-//! Segments begin and end anywhere. Decoded segments are stored one after the other. So the shown MCUs of a
-//! row, which lie in segments without a gap, are contiguous.
+//! Segments begin and end anywhere. They are decoded one after the other without gaps, so the shown MCUs of a
+//! row are contiguous.
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::{BAND_ROWS, Layout};
@@ -12,7 +12,6 @@ use std::ops::Range;
 
 const MOST_BLOCKS: usize = 6;
 
-/// Buffers for a band's coefficients.
 #[derive(Default)]
 pub(super) struct Bands {
     blocks: Vec<Coefficients>,
@@ -23,15 +22,15 @@ pub(super) struct Bands {
 pub(super) struct Band<'a> {
     /// Rows of the picture in this band, in MCUs.
     pub(super) rows: Range<usize>,
-    /// For each row, the first block of its shown MCUs.
+    /// First block of the shown MCUs, for each row.
     pub(super) starts: [usize; BAND_ROWS],
     /// Blocks of the MCUs, one MCU after another.
     pub(super) blocks: &'a [Coefficients],
-    /// For each block, the zigzag position of its last coefficient.
+    /// Zigzag position of the last coefficient, for each block.
     pub(super) lasts: &'a [u8],
 }
 
-/// A picture while the entropy decoder works on it.
+/// State of the entropy decoder within a picture.
 pub(super) struct Reading<'a> {
     layout: &'a Layout,
     segments: &'a Segments,
@@ -73,7 +72,6 @@ impl Bands {
         Some(Reading { layout, segments, phases, bands: self, row, size: 0, index: 0, mcu, current: None, predictions })
     }
 
-    /// Makes room for `size` blocks.
     fn grow(&mut self, size: usize) {
         if self.blocks.len() < size {
             self.blocks.resize(size, [0; 64]);
@@ -83,8 +81,8 @@ impl Bands {
 }
 
 impl<'a> Reading<'a> {
-    /// Decodes the next rows. The inner `None` means that no rows are left, the outer `None` that something
-    /// is odd.
+    /// Decodes the next rows. The inner `None` means that no rows are left, the outer `None` that the picture
+    /// is irregular.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Option<Band<'_>>> {
         let layout = self.layout;
@@ -99,14 +97,13 @@ impl<'a> Reading<'a> {
         Some(Some(Band { rows, starts, blocks, lasts }))
     }
 
-    /// Decodes all segments of these rows, except a segment that was decoded with the row above.
+    /// Decodes all segments of these rows, except one that was decoded with the row above.
     #[inline(always)]
     fn short(&mut self, rows: &Range<usize>) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;
         let mcu = layout.blocks;
         let segment = layout.interval * mcu;
-        // That segment is the last in the band above. It is never the picture's last segment, which may be
-        // shorter.
+        // That segment is the last in the band above. It is never the picture's last segment, which may be shorter.
         let held = layout.segments(rows.start).len() - layout.new_segments(rows.start).len();
         let (mut count, mut starts) = (held, [0; BAND_ROWS]);
         let mut last = 0;
@@ -164,7 +161,7 @@ impl<'a> Reading<'a> {
             let to = mcus.end.min(end);
             let part = (self.mcu - first) * mcu..(to - first) * mcu;
             let (blocks, lasts) = (blocks.get_mut(part.clone())?, lasts.get_mut(part)?);
-            // Zeros or the next segment follow the segment's end, and would also decode to something.
+            // After the segment's end come zeros or the next segment, which would also decode to something.
             self.current =
                 Some(decode_one(BlockReader::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
             self.current?;

@@ -2,12 +2,12 @@
 
 /// A position in the bits of one segment.
 ///
-/// `buffer` holds the next bits, with the first bit highest. At least `count` of them are valid; the bits
-/// below those are zero, or valid too.
+/// `buffer` holds the next bits, first bit highest. At least `count` of them are valid; the bits below are
+/// zero or valid too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits<'a> {
-    /// All unstuffed bytes. A reader may look past the end of the segment; a check at the end finds
-    /// out if it used those bits.
+    /// All unstuffed bytes. A reader may look past the end of the segment; a check at the end detects whether
+    /// it used those bits.
     bytes: &'a [u8],
     at: usize,
     buffer: u64,
@@ -21,8 +21,8 @@ impl<'a> Bits<'a> {
         Self { bytes, at, buffer: 0, count: 0 }
     }
 
-    /// Fills the buffer to 56 bits, with zeros after the end. There is no branch on the number of missing
-    /// bits: it reads eight bytes and keeps the bytes that fit.
+    /// Fills the buffer to 56 bits, with zeros after the end. To avoid a branch on the number of missing
+    /// bits, reads eight bytes and keeps those that fit.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let next = self.bytes.get(self.at..).and_then(|bytes| bytes.first_chunk());
@@ -32,27 +32,26 @@ impl<'a> Bits<'a> {
         self.count |= 56;
     }
 
-    /// The next `N` bits, without consuming them.
+    /// Returns the next `N` bits without consuming them.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "N bits are left")]
     pub(super) const fn peek<const N: u32>(&self) -> usize {
         (self.buffer >> (64 - N)) as usize
     }
 
-    /// The next `n` bits, 0 to 31, without consuming them.
+    /// Returns the next `n` bits, 0 to 31, without consuming them.
     #[inline(always)]
     pub(super) const fn peek_some(&self, n: u32) -> u32 {
         ((self.buffer >> 32) >> (32 - (n & 31))) as u32
     }
 
-    /// Consumes `n` of the filled bits.
     #[inline(always)]
     pub(super) const fn skip(&mut self, n: u32) {
         self.buffer = self.buffer.wrapping_shl(n);
         self.count = self.count.wrapping_sub(n & 63);
     }
 
-    /// The offset after the last byte with consumed bits.
+    /// Returns the offset after the last byte with consumed bits.
     pub(super) const fn end(&self) -> usize {
         (self.at * 8).wrapping_sub(self.count as usize).div_ceil(8)
     }
@@ -71,7 +70,7 @@ mod tests {
         for n in (1..=28).cycle().take(24) {
             bits.refill();
             let expected = (at..at + n).fold(0, |value, n| value << 1 | u32::from(bit(n)));
-            // The last bytes are not read: zeros follow the unstuffed data.
+            // Skip the last bytes, because zeros follow the unstuffed data.
             if at + n <= 8 * (bytes.len() - 8) {
                 assert_eq!(bits.peek_some(n as u32), expected);
                 assert_eq!(bits.peek::<5>() as u32, bits.peek_some(5));

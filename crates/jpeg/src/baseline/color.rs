@@ -1,13 +1,12 @@
-//! Turns a row of samples into a row of RGB pixels, bit for bit like libjpeg (`jdcolor.c`).
+//! Converts a row of samples to a row of RGB pixels, bit for bit like libjpeg (`jdcolor.c`).
 //!
-//! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. Like libjpeg-turbo, red
-//! and blue use only the upper half of a 16-bit product: 1.402 is 1 + 0.402, 1.772 is 2 − 0.228,
-//! and half a unit is added to twice the product's upper half.
+//! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. Like libjpeg-turbo, red and blue
+//! use only the upper half of a 16-bit product: 1.402 is 1 + 0.402, 1.772 is 2 − 0.228, and half a unit is
+//! added to twice the product's upper half.
 
-/// Number of pixels converted at a time.
 const LANES: usize = 32;
 
-/// YCbCr to RGB. `None` unless all rows have the same number of pixels.
+/// Converts YCbCr to RGB. Returns `None` unless all rows have the same number of pixels.
 #[inline(always)]
 pub(super) fn ycc(y: &[u8], cb: &[u8], cr: &[u8], rgb: &mut [u8]) -> Option<()> {
     if [cb.len(), cr.len(), rgb.len() / 3] != [y.len(); 3] {
@@ -47,13 +46,12 @@ fn one(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     [red.clamp(0, 255) as u8, green.clamp(0, 255) as u8, blue.clamp(0, 255) as u8]
 }
 
-/// The upper half of a product.
 #[inline(always)]
 const fn upper(a: i16, b: i16) -> i16 {
     ((a as i32 * b as i32) >> 16) as i16
 }
 
-/// Gray to RGB. `None` unless both rows have the same number of pixels.
+/// Converts gray to RGB. Returns `None` unless both rows have the same number of pixels.
 #[inline(always)]
 pub(super) fn gray(y: &[u8], rgb: &mut [u8]) -> Option<()> {
     if rgb.len() / 3 != y.len() {

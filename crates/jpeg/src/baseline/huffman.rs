@@ -1,8 +1,8 @@
-//! Huffman tables that return the code and the value of a coefficient in one lookup.
+//! Huffman tables that return a coefficient's code and value in one lookup.
 
 use super::bits::Bits;
 
-/// Bits that index a table: as many as keep a table in the first-level cache with three others
+/// Bits that index a table: the most for which a table stays in the first-level cache with three others
 /// (measured with 10 to 13).
 pub(super) const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
@@ -15,14 +15,13 @@ const ENTRIES: usize = 1 << LOOKUP;
 pub(super) struct CodeEntry(u32);
 
 impl CodeEntry {
-    /// The block ends.
+    /// Mark: the block ends.
     pub(super) const END: u32 = 64;
-    /// The code is known (the value is its symbol), but its value has more bits than the table
-    /// covers.
+    /// Mark: the code is known (the value is its symbol), but its value has more bits than the table covers.
     const LONG_VALUE: u32 = 128;
-    /// The code itself is longer than the table's index, or does not exist.
+    /// Mark: the code is longer than the table's index, or does not exist.
     const LONG_CODE: u32 = 192;
-    /// A symbol that a valid stream does not have.
+    /// Mark: the symbol never occurs in a valid stream.
     const NONE: u32 = 224;
 
     const fn new(bits: u32, step: u32, value: i32) -> Self {
@@ -44,8 +43,8 @@ impl CodeEntry {
         (self.0.cast_signed() >> 16) as i16
     }
 
-    /// Adds the value to an entry whose value has more bits than the table covers: one symbol in thirty.
-    /// Takes at most 26 bits.
+    /// Adds the value to an entry whose value has more bits than the table covers, which is one symbol in
+    /// thirty. Takes at most 26 bits.
     #[inline(always)]
     pub(super) fn with_long_value(self, bits: &Bits<'_>) -> Option<Self> {
         if self.step() != Self::LONG_VALUE {
@@ -59,7 +58,6 @@ impl CodeEntry {
     }
 }
 
-/// Meaning of a table's symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// A difference.
@@ -68,12 +66,11 @@ pub(super) enum Class {
     Ac,
 }
 
-/// A table that is ready for decoding.
 pub(super) struct Huffman {
     pub(super) lookup: Box<[CodeEntry; ENTRIES]>,
-    /// For each length of a code: the first code after the codes of this length, left-justified to 16 bits.
+    /// Per code length: the first code after all codes of this length, left-justified to 16 bits.
     ends: [u32; 17],
-    /// For each length: the difference between a code and the place of its symbol.
+    /// Per code length: the difference between a code and the position of its symbol.
     offsets: [i32; 17],
     symbols: [u8; 256],
     class: Class,
@@ -95,8 +92,8 @@ impl Huffman {
         }
     }
 
-    /// Makes the table of a DHT segment from the number of codes of each length and their symbols. `None` if
-    /// there is no such code, by libjpeg's rules (`jdhuff.c`). An identical table is reused.
+    /// Makes the table of a DHT segment from the number of codes of each length and their symbols. Returns
+    /// `None` if the code is invalid by libjpeg's rules (`jdhuff.c`). Reuses an identical table.
     pub(super) fn set(&mut self, counts: &[u8; 16], symbols: &[u8]) -> Option<()> {
         if self.used > 0 && self.counts == *counts && self.symbols.get(..self.used) == Some(symbols) {
             return Some(());
@@ -131,8 +128,8 @@ impl Huffman {
         (place == symbols.len()).then_some(())
     }
 
-    /// Continues where the table ends: returns the entry for a longer code. Takes at most 31 bits.
-    /// `None` if there is no such code.
+    /// Returns the entry for a code longer than the table's index, or `None` if there is no such code. Takes
+    /// at most 31 bits.
     #[cold]
     #[inline(never)]
     pub(super) fn long(&self, entry: CodeEntry, mut bits: Bits<'_>) -> Option<CodeEntry> {
@@ -157,13 +154,13 @@ impl Huffman {
     }
 }
 
-/// The run of zeros before a coefficient, and the bits of its value.
+/// Returns the run of zeros before a coefficient, and the number of bits of its value.
 const fn parts(symbol: u8) -> (u32, u32) {
     (symbol as u32 >> 4, symbol as u32 & 15)
 }
 
-/// A symbol without a value: difference 0, the end of a block, or sixteen zeros. Other symbols also
-/// end a block in libjpeg, but no encoder writes them.
+/// Returns the entry of a symbol without a value: difference 0, the end of a block, or sixteen zeros. libjpeg
+/// ends a block on other symbols too, but no encoder writes them.
 fn valueless(length: u32, symbol: u8, class: Class) -> Option<CodeEntry> {
     match (class, symbol) {
         (Class::Dc, _) => Some(CodeEntry::new(length, 1, 0)),
@@ -187,7 +184,7 @@ fn fill(entries: &mut [CodeEntry], length: u32, symbol: u8, class: Class) {
     }
 }
 
-/// The value of `size` bits (T.81, F.2.2.1): bits that begin with 0 are negative numbers.
+/// Returns the value of `size` bits (T.81, F.2.2.1); bits that begin with 0 are negative numbers.
 const fn extended(raw: u32, size: u32) -> i32 {
     let raw = raw.cast_signed();
     if raw < 1 << (size - 1) { raw - (1 << size) + 1 } else { raw }

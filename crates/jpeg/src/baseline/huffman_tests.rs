@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Decodes bit by bit, as in the standard (T.81, F.2.2.3): the symbol and the bits of its code.
+/// Decodes bit by bit, as in the standard (T.81, F.2.2.3). Returns the symbol and the number of bits of its code.
 fn by_the_book(counts: &[u8; 16], symbols: &[u8], next: u32) -> Option<(u8, u32)> {
     let (mut code, mut place) = (0, 0);
     for (length, &count) in (1..).zip(counts) {
@@ -34,14 +34,14 @@ fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32
     }
 }
 
-/// Possible numbers of codes of each length; some bit patterns may have no code.
+/// Draws possible numbers of codes of each length; some bit patterns may have no code.
 fn counts() -> impl Strategy<Value = [u8; 16]> {
     prop::array::uniform16(0_u32..9).prop_map(|wanted| {
         let mut free = 1_u32;
         let mut total = 0;
         wanted.map(|wanted| {
             free *= 2;
-            // Some of the free codes must stay for longer codes.
+            // Keep some of the free codes for longer codes.
             let count = wanted.min(free / 2).min(256 - total);
             (free, total) = (free - count, total + count);
             count as u8

@@ -1,5 +1,4 @@
-//! Dequantisation and the inverse DCT, bit for bit like libjpeg's accurate integer version (`jidctint.c`,
-//! "islow").
+//! Dequantisation and inverse DCT, bit for bit like libjpeg's accurate integer version (`jidctint.c`, "islow").
 
 use super::streams::Coefficients;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
@@ -8,12 +7,12 @@ use fearless_simd::{i16x16, i32x8, u8x32};
 const CONST_BITS: u32 = 13;
 const PASS1_BITS: u32 = 2;
 
-/// The inputs of a pass are in −`BIAS`..`BIAS`. With `BIAS` added, the 16-bit sum is not negative.
+/// Bound on the inputs of a pass, which are in −`BIAS`..`BIAS`. With `BIAS` added, the 16-bit sum is not negative.
 const BIAS: i16 = 1 << 14;
 
 /// Checks that all values so far are in the range where libjpeg-turbo's 16-bit arithmetic is exact: sums of
-/// two inputs of a pass fit, and nothing saturates in between. Coefficients of 8-bit pixels do: a row or a
-/// column of eight adds up to 12,000 at most.
+/// two inputs of a pass fit, and nothing saturates in between. Coefficients of 8-bit pixels are in this
+/// range, because a row or column of eight adds up to 12,000 at most.
 #[derive(Clone, Copy)]
 pub(super) struct Within<S: Simd>(i16x16<S>);
 
@@ -36,7 +35,7 @@ impl<S: Simd> Within<S> {
     }
 }
 
-/// Samples of a block, row by row. `last` is the zigzag position of its last coefficient.
+/// Returns the samples of a block, row by row. `last` is the zigzag position of its last coefficient.
 #[inline(always)]
 pub(super) fn samples<S: Simd>(
     simd: S,
@@ -50,19 +49,19 @@ pub(super) fn samples<S: Simd>(
         0 => {
             let value = i32::from(block[0]) * i32::from(quantiser[0]);
             // The inputs of the second pass are four times as large. Inputs beyond 16 bits count as the
-            // largest 16-bit number, which is outside the range.
+            // largest 16-bit number, which is out of range.
             within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
             let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;
             *out = [sample; 64];
         }
-        // All of these are in the first four rows and the first four columns.
+        // All of these are in the first four rows and columns.
         1..=9 => inverse::<S, 4>(simd, block, quantiser, within, out),
         _ => inverse::<S, 8>(simd, block, quantiser, within, out),
     }
 }
 
-/// Both passes, for a block with coefficients only in the first `N` rows and columns.
+/// Makes both passes for a block with coefficients only in the first `N` rows and columns.
 #[inline(always)]
 fn inverse<S: Simd, const N: usize>(
     simd: S,
@@ -77,7 +76,7 @@ fn inverse<S: Simd, const N: usize>(
     let mut rows = [zero; 8];
     let sources = block.as_chunks::<16>().0.iter().zip(quantiser.as_chunks::<16>().0);
     for (rows, (coefficients, factors)) in rows.as_chunks_mut::<2>().0.iter_mut().zip(sources).take(N / 2) {
-        // The product's lower half. libjpeg-turbo uses only that too.
+        // The lower half of the product, which is all that libjpeg-turbo uses too.
         let two = i16x16::from_slice(simd, coefficients) * i16x16::from_slice(simd, factors);
         within.see(two);
         let (above, below) = simd.widen_i16x16(two);
@@ -90,8 +89,7 @@ fn inverse<S: Simd, const N: usize>(
     }
     // Samples are centred at 128.
     let columns = pass::<S, SECOND>(simd, columns, (1 << (SECOND - 1)) + (128 << SECOND));
-    // A lane is a row. Its eight samples are joined by shifts, which do not compete with the
-    // shuffles for ports.
+    // Each lane is a row. Its eight samples are joined by shifts, which do not compete with the shuffles for ports.
     let [a, b, c, d, e, f, g, h] = columns;
     let left = together(simd, a, b, c, d);
     let right = together(simd, e, f, g, h);
@@ -103,7 +101,7 @@ fn inverse<S: Simd, const N: usize>(
     below.store_slice(lower);
 }
 
-/// Four samples in each lane, as bytes.
+/// Joins four samples in each lane, as bytes.
 #[inline(always)]
 fn together<S: Simd>(simd: S, a: i32x8<S>, b: i32x8<S>, c: i32x8<S>, d: i32x8<S>) -> i32x8<S> {
     sample(simd, a) | sample(simd, b) << 8 | sample(simd, c) << 16 | sample(simd, d) << 24
@@ -114,7 +112,7 @@ fn sample<S: Simd>(simd: S, value: i32x8<S>) -> i32x8<S> {
     value.max(i32x8::splat(simd, 0)).min(i32x8::splat(simd, 255))
 }
 
-/// Rows become columns. Values that do not fit 16 bits are recorded as out of range.
+/// Transposes rows to columns. Values that do not fit 16 bits are recorded as out of range.
 #[inline(always)]
 fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> [i32x8<S>; 8] {
     let [a, b, c, d, e, f, g, h] = rows;
@@ -135,8 +133,8 @@ fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> 
     [a, b, c, d, e, f, g, h]
 }
 
-/// One pass over eight columns (or, transposed, rows) at a time. `round` is added before the shift.
-/// The names are libjpeg's.
+/// Makes one pass over eight columns (or, transposed, rows) at a time. `round` is added before the shift. The
+/// names are libjpeg's.
 #[inline(always)]
 fn pass<S: Simd, const SHIFT: u32>(simd: S, input: [i32x8<S>; 8], round: i32) -> [i32x8<S>; 8] {
     let [i0, i1, i2, i3, i4, i5, i6, i7] = input;

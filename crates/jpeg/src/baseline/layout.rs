@@ -1,26 +1,22 @@
-//! The parts of a picture, and the parts to decode for a rectangle.
+//! Geometry of a picture, and the parts to decode for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
 use crate::{JpegHeader, Rect};
 use std::ops::Range;
 
-/// The largest number of segments in a band, so that few of them are decoded alone at its end.
+/// Maximum number of segments in a band, so that few of them are decoded alone at its end.
 const BAND_SEGMENTS: usize = 6;
-/// Most rows of MCUs in a band: more would not fit the caches.
+/// Maximum rows of MCUs in a band; more would not fit the caches.
 pub(super) const BAND_ROWS: usize = 4;
 
-/// The parts of the picture, in MCUs unless stated otherwise.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The requested pixels.
     pub(super) window: Rect,
-    /// Luma blocks in an MCU horizontally: 1 or 2.
+    /// Luma blocks per MCU horizontally: 1 or 2.
     pub(super) h: usize,
-    /// Luma blocks in an MCU vertically: 1 or 2.
+    /// Luma blocks per MCU vertically: 1 or 2.
     pub(super) v: usize,
-    /// Number of components: 1 or 3.
     pub(super) components: usize,
-    /// Blocks of an MCU.
     pub(super) blocks: usize,
     /// Size of the picture.
     pub(super) columns: usize,
@@ -28,15 +24,14 @@ pub(super) struct Layout {
     /// Size of the picture's chroma, in samples.
     pub(super) chroma_width: usize,
     pub(super) chroma_height: usize,
-    /// MCUs of a segment; the last segment may have fewer.
+    /// MCUs per segment; the last segment may have fewer.
     pub(super) interval: usize,
-    /// True if segments are at most as long as a row. Each is then decoded as a whole. Longer segments are
+    /// True if segments are at most as long as a row, and each is decoded as a whole. Longer segments are
     /// decoded row by row, as far as needed.
     pub(super) short: bool,
-    /// Parts with computed samples: the window, and the surroundings that upsampling needs.
+    /// MCUs whose samples are computed: the window, and the surroundings that upsampling needs.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
-    /// Rows that are decoded together.
     pub(super) band: usize,
 }
 
@@ -89,20 +84,20 @@ impl Layout {
         })
     }
 
-    /// The MCUs of the n-th segment, counted row by row.
+    /// Returns the MCUs of a segment, counted row by row.
     pub(super) fn mcus(&self, segment: usize) -> Range<usize> {
         segment * self.interval..((segment + 1) * self.interval).min(self.columns * self.rows)
     }
 
-    /// The segments to decode for a row: the segments with its shown MCUs, or with all of its MCUs if
-    /// segments are longer than a row.
+    /// Returns the segments to decode for a row: those with its shown MCUs, or with all its MCUs if segments
+    /// are longer than a row.
     pub(super) fn segments(&self, row: usize) -> Range<usize> {
         let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
         let first = row * self.columns;
         (first + columns.start) / self.interval..(first + columns.end - 1) / self.interval + 1
     }
 
-    /// The segments of a row that no row above it has. Only the first segment can belong to a row above.
+    /// Returns the segments of a row that are not in any row above. Only the first segment can belong to a row above.
     pub(super) fn new_segments(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.segments(row);
         match row.checked_sub(1).filter(|above| self.shown_rows.contains(above)) {
@@ -111,7 +106,7 @@ impl Layout {
         }
     }
 
-    /// Blocks of a component in an MCU, horizontally and vertically.
+    /// Returns the blocks of a component per MCU, horizontally and vertically.
     pub(super) const fn factors(&self, component: usize) -> (usize, usize) {
         if component == 0 { (self.h, self.v) } else { (1, 1) }
     }

@@ -1,14 +1,13 @@
-//! Our own decoder, for the pictures where it is faster than libjpeg-turbo: baseline, 8 bits,
-//! Huffman-coded, gray or YCbCr in one scan.
+//! Our own decoder, for pictures where it is faster than libjpeg-turbo: baseline, 8 bits, Huffman-coded, gray
+//! or YCbCr in one scan.
 //!
-//! Restart segments are separate bit streams, so two of them can be decoded in turns: one is decoded while
-//! the other waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md). Pixels are made
-//! only for the requested rectangle. The stages: `segments` finds the bytes, `tables` and `huffman` read the
-//! tables, `streams` turns bits into coefficients, `idct` coefficients into samples, and `pixels` samples
-//! into RGB.
+//! Restart segments are separate bit streams, so two can be decoded in turns: one is decoded while the other
+//! waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md). Pixels are made only for the
+//! requested rectangle. The stages: `segments` finds the bytes, `tables` and `huffman` read the tables,
+//! `streams` turns bits into coefficients, `idct` coefficients into samples, and `pixels` samples into RGB.
 //!
-//! The result equals libjpeg-turbo's for the whole picture, bit for bit. Pictures with anything odd, missing,
-//! left over or unusual are left to libjpeg-turbo, which decides about errors and about the pixels of damaged
+//! The result equals libjpeg-turbo's for the whole picture, bit for bit. libjpeg-turbo decodes all pictures
+//! with anything odd, missing, left over or unusual, and decides about errors and the pixels of damaged
 //! pictures. `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a test for each.
 
 mod bands;
@@ -34,8 +33,8 @@ use segments::Segments;
 use shardpack_base::vectorised;
 use tables::Tables;
 
-/// A decoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded
-/// bytes, and coefficients and samples of a few rows of MCUs.
+/// A decoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded bytes, and
+/// coefficients and samples of a few rows of MCUs.
 pub(super) struct BaselineDecoder {
     tables: Tables,
     segments: Segments,
@@ -55,7 +54,6 @@ impl BaselineDecoder {
         }
     }
 
-    /// Frees buffers that became large for an unusually large picture.
     pub(super) fn trim(&mut self) {
         self.segments.trim();
         if self.planes.bytes() > KEPT_BYTES {
@@ -66,11 +64,11 @@ impl BaselineDecoder {
         }
     }
 
-    /// Decodes the pixels of `window`, RGB, rows without gaps, into `out`. Gray pictures give the same value
-    /// three times. Returns the number of bytes read: the header, and the entropy-coded bytes.
+    /// Decodes the pixels of `window` into `out`, as RGB in rows without gaps. Gray pictures repeat each
+    /// value three times. Returns the number of bytes read: the header, and the entropy-coded bytes.
     ///
-    /// Returns `None` if libjpeg-turbo has to decode this picture. The content of `out` is then unspecified.
-    /// `header` belongs to `jpeg`, and its colours are gray or YCbCr.
+    /// Returns `None` if libjpeg-turbo has to decode this picture; the content of `out` is then unspecified.
+    /// `header` must belong to `jpeg`, with gray or YCbCr colours.
     pub(super) fn decode(&mut self, jpeg: &[u8], header: &JpegHeader, window: Rect, out: &mut [u8]) -> Option<usize> {
         // Samples are joined four at a time, the first sample lowest.
         if cfg!(target_endian = "big") {
@@ -87,8 +85,7 @@ impl BaselineDecoder {
         Some(head + self.segments.len())
     }
 
-    /// Decodes a few rows of MCUs at a time, so that the output of one stage is still in the cache
-    /// for the next.
+    /// Decodes a few rows of MCUs at a time, so that the output of one stage is still in the cache for the next.
     #[inline(always)]
     fn rows(&mut self, layout: &Layout, out: &mut [u8]) -> Option<()> {
         self.planes.prepare(layout);

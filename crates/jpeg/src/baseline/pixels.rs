@@ -1,4 +1,4 @@
-//! Rows of pixels from rows of samples.
+//! Makes rows of pixels from rows of samples.
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::Layout;
@@ -9,27 +9,24 @@ use std::ops::Range;
 /// Position of the next row, and buffers for its chroma.
 #[derive(Default)]
 pub(super) struct RowMaker {
-    /// Index of the next row of the picture.
     next: usize,
-    /// Blue and red chroma, at the resolution of luma.
+    /// Blue and red chroma, at luma resolution.
     chroma: [Vec<u8>; 2],
     sums: Vec<u16>,
 }
 
 impl RowMaker {
-    /// Starts at the window's first row.
     pub(super) fn prepare(&mut self, layout: &Layout) {
         self.next = layout.window.y as usize;
         let width = layout.shown_columns.len() * layout.h * 8;
         if self.sums.len() < width {
-            // One more sample on each side; chroma is at most as wide as luma.
+            // Leave room for one more sample on each side; chroma is at most as wide as luma.
             self.sums.resize(width + 2, 0);
             self.chroma.iter_mut().for_each(|row| row.resize(width, 0));
         }
     }
 
-    /// Writes the rows of the window that are complete when all rows of MCUs above `end` have
-    /// samples.
+    /// Writes the rows of the window that are complete once all rows of MCUs above `end` have samples.
     #[inline(always)]
     pub(super) fn write(&mut self, layout: &Layout, planes: &Planes, end: usize, out: &mut [u8]) -> Option<()> {
         let window = layout.window;
@@ -65,10 +62,10 @@ impl RowMaker {
     }
 }
 
-/// Chroma of one row of pixels.
+/// Upsamples the chroma of one row of pixels.
 #[inline(always)]
 fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &mut [u8]) -> Option<()> {
-    // Samples right of the picture's last one have no meaning.
+    // Samples to the right of the picture's last one have no meaning.
     let width = layout.chroma_width.min(layout.shown_columns.end * 8) - layout.shown_columns.start * 8;
     if layout.v == 1 {
         return upsample::widened(plane.row(y)?.get(..width)?, sums, out);

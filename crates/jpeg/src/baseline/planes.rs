@@ -1,4 +1,4 @@
-//! Samples of the components, only the rows that are needed at a time.
+//! Samples of the components, only the needed rows at a time.
 #![deny(clippy::indexing_slicing)]
 
 use super::bands::Band;
@@ -8,8 +8,8 @@ use super::tables::Tables;
 use fearless_simd::prelude::Simd;
 use fearless_simd::{Level, dispatch};
 
-/// Samples of a component: the layout's shown columns, and the latest rows. Row y is stored at y
-/// modulo the number of rows that fit.
+/// Samples of a component: the layout's shown columns, and the latest rows. Row y is stored at y modulo the
+/// number of rows that fit.
 #[derive(Default)]
 pub(super) struct Plane {
     samples: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Returns a row of the picture's component.
+    /// Returns row `y` of the component.
     #[inline(always)]
     pub(super) fn row(&self, y: usize) -> Option<&[u8]> {
         let start = y.checked_rem(self.rows)? * self.stride;
@@ -37,7 +37,6 @@ impl Plane {
     }
 }
 
-/// Luma, and chroma if there is any.
 #[derive(Default)]
 pub(super) struct Planes {
     planes: [Plane; 3],
@@ -66,12 +65,12 @@ impl Planes {
         }
     }
 
-    /// Turns coefficients into samples. Returns `None` if values are outside the range where all
+    /// Converts coefficients to samples. Returns `None` if values are outside the range where all
     /// implementations of the inverse DCT agree.
     #[inline(always)]
     pub(super) fn fill(&mut self, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {
         let level = Level::new();
-        // Compiled for AVX-512, this is slower by a fifth.
+        // Compiled for AVX-512, this is a fifth slower.
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         if let Some(avx2) = level.as_avx2() {
             return avx2.vectorize(

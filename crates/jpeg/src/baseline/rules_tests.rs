@@ -1,4 +1,4 @@
-//! The rules of `docs/entropy-segments.md`, one test each, on pictures written bit by bit.
+//! Tests the rules of `docs/entropy-segments.md`, one test each, on pictures written bit by bit.
 
 use super::*;
 use crate::{DecodePaths, JpegDecoder, Rendering, View};
@@ -6,7 +6,7 @@ use shardpack_format::Limits;
 
 /// A gray picture of one or more rows of MCUs, with the given segments.
 ///
-/// The code of a DC symbol is its number in five bits, and the code of an AC symbol its number in eight: 16
+/// The code of a DC symbol is its number in five bits, an AC code the symbol's number in eight, so 16
 /// codes of five bits and one code of eight do not exist.
 struct Picture {
     columns: u16,
@@ -21,7 +21,6 @@ impl Picture {
         Self { columns, rows, interval, quantiser: 1, segments }
     }
 
-    /// A picture of one block.
     fn block(bits: &str) -> Self {
         Self::of(1, 1, 0, vec![packed(bits)])
     }
@@ -75,20 +74,19 @@ fn stuffed(segment: &[u8]) -> Vec<u8> {
     segment.iter().flat_map(|&byte| if byte == 0xFF { vec![0xFF, 0] } else { vec![byte] }).collect()
 }
 
-/// The bits of a value (T.81, F.2.2.1), as many as it needs.
+/// Returns the bits of a value (T.81, F.2.2.1), as many as it needs.
 fn value(value: i32) -> (u32, String) {
     let size = 32 - value.unsigned_abs().leading_zeros();
     let raw = if value < 0 { value + (1 << size) - 1 } else { value };
     (size, if size == 0 { String::new() } else { format!("{raw:0width$b}", width = size as usize) })
 }
 
-/// A DC difference.
 fn dc(difference: i32) -> String {
     let (size, bits) = value(difference);
     format!("{size:05b}{bits}")
 }
 
-/// A run of zeros and a coefficient.
+/// Returns the bits of a run of zeros and a coefficient.
 fn ac(run: u32, coefficient: i32) -> String {
     let (size, bits) = value(coefficient);
     symbol(run << 4 | size) + &bits
@@ -102,7 +100,7 @@ fn end() -> String {
     symbol(0)
 }
 
-/// A block of one DC coefficient.
+/// Returns the bits of a block of one DC coefficient.
 fn flat(difference: i32) -> String {
     dc(difference) + &end()
 }
@@ -124,7 +122,7 @@ fn decoder(own_decoder: bool, lenient: bool, partial: bool) -> JpegDecoder {
 }
 
 /// Decodes `window` of a picture. The pixels of a regular picture must equal libjpeg-turbo's for the whole
-/// picture. For an odd picture, the user sees libjpeg-turbo's result.
+/// picture. For an odd picture, the user gets libjpeg-turbo's result.
 fn judged(jpeg: &[u8], window: Rect) -> Verdict {
     let how = Rendering { view: View::rectangle(window), ..Default::default() };
     let shown = |mut decoder: JpegDecoder| {
@@ -146,7 +144,6 @@ fn whole(picture: &Picture) -> Verdict {
     judged(&picture.bytes(), picture.all())
 }
 
-/// The n-th MCU of the first row.
 fn mcu(n: u32) -> Rect {
     Rect { x: n * 8, y: 0, width: 8, height: 8 }
 }
@@ -191,12 +188,11 @@ fn missing_bits_are_odd() {
         assert_eq!(judged(&tiles.bytes(), mcu(at)), ERROR, "segment {at}");
         assert_eq!(judged(&tiles.bytes(), mcu(1 - at)), Verdict::Regular, "beside segment {at}");
     }
-    // The value of the last coefficient is missing. In its place a reader would find zeros, or the next
-    // segment.
+    // The value of the last coefficient is missing. In its place a reader would find zeros, or the next segment.
     let cut = |bits: String| packed(&bits[..bits.len() - 8]);
     let long = dc(1) + "11" + &ac(0, 1 << 13);
     assert_eq!(whole(&Picture::of(1, 1, 0, vec![cut(long)])), ERROR);
-    // Rows: the second of two is missing.
+    // The first segment lacks the second of its two rows.
     let rows = Picture::of(1, 3, 2, vec![packed(&flat(5)), packed(&flat(5))]);
     assert_eq!(whole(&rows), ERROR);
     assert_eq!(judged(&rows.bytes(), mcu(0)), Verdict::Regular, "a row below the rectangle");
@@ -308,7 +304,7 @@ fn samples_out_of_range_are_odd() {
         let what = format!("{quantiser} times {inside} or {outside}");
         assert_eq!(block(quantiser, flat(inside)), Verdict::Regular, "DC alone, {what}");
         assert_eq!(block(quantiser, flat(outside)), SILENT, "DC alone, {what}");
-        // A row of coefficients: the first pass multiplies it by four.
+        // A row of coefficients, which the first pass multiplies by four.
         assert_eq!(block(quantiser, dc(0) + &ac(0, inside) + &end()), Verdict::Regular, "{what}");
         assert_eq!(block(quantiser, dc(0) + &ac(0, outside) + &end()), SILENT, "{what}");
     }
@@ -316,7 +312,7 @@ fn samples_out_of_range_are_odd() {
     assert_eq!(block(255, dc(0) + &ac(0, 257) + &end()), Verdict::Regular);
     assert_eq!(block(255, dc(257) + &ac(0, 1) + &end()), Verdict::Regular);
     assert_eq!(block(255, flat(257)), SILENT);
-    // Zeros count as visited places.
+    // Zeros also count as visited places.
     assert_eq!(block(255, dc(257) + &symbol(0xF0) + &end()), Verdict::Regular);
     // Outside the rectangle the range does not matter.
     let tile = Picture::of(2, 1, 2, vec![packed(&(flat(5_000) + &flat(-5_000)))]);
@@ -326,7 +322,7 @@ fn samples_out_of_range_are_odd() {
 
 #[test]
 fn only_decoded_segments_count() {
-    // Two rows of two tiles of two MCUs; the last tile has a code that does not exist.
+    // Two rows of two tiles of two MCUs; the last tile has a nonexistent code.
     let good = || packed(&(flat(5) + &flat(-3)));
     let bad = packed(&(flat(5) + "11111"));
     let tiles = Picture::of(4, 2, 2, vec![good(), good(), good(), bad.clone()]);
@@ -334,7 +330,7 @@ fn only_decoded_segments_count() {
         let found = judged(&tiles.bytes(), Rect { x, y, width: 8, height: 8 });
         assert_eq!(found == Verdict::Regular, expected, "tile at {x}, {y}: {found:?}");
     }
-    // One segment: damage above the rectangle matters, damage below does not.
+    // In a single segment, damage above the rectangle matters, damage below does not.
     let row = flat(5) + &flat(-3);
     for bad_row in 0..3 {
         let bits: String = (0..3).map(|n| if n == bad_row { "11111".to_owned() } else { row.clone() }).collect();
@@ -354,8 +350,8 @@ fn only_decoded_segments_count() {
     }
 }
 
-/// Rows of three MCUs. The rectangle is in the middle column, so that some segments contain none of its MCUs,
-/// and some contain MCUs of two rows.
+/// Tests rows of three MCUs. The rectangle is in the middle column, so some segments contain none of its
+/// MCUs, and some contain MCUs of two rows.
 #[test]
 fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
     let (columns, rows) = (3_usize, 4_usize);
@@ -365,7 +361,7 @@ fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
         let of = |n: usize| n * interval..mcus.min((n + 1) * interval);
         for damaged in 0..segments {
             let bits = |n: usize| match n {
-                // The last MCU has a code that does not exist.
+                // The last MCU has a nonexistent code.
                 n if n == damaged => flat(5).repeat(of(n).len() - 1) + "11111",
                 n => flat(5).repeat(of(n).len()),
             };
@@ -378,7 +374,8 @@ fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
                     let odd = if interval <= columns {
                         (row..=last).any(|row| of(damaged).contains(&(row * columns + 1)))
                     } else {
-                        // From the segment at the start of the first row to the end of the last row.
+                        // Decoding covers everything from the segment at the start of the first row to the
+                        // end of the last row.
                         let decoded = row * columns / interval * interval..(last + 1) * columns;
                         decoded.contains(&(of(damaged).end - 1))
                     };

@@ -1,4 +1,4 @@
-//! Segments that a rectangle needs, without their stuffing.
+//! Segments that a rectangle needs, without stuffing.
 #![deny(clippy::indexing_slicing)]
 
 use super::bits::Bits;
@@ -9,16 +9,15 @@ use memchr::memchr_iter;
 /// Zeros after the last segment, so that eight bytes can be read anywhere in it.
 const PADDING: usize = 8;
 
-/// Copies of segments, one after the other.
+/// Copies of segments, without gaps.
 #[derive(Default)]
 pub(super) struct Segments {
-    /// Bytes without stuffing: in entropy-coded data 00 follows each FF, and is omitted here.
+    /// Bytes without stuffing, that is, without the 00 that follows each FF in entropy-coded data.
     bytes: Vec<u8>,
-    /// End offset of each segment.
     ends: Vec<usize>,
 }
 
-/// A segment, and the number of bytes read of it.
+/// A segment, and how many of its bytes were read.
 #[derive(Clone, Copy)]
 pub(super) struct Segment<'a> {
     pub(super) bits: Bits<'a>,
@@ -39,8 +38,8 @@ impl Segment<'_> {
 
 impl Segments {
     /// Finds and copies the segments that the layout decodes. Returns `None` unless the scan has exactly the
-    /// right markers: RST0 to RST7 in turn, then EOI. The whole scan is checked, so that a lost marker is
-    /// found anywhere.
+    /// right markers: RST0 to RST7 in turn, then EOI. Checks the whole scan, so that a lost marker is found
+    /// anywhere.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.ends.clear();
@@ -79,12 +78,10 @@ impl Segments {
         None
     }
 
-    /// Bytes of all copied segments.
     pub(super) fn len(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Frees the memory that a large scan took.
     pub(super) fn trim(&mut self) {
         if self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() > KEPT_BYTES {
             *self = Self::default();

@@ -1,4 +1,4 @@
-//! Tables from the header: quantisation and Huffman tables, and each component's choice of them.
+//! Tables from the header: quantisation and Huffman tables, and which of them each component uses.
 #![deny(clippy::indexing_slicing)]
 
 use super::huffman::{Class, Huffman};
@@ -6,13 +6,12 @@ use super::streams::NATURAL;
 use crate::elsewhere::Coding;
 use crate::header::JpegHeader;
 
-/// The tables of a picture.
 pub(super) struct Tables {
     dc: [Huffman; 4],
     ac: [Huffman; 4],
-    /// In natural order, for each component.
+    /// Per component, in natural order.
     pub(super) quantisers: [[i16; 64]; 3],
-    /// For each component: its DC and its AC table.
+    /// DC and AC table of each component.
     selected: [(usize, usize); 3],
 }
 

@@ -1,4 +1,4 @@
-//! Tests of our own decoder against its twin, libjpeg-turbo.
+//! Compares our own decoder with its twin, libjpeg-turbo.
 
 use super::*;
 use crate::sources::{encode, plain};
@@ -8,14 +8,13 @@ use crate::{Bounds, DecodePaths, Decompressor, JpegDecoder, JpegTiler, Rendering
 use proptest::prelude::*;
 use shardpack_format::Limits;
 
-/// The seeds are free; failures are kept in `proptest-regressions`. Set `PROPTEST_CASES` for more
-/// cases.
+/// Leaves the seeds free and keeps failures in `proptest-regressions`. `PROPTEST_CASES` sets the number of cases.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases.max(1500), ..config }
 }
 
-/// All pixels, RGB, decoded by libjpeg-turbo. `None` if it warns or fails.
+/// Returns all pixels, RGB, decoded by libjpeg-turbo; `None` if it warns or fails.
 fn by_turbo(jpeg: &[u8]) -> Option<Vec<u8>> {
     let picture = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse).open(jpeg).ok()?;
     let frame = picture.frame();
@@ -37,8 +36,7 @@ fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) -> Option<Vec
     decoder.decode(jpeg, &header, window, &mut out).map(|_| out)
 }
 
-/// Asserts that both decoders give the same pixels for `windows`, without a fallback of ours to
-/// libjpeg-turbo.
+/// Asserts that both decoders give the same pixels for `windows`, without ours falling back to libjpeg-turbo.
 fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], what: &str) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let whole = by_turbo(jpeg).unwrap();
@@ -98,13 +96,13 @@ fn source() -> impl Strategy<Value = Source> {
     )
 }
 
-/// Numbers for [`within`]: random places, and places at the right and lower edges, where other rules apply.
+/// Returns numbers for [`within`]: random places, and places at the right and lower edges, where other rules apply.
 fn window() -> impl Strategy<Value = [u32; 4]> {
     let place = || prop_oneof![3 => any::<u32>(), 1 => (0..3_u32).prop_map(|n| LAST - n)];
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
 
-/// The last column or row; smaller numbers are the columns or rows before it.
+/// The last column or row; smaller numbers count back from it.
 const LAST: u32 = u32::MAX;
 
 fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
@@ -123,7 +121,7 @@ fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
             0 => jpeg.truncate(at.max(2)),
             1 => jpeg.insert(at, byte),
             2 => drop(jpeg.remove(at)),
-            // A scan that ends early, with EOI in its place.
+            // End the scan early, with EOI after the cut.
             4 if byte < 128 => drop(jpeg.drain(at..(jpeg.len() - 2).max(at))),
             3 => jpeg[at] ^= 1 << (byte & 7),
             _ => jpeg[at] = byte,
@@ -132,7 +130,7 @@ fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     jpeg
 }
 
-/// Checks that our decoder changes nothing that a user can see of `jpeg`. Returns the difference.
+/// Checks that using our decoder makes no visible difference for `jpeg`. Returns the difference, if any.
 fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
     let decoder = |own_decoder, lenient| {
         JpegDecoder::with_paths(&Limits::default(), DecodePaths { own_decoder, lenient, ..Default::default() })
@@ -150,8 +148,8 @@ fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
             decoded.map(|decoded| (decoded.kind, slot)).map_err(|error| error.to_string())
         };
         let (ours, mut turbo) = (seen(true, lenient), seen(false, lenient));
-        // Our decoder ignores damage outside the rectangle. libjpeg-turbo reads more, so the damage may be an
-        // error there. Our pixels must equal libjpeg-turbo's lenient result.
+        // Our decoder ignores damage outside the rectangle. libjpeg-turbo reads more and may report the
+        // damage as an error, so our pixels must equal libjpeg-turbo's lenient result.
         if ours.is_ok() && turbo.is_err() && view != View::whole() {
             turbo = seen(false, true);
         }
@@ -172,7 +170,7 @@ proptest! {
         let header = JpegHeader::parse(&jpeg).unwrap();
         let mut windows: Vec<Rect> = windows.into_iter().map(|numbers| within(source.size, numbers)).collect();
         windows.push(Rect::whole(source.size.0, source.size.1));
-        // libjpeg-turbo decodes pictures whose chroma is too narrow to be interpolated.
+        // Pictures whose chroma is too narrow to be interpolated are left to libjpeg-turbo.
         if Layout::of(&header, windows[0]).is_some() {
             assert_same(&mut BaselineDecoder::new(), &jpeg, &windows, &format!("{source:?}"));
         } else {
@@ -180,7 +178,7 @@ proptest! {
         }
     }
 
-    /// With bytes changed, cut off or inserted, our decoder changes nothing that a user can see.
+    /// Changes, removes or inserts bytes; using our decoder must make no visible difference.
     #[test]
     fn damage_is_left_to_libjpeg_turbo(
         source in source(),
@@ -209,7 +207,7 @@ proptest! {
     }
 }
 
-/// Cases where the two once differed. The first cases have one column of chroma at the right edge, and
+/// Cases where the two once differed. In the first cases, the right edge has one column of chroma, and
 /// libjpeg-turbo decoded only that column.
 #[test]
 fn past_differences_stay_fixed() {

@@ -1,8 +1,7 @@
-//! Chroma rows at the resolution of luma, bit for bit like libjpeg's "fancy" upsampling
-//! (`jdsample.c`): a triangle filter with alternating rounding.
+//! Upsamples chroma rows to luma resolution, bit for bit like libjpeg's "fancy" upsampling (`jdsample.c`): a
+//! triangle filter with alternating rounding.
 //!
-//! At the picture's edges, repeating the outermost sample gives the same as libjpeg's special
-//! cases.
+//! At the picture's edges, repeating the outermost sample gives the same as libjpeg's special cases.
 #![deny(clippy::indexing_slicing)]
 
 /// Makes a row between two rows: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if `far` is above,
@@ -19,8 +18,8 @@ pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) 
     Some(())
 }
 
-/// Doubles the columns. `sums` has room for two samples more than the row. Returns `None` if the lengths do
-/// not match.
+/// Doubles the columns. `sums` must have room for two samples more than the row. Returns `None` if the
+/// lengths do not match.
 #[inline(always)]
 pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     if out.len() < 2 * row.len() {
@@ -48,8 +47,7 @@ pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &m
     Some(())
 }
 
-/// Makes two pixels from each of `sums` except the first and the last, which become copies of their
-/// neighbours.
+/// Makes two pixels from each of `sums` except the first and last, which become copies of their neighbours.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 fn spread<const SHIFT: u32, const LEFT: u16, const RIGHT: u16>(sums: &mut [u16], out: &mut [u8]) {

@@ -1,4 +1,4 @@
-//! Options of re-encoding.
+//! Re-encoding options.
 
 use crate::TileOptions;
 use crate::score::IDENTICAL;
@@ -13,11 +13,10 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Quality {
-    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. The quality is found for each
-    /// picture by bisection, which takes seven encodings. At 90 a picture looks like its source side by side;
-    /// 70 is high quality. The score does not rise with every single step of quality: sometimes a quality one
-    /// or two below would also have reached it. If no quality reaches the score, quality 100 is used, and the
-    /// reported score shows this.
+    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100, found for each picture by
+    /// bisection in seven encodings. At 90 a picture looks like its source side by side; 70 is high quality.
+    /// The score does not rise with every step of quality, so a quality one or two below may have reached it
+    /// too. If no quality reaches the score, quality 100 is used and the reported score is lower.
     #[serde(rename = "ssimulacra2")]
     Ssimulacra2(f64),
     /// libjpeg's quality, 1..=100, for every picture. Default 90.
@@ -47,22 +46,22 @@ pub enum ChromaSampling {
     S444,
 }
 
-/// The size of the encoded picture, upright. The other side keeps the proportions, rounded to the nearest
-/// pixel. Pictures are never enlarged.
+/// Size of the encoded picture, upright. The other side keeps the proportions, rounded to the nearest pixel.
+/// Pictures are never enlarged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resize {
-    /// The source's size.
+    /// Same as the source.
     #[default]
     No,
-    /// The short side has at most this many pixels.
+    /// At most this many pixels on the short side.
     ShortSide(u32),
-    /// The long side has at most this many pixels.
+    /// At most this many pixels on the long side.
     LongSide(u32),
 }
 
 impl Resize {
-    /// Width and height of the result for a picture of `width` × `height` pixels.
+    /// Returns width and height of the result for a picture of `width` × `height` pixels.
     #[must_use]
     pub fn of(self, width: u32, height: u32) -> (u32, u32) {
         let (side, most) = match self {
@@ -93,27 +92,26 @@ impl Resize {
 pub struct ReencodeOptions {
     /// Quality. Default [`Quality::Fixed`]`(90)`.
     pub quality: Quality,
-    /// Chroma subsampling. Default: like the source.
+    /// Chroma subsampling. Default: same as the source.
     pub subsampling: ChromaSampling,
-    /// Size. Default: like the source. Shrinking is antialiased with Lanczos3, on sRGB values. In linear
+    /// Size. Default: same as the source. Shrinking is antialiased with Lanczos3, on sRGB values. In linear
     /// light the mean of a checkerboard would be more accurate, but networks are trained and tested on the
     /// output of Pillow and torchvision, which use sRGB values.
     #[serde(flatten, with = "side")]
     pub resize: Resize,
-    /// Tiles and limits. All of these options apply to pictures whose source is kept. With `keep_metadata` an
-    /// encoded picture has the source's ICC profile.
+    /// Tiles and limits, which all apply to pictures whose source is kept. With `keep_metadata` an encoded
+    /// picture has the source's ICC profile.
     #[serde(skip)]
     pub tile: TileOptions,
 }
 
 impl ReencodeOptions {
-    /// Fails if options are impossible.
     pub(super) fn check(&self) -> Result<()> {
         match self.quality {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
                 return Err(Error::usage(format!("JPEG quality: expected 1..=100, found {quality}")));
             }
-            // Negative scores exist, for ruined pictures.
+            // Ruined pictures have negative scores.
             Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
                 return Err(Error::usage(format!("SSIMULACRA2 score: expected at most 100, found {target}")));
             }
@@ -128,7 +126,7 @@ impl ReencodeOptions {
     }
 }
 
-/// A recipe names the side that limits the size, or none if pictures keep their size.
+/// Serialises the side that limits the size, or nothing if pictures keep their size.
 mod side {
     use super::Resize;
     use serde::ser::SerializeMap;

@@ -1,7 +1,7 @@
-//! Decompression of bilevel rows: CCITT modified Huffman, T.4 (Group 3) and T.6 (Group 4).
+//! Decompresses bilevel rows: CCITT modified Huffman, T.4 (Group 3) and T.6 (Group 4).
 //!
-//! A row is kept as the columns where its colour changes, from white on. The tables of codes come from the
-//! crate `fax`.
+//! A row is kept as the columns where its colour changes, starting with white. The tables of codes come from
+//! the crate `fax`.
 
 use fax::maps::{Mode, black, mode, white};
 use fax::{BitReader, ByteReader};
@@ -10,12 +10,12 @@ use std::convert::Infallible;
 /// Zeros after the end, so that the last codes can be looked up.
 const PADDING: usize = 4;
 
-/// A CCITT coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fax {
     /// Rows of runs; each row begins at a byte.
     Huffman,
-    /// Rows after end-of-line marks. If rows may refer to the row above, a bit after the mark says so.
+    /// Rows after end-of-line marks. If rows may refer to the row above, a bit after the mark says whether
+    /// this one does.
     Group3 { two_dimensional: bool },
     /// Every row refers to the row above.
     Group4,
@@ -41,7 +41,7 @@ pub(super) fn decode(how: Fax, packed: &[u8], width: usize, out: &mut [u8]) -> R
             Fax::Group4 => true,
         };
         let read = if refers { changes(&mut bits, &above, width, &mut row) } else { runs(&mut bits, width, &mut row) };
-        read.ok_or_else(|| format!("no code of CCITT in row {number}"))?;
+        read.ok_or_else(|| format!("an invalid CCITT code in row {number}"))?;
         to.fill(0);
         paint(&row, width, to);
         std::mem::swap(&mut above, &mut row);
@@ -57,13 +57,13 @@ fn take(bits: &mut impl BitReader, count: u8) -> Option<u16> {
 
 /// Skips fill bits and an end-of-line mark, if there is one.
 fn skip_end_of_row(bits: &mut impl BitReader) {
-    // No run begins with nine zeros.
+    // A run never begins with nine zeros.
     if bits.peek(9) == Some(0) {
         while take(bits, 1) == Some(0) {}
     }
 }
 
-/// Reads a run of one colour: codes of multiples of 64, and one code below 64.
+/// Reads a run of one colour: codes of multiples of 64, then one code below 64.
 fn run(bits: &mut impl BitReader, is_black: bool) -> Option<usize> {
     let mut length = 0_usize;
     loop {
@@ -96,7 +96,7 @@ fn runs(bits: &mut impl BitReader, width: usize, row: &mut Vec<usize>) -> Option
 
 /// Reads a row coded by its differences from the row above (T.6, 2.2).
 fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut Vec<usize>) -> Option<()> {
-    // `at` is a0 of the standard, `next` the first change above to the right of it.
+    // `at` is a0 of the standard, `next` the first change above to its right.
     let (mut at, mut next, mut is_black) = (0, 0, false);
     let mut is_start = true;
     while at < width {

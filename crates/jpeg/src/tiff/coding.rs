@@ -1,4 +1,4 @@
-//! The lossless codings of strips and tiles, decoded piece by piece. Pictures and cubes share this code.
+//! Decodes the lossless codings of strips and tiles piece by piece, for pictures and cubes.
 
 use std::fmt;
 use std::io::Read;
@@ -19,7 +19,7 @@ pub enum TiffCoding {
 }
 
 impl TiffCoding {
-    /// The coding of this number; `None` for other compressions.
+    /// Returns the coding with this number; `None` for other compressions.
     ///
     /// ```
     /// use shardpack_jpeg::TiffCoding;
@@ -37,11 +37,11 @@ impl TiffCoding {
         })
     }
 
-    /// Most decoded bytes for one coded byte. A larger claim is false, and allocates no memory.
+    /// Returns the maximum decoded bytes per coded byte. A larger claim is false, and allocates no memory.
     #[must_use]
     pub const fn max_ratio(self) -> u64 {
         match self {
-            // A code of 12 bits decodes to at most 4,096 bytes.
+            // A 12-bit code decodes to at most 4,096 bytes.
             Self::Lzw => 4096,
             // A match of 258 bytes takes two bits.
             Self::Deflate => 1032,
@@ -79,15 +79,15 @@ impl fmt::Debug for Unpacker<'_> {
 }
 
 impl<'a> Unpacker<'a> {
-    /// Creates an unpacker for a strip or tile of `bytes` bytes from its coded bytes.
+    /// Creates an unpacker for a strip or tile of `bytes` decoded bytes.
     ///
     /// # Errors
     /// A message if there is no memory for the decoder.
     pub fn new(coding: TiffCoding, packed: &'a [u8], bytes: usize) -> Result<Self, String> {
         let stream = match coding {
             TiffCoding::Lzw => {
-                // Before TIFF 6.0 codes began at the lowest bit, and became longer one code later. Such a stream
-                // begins with the code 256 in that order.
+                // Before TIFF 6.0 codes began at the lowest bit, and became longer one code later. Such a
+                // stream begins with the code 256 in that order.
                 let is_old = matches!(packed, [0, second, ..] if second & 1 == 1);
                 let decoder = match is_old {
                     true => Decoder::new(BitOrder::Lsb, 8),
@@ -176,7 +176,7 @@ fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, Str
     loop {
         let (&control, rest) = packed.split_first().ok_or_else(early)?;
         *packed = rest;
-        // Some writers let the last run go past the end.
+        // Some writers let the last run continue past the end.
         match control {
             0..=127 => {
                 let length = (usize::from(control) + 1).min(left);
@@ -198,7 +198,7 @@ fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, Str
 mod tests {
     use super::*;
 
-    /// `packed` decoded by pieces of 7 bytes, and by one piece.
+    /// Decodes `packed` in pieces of 7 bytes, and in one piece.
     fn by_pieces(coding: TiffCoding, packed: &[u8], bytes: usize) -> (Vec<u8>, Vec<u8>) {
         let (mut pieces, mut whole) = (vec![0; bytes], vec![0; bytes]);
         let mut unpacker = Unpacker::new(coding, packed, bytes).unwrap();
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_last_run_may_pass_the_end() {
-        // Ten times 5, four literals, and a run of 100, of which the test requests six.
+        // Ten bytes of 5, four literals, and a run of 100, of which the test requests six.
         let packed = [247, 5, 3, 1, 2, 3, 4, 157, 9];
         let expected: Vec<u8> = [vec![5; 10], vec![1, 2, 3, 4], vec![9; 6]].concat();
         assert_eq!(by_pieces(TiffCoding::PackBits, &packed, 20), (expected.clone(), expected));

@@ -1,28 +1,28 @@
-//! From the samples of a row to RGB.
+//! Converts the samples of a row to RGB.
 
 use shardpack_base::tiff::{TiffDirectory, TiffValues};
 use shardpack_format::{Error, Result};
 
-/// Meaning of the bands of a picture.
+/// Meaning of a picture's bands.
 #[derive(Debug, Clone)]
 pub(super) enum Ink {
-    /// Gray, with the largest value white, or black.
+    /// Gray, where the largest value is white, or black if inverted.
     Gray {
         is_inverted: bool,
     },
     Rgb,
     /// An index into these colours.
     Palette(Vec<[u8; 3]>),
-    /// Cyan, magenta, yellow and black, the largest value full ink.
+    /// Cyan, magenta, yellow and black, where the largest value is full ink.
     Cmyk,
     YCbCr(YCbCr),
 }
 
 impl Ink {
-    /// Reads the meaning from the tags. `bands` is the number of bands, `bits` the bits of a sample; `is_fax`
+    /// Reads the meaning from the tags. `bands` is the number of bands, `bits` the bits per sample; `is_fax`
     /// is true if rows are coded by CCITT.
     pub(super) fn of(directory: &TiffDirectory<'_, [u8]>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
-        // Some writers omit it.
+        // Used if the writer omitted the tag.
         let usual = match bands {
             1 | 2 if is_fax => 0,
             1 | 2 => 1,
@@ -40,7 +40,7 @@ impl Ink {
             8 => return refused("CIELab".to_owned()),
             9 => return refused("ICCLab".to_owned()),
             10 => return refused("ITULab".to_owned()),
-            32803 => return refused("the mosaic of a camera's sensor".to_owned()),
+            32803 => return refused("a camera sensor's mosaic".to_owned()),
             32844 | 32845 => return refused("LogL or LogLuv".to_owned()),
             other => return refused(format!("photometric interpretation {other}")),
         };
@@ -53,12 +53,12 @@ impl Ink {
             2 => Self::Rgb,
             3 => Self::Palette(palette(directory, bits)?),
             5 if directory.integer_or(332, 1)? == 1 => Self::Cmyk,
-            5 => return refused("other inks than CMYK".to_owned()),
+            5 => return refused("inks other than CMYK".to_owned()),
             _ => Self::YCbCr(YCbCr::of(directory)?),
         })
     }
 
-    /// Number of bands that make a pixel's colour.
+    /// Returns the number of bands that make a pixel's colour.
     pub(super) const fn bands(&self) -> usize {
         match self {
             Self::Gray { .. } | Self::Palette(_) => 1,
@@ -67,7 +67,7 @@ impl Ink {
         }
     }
 
-    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, of which the first are the colour.
+    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, the first of which are the colour.
     pub(super) fn write(&self, samples: &[u16], bands: usize, depth: Depth, rgb: &mut [u8]) {
         let pixels = samples.chunks_exact(bands.max(1)).zip(rgb.as_chunks_mut::<3>().0);
         for (from, to) in pixels {
@@ -85,7 +85,7 @@ impl Ink {
     }
 }
 
-/// Bits of a sample.
+/// Bits per sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depth(pub(super) u32);
 
@@ -97,7 +97,6 @@ impl Depth {
         }
     }
 
-    /// Converts a level to 8 bits.
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
     fn narrow(self, level: u16) -> u8 {
         let most = u32::from(self.most()).max(1);
@@ -108,7 +107,7 @@ impl Depth {
     }
 }
 
-/// The colours of a palette: the tag has first all reds, then greens, then blues.
+/// Reads the colours of a palette, whose tag has first all reds, then greens, then blues.
 fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]>> {
     let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
     let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
@@ -116,15 +115,14 @@ fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]
     if levels.len() < 3 * count {
         return Err(bad(format!("{} for {count} values", levels.len())));
     }
-    // A few old writers have levels of 8 bits instead of 16.
+    // A few old writers store 8-bit levels instead of 16-bit ones.
     let is_narrow = (0..3 * count).all(|at| levels.integer(at).is_some_and(|level| level < 256));
     let shift = if is_narrow { 0 } else { 8 };
     let level = |at| levels.integer(at).and_then(|level| u8::try_from(level >> shift).ok()).unwrap_or(u8::MAX);
     Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
-/// The numbers of a tag, or `default` if one of them is not finite; single missing numbers come from
-/// `default`.
+/// Returns the numbers of a tag, or `default` if one of them is not finite. Single missing numbers come from `default`.
 fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
     let values = directory.values(tag)?;
     let mut found = default;
@@ -141,7 +139,7 @@ pub(super) struct YCbCr {
     pub(super) subsampling: [usize; 2],
     /// Shares of red, green and blue in luma.
     luma: [f64; 3],
-    /// The levels of black and white of each component.
+    /// Levels of black and white of each component.
     reference: [f64; 6],
 }
 
@@ -181,7 +179,7 @@ impl YCbCr {
     }
 }
 
-/// Converts as Pillow does.
+/// Converts CMYK like Pillow.
 fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
     let white = 255 - u32::from(k);
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
@@ -191,7 +189,7 @@ fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
     })
 }
 
-/// Divides by a premultiplied alpha, as Pillow does.
+/// Divides by a premultiplied alpha, like Pillow.
 pub(super) fn divide(rgb: &mut [u8; 3], alpha: u8) {
     match u32::from(alpha) {
         0 => *rgb = [0; 3],
@@ -200,7 +198,6 @@ pub(super) fn divide(rgb: &mut [u8; 3], alpha: u8) {
     }
 }
 
-/// Converts a level to 8 bits.
 pub(super) fn narrow(level: u16, depth: Depth) -> u8 {
     depth.narrow(level)
 }

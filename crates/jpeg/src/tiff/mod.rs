@@ -1,8 +1,8 @@
-//! TIFF pictures (TIFF 6.0, BigTIFF): decodes the first page of a file in memory to RGB of 8 bits.
+//! TIFF pictures (TIFF 6.0, BigTIFF): decodes the first page of a file in memory to 8-bit RGB.
 //!
 //! Supports gray, RGB, palettes, CMYK and YCbCr of 8 and 16 bits, single bands of 1, 2 or 4 bits, strips and
-//! tiles, bands together or separate, and the compressions of `unpack`. A page is decoded strip by strip or
-//! tile by tile, so that only one of these is in memory besides the picture.
+//! tiles, bands together or separate, and the compressions of `unpack`. Only one strip or tile at a time is
+//! in memory besides the picture.
 #![deny(clippy::indexing_slicing)]
 
 mod ccitt;
@@ -19,18 +19,19 @@ use shardpack_format::{Error, Limits, Result};
 use std::borrow::Cow;
 use unpack::{Compression, Predictor, unpack};
 
-/// All strips or tiles together may be larger than the picture, because tiles are not cut off at its edges,
-/// but at most by this factor, or up to 16 MiB.
+/// Maximum size of all strips or tiles together, relative to the picture; up to 16 MiB are always allowed.
+/// They may exceed the picture, because tiles are not clipped at its edges.
 const UNPACKED_TIMES: u64 = 16;
 const MAX_SMALL: u64 = 16 << 20;
 
-/// Compressed bytes of all strips or tiles: this many times the file, because writers may share equal ones.
+/// Maximum compressed bytes of all strips or tiles, relative to the file: more than once, because writers may
+/// share equal ones.
 const PACKED_TIMES: u64 = 16;
 
-/// CMYK, and one extra band.
+/// CMYK and one extra band.
 const MAX_BANDS: usize = 5;
 
-/// A picture, as its tags describe it.
+/// A picture, as described by its tags.
 #[derive(Debug)]
 pub(crate) struct Tiff<'a> {
     file: &'a [u8],
@@ -38,7 +39,7 @@ pub(crate) struct Tiff<'a> {
     pub(crate) width: u32,
     pub(crate) height: u32,
     bands: usize,
-    /// Bits of a sample.
+    /// Bits per sample.
     bits: u32,
     ink: Ink,
     /// Index of a premultiplied alpha band.
@@ -49,17 +50,17 @@ pub(crate) struct Tiff<'a> {
     predictor: Predictor,
     /// True if the first pixel of a byte is its lowest bit.
     is_low_first: bool,
-    /// Strips are tiles of the picture's width, cut off at its end; tiles are not cut off.
+    /// True for tiles, which are not clipped at the picture's edges. Strips are tiles of the picture's width,
+    /// clipped at its end.
     is_tiled: bool,
     chunk: [usize; 2],
     offsets: TiffValues<'a>,
     counts: Option<TiffValues<'a>>,
-    /// Tables that all JPEGs of the picture share.
+    /// Tables shared by all JPEGs of the picture.
     jpeg_tables: Cow<'a, [u8]>,
     limits: Limits,
 }
 
-/// Memory that is reused from strip to strip.
 #[derive(Default)]
 struct StripScratch {
     packed: Vec<u8>,
@@ -67,10 +68,10 @@ struct StripScratch {
 }
 
 impl<'a> Tiff<'a> {
-    /// Reads the tags of the first page, and compares its sizes with the limits.
+    /// Reads the tags of the first page, and checks its sizes against the limits.
     ///
     /// # Errors
-    /// `Format` if there is no page, or its kind is not supported; `Limit` if the picture takes more than
+    /// `Format` if there is no page, or its kind is not supported; `Limit` if the picture exceeds
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
         let directory = TiffDirectory::first(file)?;
@@ -117,7 +118,7 @@ impl<'a> Tiff<'a> {
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
         let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
-        // The picture has an alpha only if the first extra band is declared as alpha.
+        // The picture has alpha only if the first extra band is declared as alpha.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
         let predictor = match compression.has_predictor() {
@@ -153,14 +154,14 @@ impl<'a> Tiff<'a> {
         self.bits > 8
     }
 
-    /// Compares sizes with the limits, and with each other.
+    /// Checks sizes against the limits and each other.
     fn check(&self, limits: &Limits) -> Result<()> {
         let pixels = u64::from(self.width) * u64::from(self.height);
         let needed = pixels.saturating_mul(3);
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // Stored bytes of all bands, even if they are stored separately. Rows end at a byte.
+        // Stored bytes of all bands, even if they are stored separately. Each row is padded to whole bytes.
         let stored = |width: u64, height: u64| {
             width.saturating_mul(self.bands as u64 * u64::from(self.bits)).div_ceil(8).saturating_mul(height)
         };
@@ -185,7 +186,7 @@ impl<'a> Tiff<'a> {
             .map(|chunk| self.packed(chunk).len().saturating_add(tables) as u64)
             .fold(0_u64, u64::saturating_add);
         let most = (self.file.len() as u64).saturating_mul(PACKED_TIMES);
-        // Uncompressed data use no more bytes than the picture has, see `read`.
+        // Uncompressed data never use more bytes than the picture has; see `read`.
         if packed > most && self.compression != Compression::None {
             return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
         }
@@ -221,19 +222,19 @@ impl<'a> Tiff<'a> {
         (self.height as usize).div_ceil(self.chunk[1])
     }
 
-    /// Number of bands that are stored together.
+    /// Returns the number of bands stored together.
     const fn together(&self) -> usize {
         if self.is_planar { 1 } else { self.bands }
     }
 
-    /// Decodes the picture into `rgb`, 3 bytes for each pixel.
+    /// Decodes the picture into `rgb`, 3 bytes per pixel.
     ///
     /// # Errors
     /// `Format` if the picture is damaged.
     pub(crate) fn decode(&self, rgb: &mut [u8]) -> Result<()> {
         let (width, [columns, rows]) = (self.width as usize, self.chunk);
         let mut scratch = StripScratch::default();
-        // Of separate bands, only the bands of the colour and the alpha are decoded.
+        // If bands are separate, only the colour and alpha bands are decoded.
         let planes = if self.is_planar { self.premultiplied.map_or(self.ink.bands(), |alpha| alpha + 1) } else { 1 };
         let mut chunks: Vec<Chunk> = Vec::new();
         for (y, part) in rgb.chunks_mut(rows.saturating_mul(width * 3)).enumerate() {
@@ -255,8 +256,7 @@ impl<'a> Tiff<'a> {
         Ok(())
     }
 
-    /// Converts one row of a strip or tile to RGB. `chunks` has one chunk for each band, or a single chunk of
-    /// all bands.
+    /// Converts one row of a strip or tile to RGB. `chunks` has one chunk per band, or a single chunk of all bands.
     fn row(&self, chunks: &[Chunk], row: usize, rgb: &mut [u8], samples: &mut Vec<u16>) {
         let bytes = |chunk: &Chunk| -> (usize, usize) { (row * chunk.row_bytes, (row + 1) * chunk.row_bytes) };
         let of = |chunk| {
@@ -264,7 +264,7 @@ impl<'a> Tiff<'a> {
             chunk.bytes.get(start..end).unwrap_or_default()
         };
         let is_jpeg = self.compression == Compression::Jpeg;
-        // A JPEG decodes to RGB.
+        // JPEGs decode to RGB.
         let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { &Ink::Rgb } else { &self.ink };
         let [first, rest @ ..] = chunks else { return };
         if matches!(ink, Ink::Rgb) && self.bits == 8 && rest.is_empty() && first.bands == 3 {
@@ -304,10 +304,10 @@ impl<'a> Tiff<'a> {
         }
     }
 
-    /// Returns the stored bytes of strip or tile `number`: to the end of the file if its count is missing.
+    /// Returns the stored bytes of strip or tile `number`, up to the end of the file if its count is missing.
     fn packed(&self, number: usize) -> &'a [u8] {
         let count = match self.compression {
-            // A few writers state a wrong byte count for uncompressed data.
+            // A few writers give a wrong byte count for uncompressed data.
             Compression::None => None,
             _ => self.counts.as_ref().and_then(|counts| counts.integer(number)),
         };
@@ -316,7 +316,7 @@ impl<'a> Tiff<'a> {
         count.and_then(|count| rest.get(..usize::try_from(count).ok()?)).unwrap_or(rest)
     }
 
-    /// Decompresses strip or tile `number`, which has `rows` rows.
+    /// Decompresses strip or tile `number` of `rows` rows.
     fn read(&self, number: usize, rows: usize, chunk: &mut Chunk, scratch: &mut StripScratch) -> Result<()> {
         let columns = self.chunk[0];
         let offset = self.offsets.integer(number).unwrap_or(0);
@@ -371,7 +371,6 @@ impl<'a> Tiff<'a> {
         Ok(())
     }
 
-    /// Decodes a JPEG that is a strip or tile.
     fn read_jpeg(
         &self,
         number: usize,
@@ -384,7 +383,7 @@ impl<'a> Tiff<'a> {
             |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
-        // The TIFF defines the colours; this Adobe segment passes them to libjpeg.
+        // The TIFF defines the colours, and this Adobe segment passes them to libjpeg.
         let transform = u8::from(matches!(self.ink, Ink::YCbCr(_)));
         if self.together() >= 3 {
             jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");
@@ -411,7 +410,7 @@ impl<'a> Tiff<'a> {
     }
 }
 
-/// A decompressed strip or tile: of all bands, or of one.
+/// A decompressed strip or tile, of all bands or one.
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -420,7 +419,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Gives each pixel its own chroma. `bytes` holds units of luma of several pixels and their chroma.
+    /// Gives each pixel its own chroma. `bytes` holds units: the luma of several pixels, then their chroma.
     fn spread(&mut self, [across, down]: [usize; 2], units: [usize; 2], [columns, rows]: [usize; 2]) {
         let unit_bytes = across * down + 2;
         let mut out = vec![0; columns * rows * 3];

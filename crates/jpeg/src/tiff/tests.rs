@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SIZE: [u32; 2] = [37, 21];
 
-/// A TIFF to be written: the type and the values of each tag, and the strips or tiles.
+/// A TIFF to be written: type and values of each tag, and the strips or tiles.
 #[derive(Clone)]
 struct Made {
     big_endian: bool,
@@ -14,7 +14,6 @@ struct Made {
 }
 
 impl Made {
-    /// Makes a picture of one strip. `bits` are the bits of each band.
     fn new(photometric: u32, bits: &[u32], strip: Vec<u8>) -> Self {
         let tags = vec![
             (256, 4, vec![SIZE[0]]),
@@ -32,7 +31,7 @@ impl Made {
         self
     }
 
-    /// Cuts the picture into tiles, with bands together or separate.
+    /// Splits the picture into tiles, with bands together or separate.
     fn tiled(mut self, [width, height]: [usize; 2], planar: bool, of: impl Fn(usize, usize, usize) -> u8) -> Self {
         let [columns, rows] = SIZE.map(|side| side as usize);
         let bands = self.tags.iter().find(|(tag, ..)| *tag == 277).unwrap().2[0] as usize;
@@ -112,7 +111,7 @@ fn refused(made: &Made) -> String {
     decoded(&made.bytes()).unwrap_err().to_string()
 }
 
-/// A level at a place, without a regular pattern that could hide a mistake.
+/// Returns a level for a place, without a regular pattern that could hide a mistake.
 fn level(y: usize, x: usize, band: usize) -> u8 {
     ((y * 31 + x * 7 + band * 83 + x * y) % 251) as u8
 }
@@ -133,7 +132,7 @@ fn three(y: usize, x: usize) -> [u8; 3] {
     [0, 1, 2].map(|band| level(y, x, band))
 }
 
-/// Packs bits, the highest first, each row separately.
+/// Packs bits, highest first, each row separately.
 fn bits(values: impl Iterator<Item = u16>, each: usize) -> Vec<u8> {
     let values: Vec<u16> = values.collect();
     let rows = values.chunks(SIZE[0] as usize).map(|row| {
@@ -161,7 +160,7 @@ fn differences(bytes: &[u8], row: usize, bands: usize) -> Vec<u8> {
 
 #[test]
 fn a_band_beside_the_colours_changes_no_colour() {
-    // Like aerial pictures with near infrared: tiled, predictor 2, deflate.
+    // Like near-infrared aerial pictures: tiled, predictor 2, deflate.
     for bands in [3, 4] {
         let made = Made::new(2, &vec![8; bands], Vec::new()).tiled([16, 16], false, level);
         let made = made.with(317, &[2]).packed(8, |tile| deflated(&differences(tile, 16 * bands, bands)));
@@ -270,7 +269,7 @@ fn bilevel_rows_of_ccitt_are_read() {
     }
     let Ok(writer) = encoder.finish();
     assert!(decoded(&Made::new(0, &[1], writer.finish()).with(259, &[4]).bytes()).unwrap() == shown);
-    // Rows of runs: in modified Huffman each starts at a byte, in Group 3 each after a mark.
+    // Rows of runs: each starts at a byte in modified Huffman, and after a mark in Group 3.
     let codes = |row: Vec<bool>| {
         let (mut out, mut at, mut is_black) = (String::new(), 0, false);
         while at < row.len() {
@@ -310,7 +309,7 @@ fn cmyk_alpha_and_chroma_are_as_pillow_has_them() {
     assert_eq!(pixel(2, &[10, 50, 100, 128], Some(2)), [10, 50, 100]);
     assert_eq!(pixel(2, &[10, 50, 100, 128], Some(1)), [19, 99, 199], "multiplied with alpha");
     assert_eq!(pixel(2, &[10, 50, 100, 0], Some(1)), [0, 0, 0]);
-    // Units of 2 × 2 pixels: four of luma, then blue and red.
+    // Units of 2 × 2 pixels: four luma samples, then blue and red.
     let unit = [50, 100, 150, 200, 90, 170];
     let made = Made::new(6, &[8; 3], unit.repeat(19 * 11)).with(530, &[2, 2]);
     let made = decoded(&made.bytes()).unwrap();
@@ -375,12 +374,12 @@ fn unsupported_tiffs_are_named() {
 
 #[test]
 fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
-    // A million columns, each of them a tile of 16 MiB, all in the same few bytes.
+    // A million columns, each a tile of 16 MiB, all in the same few bytes.
     let million = vec![8; 1_000_000];
     let tall = Made::new(1, &[8], deflated(&[0; 1000])).with(256, &[1_000_000]).with(257, &[1]).with(259, &[8]);
     let tall = tall.with(322, &[1]).with(323, &[16 << 20]).with(324, &million).with(325, &million);
     assert!(refused(&tall).contains("unpacked: expected at most 16777216, found 16777216000000"), "{}", refused(&tall));
-    // Without counts each strip is read to the end of the file.
+    // Without counts, each strip is read to the end of the file.
     let mut strips = Made::new(2, &[8; 3], Vec::new()).with(278, &[1]).with(259, &[8]);
     strips.chunks = strip(3).chunks(37 * 3).map(deflated).collect();
     strips.chunks.push(vec![0; 1 << 20]);
@@ -390,7 +389,7 @@ fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
     let mut none = strips.clone();
     none.tags.push((279, 3, Vec::new()));
     assert!(refused(&none).contains("bytes of all TIFF strips or tiles: expected at most"), "{}", refused(&none));
-    // Tables go before each JPEG.
+    // Tables are read before each JPEG.
     let mut tables = strips.with(259, &[7]);
     tables.chunks.pop();
     tables.tags.push((347, 7, vec![0; 1 << 20]));

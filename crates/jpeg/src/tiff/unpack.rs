@@ -1,10 +1,9 @@
-//! Decompression of one strip or tile, and its predictor.
+//! Decompresses one strip or tile, and undoes its predictor.
 
 use super::ccitt::{self, Fax};
 use super::coding::{TiffCoding, Unpacker};
 use shardpack_format::{Error, Result};
 
-/// A supported compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -14,7 +13,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Returns the compression of this number, with the options of CCITT T.4.
+    /// Returns the compression with this number, with the options of CCITT T.4.
     pub(super) fn of(code: u64, t4_options: u64) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
@@ -42,7 +41,7 @@ impl Compression {
         })
     }
 
-    /// True if the compression allows predictors. libtiff ignores them elsewhere.
+    /// True if the compression allows predictors. libtiff ignores them for other compressions.
     pub(super) const fn has_predictor(self) -> bool {
         matches!(self, Self::Coded(TiffCoding::Lzw | TiffCoding::Deflate | TiffCoding::Zstd))
     }
@@ -58,7 +57,7 @@ pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u
         }
         Compression::Fax(how) => ccitt::decode(how, packed, width, out),
         Compression::Coded(coding) => Unpacker::new(coding, packed, out.len())?.fill(out),
-        // Other code decodes JPEGs to pixels.
+        // JPEGs are decoded to pixels elsewhere.
         Compression::Jpeg => Err("JPEG".to_owned()),
     }
 }
@@ -82,7 +81,7 @@ impl Predictor {
         })
     }
 
-    /// Undoes the predictor on one row of pixels with `bands` samples of `bits` bits. Samples of 16 bits are
+    /// Undoes the predictor on one row of pixels with `bands` samples of `bits` bits. 16-bit samples are
     /// big-endian if `big_endian`, before and after.
     pub(super) fn undo(self, row: &mut [u8], bands: usize, bits: u32, big_endian: bool) {
         match (self, bits) {
@@ -98,7 +97,7 @@ impl Predictor {
     }
 }
 
-/// Running sums over pixels of `bands` samples of `N` bytes.
+/// Makes running sums over pixels of `bands` samples of `N` bytes.
 fn sum<const N: usize>(row: &mut [u8], bands: usize, add: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
     let mut pixels = row.as_chunks_mut::<N>().0.chunks_exact_mut(bands.max(1));
     let Some(mut before) = pixels.next() else { return };

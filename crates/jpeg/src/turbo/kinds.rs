@@ -4,7 +4,7 @@ use crate::kinds::PixelFormat;
 use std::ffi::c_int;
 use turbojpeg_sys as sys;
 
-/// Returns libjpeg-turbo's number of a pixel format.
+/// Returns libjpeg-turbo's number for a pixel format.
 pub(super) const fn number_of(format: PixelFormat) -> c_int {
     match format {
         PixelFormat::Gray => sys::TJPF_TJPF_GRAY,
@@ -40,18 +40,17 @@ pub(crate) enum Subsampling {
     Gray = sys::TJSAMP_TJSAMP_GRAY,
 }
 
-/// Options of a transcoder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoding {
     /// Rotation or reflection. It is an error if a partial block makes it impossible.
     pub(crate) operation: Operation,
     /// MCUs between restart markers; 0 = none.
     pub(crate) restart_interval: u16,
-    /// Copies metadata segments (APPn, COM). Segments that colours depend on are always written.
+    /// Copies metadata segments (APPn, COM). Segments on which colours depend are always written.
     pub(crate) keep_metadata: bool,
 }
 
-/// Options of an encoder: always baseline, one scan, optimised Huffman tables.
+/// Encoder options: always baseline, one scan, optimised Huffman tables.
 #[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoding {

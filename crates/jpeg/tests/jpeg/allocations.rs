@@ -1,4 +1,4 @@
-//! Decoding into slots allocates no pixels after its buffers have grown.
+//! Checks that decoding into slots allocates no pixels after its buffers have grown.
 //!
 //! The allocator counts per thread, because other tests run at the same time.
 #![allow(
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that `run` requested, and the largest piece.
+/// Returns the number of bytes that `run` requested, and the largest piece.
 fn allocated(run: impl FnOnce()) -> (usize, usize) {
     BYTES.set(0);
     LARGEST.set(0);
@@ -73,7 +73,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
             PixelLayout::HeightWidthChannels,
             0,
         ),
-        // Only tables of weights: less than 120 bytes for each row and column of the output.
+        // Only tables of weights, less than 120 bytes per row and column of the output.
         (View::resize((40, 33)), 1, PixelLayout::HeightWidthChannels, 73 * 120),
         (View::random_resized_crop((24, 16)), 8, PixelLayout::ChannelsHeightWidth, 40 * 120),
     ];

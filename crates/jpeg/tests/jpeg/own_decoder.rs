@@ -1,4 +1,4 @@
-//! Pictures of the usual kinds: their pixels, and the error for a damaged one.
+//! Tests pictures of the usual kinds: their pixels, and the error for a damaged one.
 #![allow(clippy::unwrap_used)]
 
 use shardpack_format::Limits;

@@ -7,7 +7,7 @@ use shardpack_array::{
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits};
 
-/// A cube of `[40, 64, 32]` uint16: 1.25 blocks.
+/// Returns a cube of `[40, 64, 32]` uint16: 1.25 blocks.
 fn example(layout: ArrayLayout, coder: Coder) -> EncodedArray {
     let bytes = (0..40 * 64 * 32_u32).flat_map(|i| ((i / 7 % 5000) as u16).to_le_bytes()).collect();
     let array = Array::new(Dtype::U16, vec![40, 64, 32], bytes).unwrap();
@@ -20,12 +20,12 @@ fn example(layout: ArrayLayout, coder: Coder) -> EncodedArray {
 fn only_touched_blocks_are_decoded() {
     let encoded = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
     let mut decoder = ArrayDecoder::new();
-    // A row has 2,048 elements: the first block is the rows 0 to 31.
+    // A row has 2,048 elements, so the first block is rows 0 to 31.
     for (y, height, blocks) in [(0, 32, 1), (31, 1, 1), (31, 2, 2), (32, 8, 1), (0, 40, 2)] {
         let (_, done) = cut(&mut decoder, &encoded, &Region::new(y, 3, height, 5));
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2), "{y} {height}");
     }
-    // Band-major, a band has 2,560 elements.
+    // In band-major order, a band has 2,560 elements.
     let encoded = example(ArrayLayout::BandMajor, Coder::Blosc2Lz4);
     for (bands, blocks) in [
         (Bands::Range(0..25), 1),
@@ -37,7 +37,7 @@ fn only_touched_blocks_are_decoded() {
         let (_, done) = cut(&mut decoder, &encoded, &Region { bands, ..Region::new(0, 0, 40, 64) });
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2));
     }
-    // Damage outside the region is not noticed.
+    // Damage outside the region goes unnoticed.
     let mut encoded = example(ArrayLayout::AsShape, Coder::Blosc2Zstd);
     let last = encoded.payload.len() - 20;
     encoded.payload[last..].fill(0xFF);
@@ -46,7 +46,7 @@ fn only_touched_blocks_are_decoded() {
     cut(&mut decoder, &encoded, &Region::new(0, 0, 32, 64));
 }
 
-/// LZ4 that stops early reads only part of the damage. The result is an error or wrong bytes.
+/// LZ4 decoding that stops early reads only part of the damage. The result is an error or wrong bytes.
 #[test]
 fn damaged_streams_that_are_decoded_in_part_do_no_harm() {
     let good = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
@@ -143,7 +143,7 @@ fn float16_can_be_returned_as_stored() {
     let (out, done) = cut(&mut ArrayDecoder::new(), &encoded, &region);
     assert_eq!(done.shape.dtype, Dtype::F16);
     let halves: Vec<half::f16> = out.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b)).collect();
-    // The no-data value does not fit float16: its code is a NaN with its own pattern.
+    // float16 cannot represent the no-data value, so its code is a NaN with its own pattern.
     assert_eq!((halves[0].to_f32(), halves[3].to_f32()), (0.5, 1.5));
     assert!(halves[1].is_nan() && halves[2].is_nan() && halves[1].to_bits() != halves[2].to_bits());
     let (out, _) = cut(&mut ArrayDecoder::new(), &encoded, &Region { output: Output::Source, ..region });

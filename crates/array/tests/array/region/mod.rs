@@ -1,5 +1,5 @@
-//! Regions against the whole array, decoded and then cut one element at a time; their cost against
-//! a count of blocks by hand.
+//! Compares regions with the whole array, decoded and then cut one element at a time, and their cost with a
+//! manual count of blocks.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -39,7 +39,7 @@ fn settings(values: ValueRule) -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Two and three axes; from less than a block to several, and rows that end with a block.
+/// Shapes of two and three axes, from less than one block to several, including rows that end with a block.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         6 => (1..20_u64, 1..20_u64, 1..12_u64).prop_map(|(h, w, c)| vec![h, w, c]),
@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// Three units of 4 MiB, one of zeros and one of noise: stored as a special chunk and unchanged.
+/// Three units of 4 MiB, one of zeros and one of noise, which are stored as a special chunk and unchanged.
 #[test]
 fn regions_across_units_and_through_special_chunks() {
     let mut dice = Dice(7);

@@ -1,11 +1,9 @@
-//! Slow twins: the whole array is decoded and then cut one element at a time; blocks are counted by
-//! hand.
+//! Slow twins: decode the whole array, then cut it one element at a time; count blocks by hand.
 
 use shardpack_array::{Array, ArrayDecoder, Bands, EncodedArray, Output, Region, RegionDecoded, UNIT_BYTES};
 use shardpack_format::{ArrayDescriptor, Codec, Codes, Layout, Limits, Transform};
 use std::collections::BTreeSet;
 
-/// Pseudo-random numbers.
 pub(crate) struct Dice(pub(crate) u32);
 
 impl Dice {
@@ -18,7 +16,7 @@ impl Dice {
         u64::from(self.roll()) % end.max(1)
     }
 
-    /// A part of `0..length`, often at an edge or the whole.
+    /// Returns a part of `0..length`, often at an edge or the whole.
     fn part(&mut self, length: u64) -> (u64, u64) {
         let count = match self.below(6) {
             0 => length,
@@ -61,13 +59,13 @@ fn bands_of(region: &Region, descriptor: &ArrayDescriptor) -> Vec<u64> {
     }
 }
 
-/// The array as in its payload, apart from the layout and the difference.
+/// Returns the descriptor of the array as in its payload, apart from the layout and the difference.
 pub(crate) fn stored(descriptor: &ArrayDescriptor) -> ArrayDescriptor {
     let (decoded, transform) = (descriptor.stored, Transform::None);
     ArrayDescriptor { decoded, transform, no_data: None, codes: Codes::default(), ..descriptor.clone() }
 }
 
-/// Whole first, then element by element.
+/// Cuts the decoded array one element at a time.
 pub(crate) fn slow(whole: &Array, region: &Region, descriptor: &ArrayDescriptor) -> Vec<u8> {
     let bands = bands_of(region, descriptor);
     let size = whole.dtype().bytes();
@@ -86,7 +84,6 @@ pub(crate) fn slow(whole: &Array, region: &Region, descriptor: &ArrayDescriptor)
     out
 }
 
-/// The blocks with elements that the region needs.
 fn slow_blocks(region: &Region, descriptor: &ArrayDescriptor) -> BTreeSet<u64> {
     let mut blocks = BTreeSet::new();
     // Bands are the last axis; in an array of two axes these are its columns.
@@ -117,14 +114,12 @@ fn slow_blocks(region: &Region, descriptor: &ArrayDescriptor) -> BTreeSet<u64> {
 
 pub(crate) fn cut(decoder: &mut ArrayDecoder, encoded: &EncodedArray, region: &Region) -> (Vec<u8>, RegionDecoded) {
     let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
-    // The old content must not show through.
     let mut out = vec![0xEE; region.shape_of(descriptor).unwrap().bytes as usize];
     let done = decoder.decode_region(codec, descriptor, payload, region, &mut out, &Limits::default()).unwrap();
     assert_eq!(done.shape, region.shape_of(descriptor).unwrap());
     (out, done)
 }
 
-/// Compares `count` random regions with the slow twin.
 pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &mut Dice, count: u32) {
     let descriptor = &encoded.descriptor;
     let whole = |descriptor: &ArrayDescriptor| {
@@ -151,7 +146,7 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
             assert_eq!(done.blocks, descriptor.elements().unwrap().div_ceil(1 << 16));
         }
     }
-    // All regions at once: the bytes are the same, and a block that several regions need is decoded once.
+    // Decoding all regions at once gives the same bytes, and decodes a shared block once.
     let bytes = |region: &Region| vec![0; region.shape_of(descriptor).unwrap().bytes as usize];
     let mut outs: Vec<Vec<u8>> = all.iter().map(bytes).collect();
     let mut parts: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();

@@ -1,4 +1,4 @@
-//! False JPEGs give an error or a cut, never a panic, in time proportional to their bytes.
+//! Checks that invalid JPEGs give an error or a cut, never a panic, in time proportional to their bytes.
 
 #[path = "../../../../../tests/bounded/clock.rs"]
 mod clock;
@@ -52,7 +52,7 @@ proptest! {
         let rect = random.rect(1000, 1000);
         let mut out = Vec::new();
         if survive(&bytes, rect, &mut out) {
-            // The decoder must survive the result, even if it is no picture.
+            // The decoder must survive the result, even if it is not a picture.
             let _ = decode(&out);
         }
     }
@@ -76,7 +76,6 @@ fn markers(jpeg: &[u8]) -> Vec<usize> {
     (start..jpeg.len() - 1).filter(|&at| jpeg[at] == 0xFF && matches!(jpeg[at + 1], 0xD0..=0xD7)).collect()
 }
 
-/// Twelve tiles.
 fn tiled() -> Vec<u8> {
     let mut random = Random(11);
     let pixels: Vec<u8> = (0..64 * 48 * 3).map(|_| random.next() as u8).collect();
@@ -102,24 +101,24 @@ fn damaged_markers_are_named_with_their_place() {
     swapped[at[9] + 1] = 0xD4;
     assert_eq!(error(&swapped), format!("offset {}: restart marker of a JPEG: expected RST1, found RST4", at[9]));
 
-    // Eight lost markers keep the numbers in order: only the count reveals the loss.
+    // Losing eight markers keeps the numbers in order, so only the count reveals the loss.
     let lost = [&jpeg[..at[1]], &jpeg[at[9]..]].concat();
     let end = lost.len();
     assert_eq!(
         error(&lost),
         format!(
-            "offset {}: restart markers of a JPEG: expected 11, as its frame header says, found 3",
+            "offset {}: restart markers of a JPEG: expected 11, according to its frame header, found 3",
             end - 2 - (jpeg.len() - 2 - at[10] - 2)
         )
     );
 
     let more = [&jpeg[..at[0]], &jpeg[at[0]..at[8]], &jpeg[at[0]..]].concat();
     let message = error(&more);
-    assert!(message.ends_with("expected 11, as its frame header says, found at least 12"), "{message}");
+    assert!(message.ends_with("expected 11, according to its frame header, found at least 12"), "{message}");
 
     let short = &jpeg[..at[4] + 3];
     let message = error(short);
-    assert!(message.ends_with("expected 11, as its frame header says, found 5"), "{message}");
+    assert!(message.ends_with("expected 11, according to its frame header, found 5"), "{message}");
 
     let without_end = &jpeg[..jpeg.len() - 2];
     let expected =
@@ -155,8 +154,8 @@ fn bytes_that_decoders_skip_are_no_damage() {
     }
 }
 
-/// Eight times the bytes of each kind of nonsense take eight times as long. They would take longer if
-/// anything was read again for each marker.
+/// Eight times the bytes of each kind of invalid data take eight times as long. They would take longer if
+/// anything were read again for each marker.
 #[test]
 fn time_is_linear() {
     for (kind, (small, large)) in nuisances(2 << 20).into_iter().zip(nuisances(16 << 20)).enumerate() {
@@ -166,14 +165,13 @@ fn time_is_linear() {
     }
 }
 
-/// Processor time of this thread for a cut, without other threads of the machine.
 fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> Duration {
     let before = clock::thread();
     assert_eq!(cut(jpeg, *rect, &mut Vec::new()).is_ok(), *cuts);
     clock::thread() - before
 }
 
-/// JPEGs with this many bytes of nonsense, the rectangle to cut out of each, and true if the cut succeeds.
+/// Returns JPEGs with this many bytes of invalid data, the rectangle to cut out of each, and whether the cut succeeds.
 fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
     let repeat = |pattern: &[u8]| pattern.repeat(body / pattern.len());
     let markers: Vec<u8> = (0..body / 2).flat_map(|i| [0xFF, 0xD0 | (i & 7) as u8]).collect();

@@ -4,8 +4,8 @@ use super::*;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// 48 × 32 pixels, 4:2:0, so that an MCU is 16 × 16, and a restart marker after each: three tiles
-/// in each of two rows, each of one colour.
+/// Returns a picture of 48 × 32 pixels, 4:2:0, with a restart marker after each 16 × 16 MCU: three tiles in
+/// each of two rows, each of one colour.
 fn picture() -> Vec<u8> {
     const COLORS: [[[u8; 3]; 3]; 2] =
         [[[200, 60, 40], [240, 200, 80], [90, 150, 60]], [[40, 90, 160], [120, 70, 150], [30, 30, 40]]];
@@ -17,7 +17,7 @@ fn picture() -> Vec<u8> {
     out
 }
 
-/// The rectangle to cut out: within two tiles, one pixel away from their neighbours.
+/// Rectangle to cut out: within two tiles, one pixel away from their neighbours.
 const RECT: Rect = Rect { x: 17, y: 17, width: 31, height: 15 };
 
 fn file(path: &str) -> PathBuf {
@@ -37,7 +37,7 @@ fn dump(bytes: &[u8]) -> String {
     out + "```\n"
 }
 
-/// The page's table of segments.
+/// Formats the page's table of segments.
 fn table(jpeg: &[u8]) -> String {
     let start = JpegHeader::parse(jpeg).unwrap().scan_offset as usize;
     let mut segments = Segments::new(&jpeg[start..]);
@@ -75,7 +75,7 @@ fn the_worked_example_equals_the_page() {
     shows(&format!("{} bytes, `crates/jpeg/testdata/tiles.jpg`", jpeg.len()));
     shows(&format!("The cut has {} bytes", out.len()));
 
-    // The page's list of changes, applied to the source, gives the cut.
+    // Applying the page's list of changes to the source must give the cut.
     let mut changed = jpeg.clone();
     changed[0xA3..0xA7].copy_from_slice(&[0x00, 0x10, 0x00, 0x20]);
     drop(changed.drain(0x125..0x125 + 27));

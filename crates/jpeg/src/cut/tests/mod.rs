@@ -1,4 +1,4 @@
-//! Shared by the tests of cutting: pictures made from numbers, and the comparison of a cut with the whole.
+//! Pictures made from numbers, and the comparison of a cut with the whole, for the tests of cutting.
 
 mod damage;
 mod example;
@@ -27,7 +27,7 @@ impl Random {
         (self.next() % u64::from(n.max(1))) as u32
     }
 
-    /// A part of 0..n that is not empty, that often touches the borders of tiles.
+    /// Returns a non-empty part of 0..n that often touches the borders of tiles.
     fn part(&mut self, n: u32) -> (u32, u32) {
         let end = |random: &mut Self| {
             let at = random.below(n + 1);
@@ -53,7 +53,6 @@ const SAMPLINGS: [(Subsampling, u32, u32); 6] = [
     (Subsampling::Gray, 8, 8),
 ];
 
-/// Parameters of a generated picture.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     width: u32,
@@ -64,7 +63,7 @@ struct Case {
 }
 
 impl Case {
-    /// The picture, with a restart interval that makes it a grid.
+    /// Returns the picture, with a restart interval that makes it a grid.
     fn jpeg(&self, random: &mut Random) -> Vec<u8> {
         let (subsampling, mcu_width, mcu_height) = SAMPLINGS[self.sampling];
         let per_row = self.width.div_ceil(mcu_width);
@@ -74,7 +73,7 @@ impl Case {
             0 => per_row * (1 + random.below(rows)),
             _ => divisors[random.below(divisors.len() as u32) as usize],
         };
-        // Noise over slopes: every MCU differs from its neighbours, in chroma too.
+        // Noise over slopes, so that every MCU differs from its neighbours, in chroma too.
         let noise = 1 + random.below(160);
         let slopes: [u32; 6] = std::array::from_fn(|_| random.below(9));
         let mut pixels = Vec::with_capacity((self.width * self.height * 3) as usize);

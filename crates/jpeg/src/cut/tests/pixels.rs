@@ -1,4 +1,4 @@
-//! A cut decodes to the same pixels as the whole picture, bit for bit.
+//! Checks that a cut decodes to the same pixels as the whole picture, bit for bit.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
-//! Tests of the kept tiles, of the kept parts of the header, and of pictures that cannot be cut.
+//! Tests which tiles and parts of the header are kept, and pictures that cannot be cut.
 
 use super::*;
 use crate::testing::{Jpeg, exif};
 
-/// Noise, so that segments are long enough to tell apart.
+/// Returns noise, so that segments are long enough to tell apart.
 fn noise(width: u32, height: u32, subsampling: Subsampling, restart_interval: u16) -> Vec<u8> {
     let mut random = Random(7);
     let pixels: Vec<u8> = (0..width * height * 3).map(|_| random.next() as u8).collect();
@@ -26,10 +26,10 @@ fn shown(jpeg: &[u8], rect: (u32, u32, u32, u32)) -> (u32, u32, u32, u32) {
 
 #[test]
 fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
-    // Tiles of 32 × 16 pixels, 6 × 6 of them.
+    // 6 × 6 tiles of 32 × 16 pixels.
     let jpeg = noise(190, 90, Subsampling::S420, 2);
     let table = [
-        // Inside one tile, a pixel away from its edges.
+        // Inside one tile, one pixel away from its edges.
         ((33, 17, 30, 14), (32, 16, 32, 16)),
         // Touches its first column or row, then its last.
         ((32, 17, 30, 14), (0, 16, 64, 16)),
@@ -53,7 +53,7 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     assert_eq!(shown(&columns_only, (33, 16, 20, 16)), (32, 16, 32, 16));
 }
 
-/// Chroma of two columns is not interpolated: a cut must be wider if the whole picture is.
+/// Chroma of two columns is not interpolated, so a cut must be wider if the whole picture is.
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
@@ -183,7 +183,7 @@ fn rectangles_must_be_within_the_picture() {
         assert_eq!(
             error.to_string(),
             format!(
-                "rectangle of a picture: expected at least a pixel, within 40 × 30, found {width} × {height} at \
+                "rectangle of a picture: expected at least one pixel, within 40 × 30, found {width} × {height} at \
                  ({x}, {y})"
             )
         );
