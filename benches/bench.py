@@ -1,7 +1,7 @@
-"""Common code of the benches: interleaved rounds, medians, a description of the machine, and the record of a run.
+"""Common code of the benches.
 
-Every bench alternates the command and its yardstick in one run (A B A B …), and reports the ratio of their medians:
-on a shared machine, both sides then suffer the same disturbances.
+Every bench alternates the command and its yardstick in one run (A B A B …) and reports the ratio of their medians, so
+that on a shared machine both suffer the same disturbances.
 """
 
 import argparse
@@ -23,7 +23,6 @@ PLAIN_READ = ROOT / "target" / "release" / "examples" / "plain_read"
 
 
 def build():
-    """Build the measured programs in release mode."""
     subprocess.run(["cargo", "build", "--release", "--quiet", "--bin", "shardpack", "--example", "plain_read"], cwd=ROOT, check=True)
 
 
@@ -36,15 +35,13 @@ def run(*args, **options):
 
 
 def seconds(action):
-    """Wall time of a call."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
 
 
 def interleave(rounds, **sides):
-    """Time each side once in each round. A side is a function that returns its seconds, or None to
-    have its call timed."""
+    """Time each side once per round. A side is a function that returns its seconds, or None to have its call timed."""
     times = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
@@ -55,7 +52,6 @@ def interleave(rounds, **sides):
 
 
 def median(values):
-    """The median."""
     return statistics.median(values)
 
 
@@ -65,19 +61,18 @@ def remove(path):
 
 
 def tree_bytes(path):
-    """Bytes of a file, or of all files below a folder."""
+    """Return the bytes of a file, or of all files below a folder."""
     return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
 
 
 def warm(path):
-    """Read everything once, to put it into the page cache."""
+    """Read everything once to bring it into the page cache."""
     for file in sorted(path.rglob("*")):
         if file.is_file():
             file.read_bytes()
 
 
 def machine():
-    """Description of the machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -85,7 +80,7 @@ def machine():
 
 
 def commit():
-    """The measured commit, with `+` if the tree has other changes. None without git, or outside a checkout."""
+    """Return the measured commit, with `+` if the tree has other changes, or None without git or outside a checkout."""
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -95,15 +90,15 @@ def commit():
 
 
 def scratch(options):
-    """A folder for the run's files, on the measured disk."""
+    """Make a folder for the run's files on the measured disk."""
     options.dir.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir)
 
 
 def arguments(description, **more):
-    """The common command line of the benches."""
+    """Return the common command line of the benches."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="runs per side (default 5)")
     parser.add_argument(
         "--dir", type=Path, default=ROOT / "target" / "bench",
         help="folder for files, on the disk to measure (default target/bench)",
@@ -115,7 +110,7 @@ def arguments(description, **more):
 
 
 def finish(name, options, data, rows):
-    """Print the table of a bench, and keep the run. `rows` are dictionaries with the same keys."""
+    """Print a bench's table and record the run. `rows` are dictionaries with the same keys."""
     measured = commit()
     result = {
         "bench": name,
@@ -134,7 +129,6 @@ def finish(name, options, data, rows):
 
 
 def table(rows):
-    """Rows as a Markdown table."""
     heads = list(rows[0])
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     lines += ["| " + " | ".join(show(row[head]) for head in heads) + " |" for row in rows]
@@ -142,7 +136,7 @@ def table(rows):
 
 
 def show(value):
-    """A number with three digits."""
+    """Format a number with three digits."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Synthetic hyperspectral cubes: mixtures of smooth spectra with textured shares and 1 % noise,
+"""Synthetic hyperspectral cubes: mixtures of smooth spectra with textured proportions and 1 % noise,
 float32, [height, width, channels]."""
 
 import numpy as np
@@ -8,13 +8,13 @@ SHAPE = (480, 640, 100)
 
 
 def noise(rng, height, width, cell):
-    """Smooth noise at the scale of `cell` pixels, in 0..1."""
+    """Smooth noise in 0..1 at the scale of `cell` pixels."""
     coarse = rng.random((height // cell + 2, width // cell + 2), dtype=np.float32)
     return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)).clip(0, 1)
 
 
 def cube(seed, shape=SHAPE):
-    """One cube for a seed, the same on every machine up to rounding."""
+    """One cube per seed, the same on every machine up to rounding."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))
@@ -27,7 +27,7 @@ def cube(seed, shape=SHAPE):
 
 
 def write(folder, count, shape=SHAPE):
-    """Writes `count` cubes as .npy files to a folder. Returns the folder."""
+    """Writes `count` cubes as .npy files to a folder and returns the folder."""
     folder.mkdir(parents=True)
     for i in range(count):
         np.save(folder / f"cube{i:02d}.npy", cube(i, shape))

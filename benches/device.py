@@ -1,11 +1,11 @@
-"""Batches on a GPU: our loader, which decodes there, against other libraries that do, CPU workers, and the bus.
+"""Batches on a GPU: our loader, other libraries that decode there, CPU workers, and the bus.
 
     python benches/device.py PHOTOS                  needs shardpack and PyTorch, and torchvision for its GPU decoder
     python benches/device.py PHOTOS --cubes 24       with 24 synthetic cubes of 480 x 640 x 100
 
-PHOTOS is a folder of class folders of JPEGs. The bench packs it `--copies` times, so that an epoch is long. The sides
-take turns, each in its own process and from the page cache: one epoch to warm up, then batches for `--seconds`, and a
-final wait for the device. The table shows rates and busy CPU cores. A side that cannot run is listed with the reason.
+PHOTOS is a folder of class folders of JPEGs, packed `--copies` times to make an epoch long. The sides take turns, each
+in its own process with a warm page cache: one warm-up epoch, batches for `--seconds`, and a final wait for the device.
+The table shows rates and busy CPU cores. A side that cannot run is listed with the reason.
 """
 
 import argparse
@@ -75,8 +75,8 @@ def arguments():
         default=REAL,
         help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default 3)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="least seconds of a measured run (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs per side (default 3)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="minimum seconds of a measured run (default 3)")
     parser.add_argument(
         "--threads",
         type=int,
@@ -109,7 +109,7 @@ def arguments():
 
 
 def prepare(folder, options):
-    """Packs the photos and makes the cubes. Returns a description of the data."""
+    """Packs the photos, makes the cubes and returns a description of the data."""
     import shardpack
     import torch
 
@@ -170,7 +170,7 @@ def prepare(folder, options):
 
 
 def in_nvcomp(folder, options):
-    """Writes the cubes in nvCOMP's format, a file for each."""
+    """Writes the cubes in nvCOMP's format, one file each."""
     import torch
     from nvidia import nvcomp
 
@@ -182,7 +182,7 @@ def in_nvcomp(folder, options):
 
 
 def one(side, threads, folder, options):
-    """Runs a side in its own process. Returns its result, or its error."""
+    """Runs a side in its own process and returns its result or its error."""
     command = [
         sys.executable,
         __file__,
@@ -209,7 +209,7 @@ def one(side, threads, folder, options):
 
 
 def summary(runs):
-    """The median of each side, and its slowdown against the first side of its kind."""
+    """Returns the median of each side, and its slowdown relative to the first side of its kind."""
     rows, first = [], {}
     for (what, side, threads), results in runs.items():
         rate = bench.median([result["samples_per_s"] for result in results])

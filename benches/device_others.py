@@ -1,4 +1,4 @@
-"""The other sides of `device.py`: GPU libraries, CPU workers, files in pinned memory, the bus."""
+"""The other sides of `device.py`: GPU libraries, CPU workers, files in pinned memory, and the bus."""
 
 import os
 import random
@@ -14,7 +14,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def in_blosc2(blosc2, path):
-    """A cube compressed by python-blosc2: bitshuffle, then LZ4."""
+    """Compresses a cube with python-blosc2: bitshuffle, then LZ4."""
     return blosc2.compress2(
         np.load(path),
         codec=blosc2.Codec.LZ4,
@@ -40,8 +40,8 @@ def nvcomp_codec(device, **more):
 
 
 def timed(epoch, options):
-    """Runs one epoch to warm up, then counts batches until the time is over. `epoch` yields the
-    number of samples of each batch, once it is under way.
+    """Runs one warm-up epoch, then counts batches until the time is over. `epoch` yields the
+    number of samples of each batch once it is in progress.
     """
     import torch
 
@@ -66,7 +66,7 @@ def files(options):
 
 
 def ahead(pool, work, items, depth=3):
-    """The results of `work`, computed by threads, `depth` items ahead."""
+    """Yields the results of `work`, computed by threads, `depth` items ahead."""
     pending = []
     for item in items:
         pending.append(pool.submit(work, item))
@@ -77,7 +77,7 @@ def ahead(pool, work, items, depth=3):
 
 
 def on_gpu(options, view):
-    """torchvision's decoder on the GPU (nvJPEG), files read by threads."""
+    """torchvision's GPU decoder (nvJPEG), with files read by threads."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg, read_file
 
@@ -113,8 +113,8 @@ def torchvision_whole(options):
 
 
 def engines_whole(options):
-    """nvImageCodec: the JPEG engines of the GPU, if it has them, and kernels for other pictures; files
-    read by threads.
+    """nvImageCodec: the GPU's JPEG engines, if it has them, and kernels for other pictures; files
+    are read by threads.
     """
     import torch
     from nvidia import nvimgcodec
@@ -138,7 +138,7 @@ def engines_whole(options):
 
 
 class WithLabels:
-    """Pictures of a dataset with their labels."""
+    """The pictures of a dataset with their labels."""
 
     def __init__(self, photos, labels):
         self.photos, self.labels = photos, labels
@@ -151,7 +151,7 @@ class WithLabels:
 
 
 class Photos:
-    """JPEGs as crops of uint8 for a DataLoader, augmented by `change`."""
+    """JPEGs as uint8 crops for a DataLoader, augmented by `change`."""
 
     def __init__(self, paths, change=None):
         self.paths, self.change = paths, change
@@ -175,7 +175,7 @@ class Photos:
 
 
 def with_pillow(path):
-    """A random crop of 224 × 224 pixels by Pillow, which crops while it scales."""
+    """Takes a random crop of 224 × 224 pixels with Pillow, which crops while it scales."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as picture:
@@ -194,7 +194,9 @@ def with_pillow(path):
 
 
 def workers(options):
-    """torch's DataLoader: worker processes decode and crop on the CPU, a pinned copy, normalised on the device."""
+    """torch's DataLoader: worker processes decode and crop on the CPU; the batch is copied from pinned memory and
+    normalised on the device.
+    """
     import torch
     from torch.utils.data import DataLoader
 
@@ -221,7 +223,7 @@ def workers(options):
 
 
 def recipe_workers(options):
-    """The same with the recipe: TrivialAugmentWide and erasing by the workers, the rest on the device."""
+    """The same with the recipe: workers do TrivialAugmentWide and erasing, the device does the rest."""
     import torch
     from torch.utils.data import DataLoader
     from torchvision.transforms import v2
@@ -271,11 +273,11 @@ def npy(options):
 
 
 def blosc2(options):
-    """One Blosc2 chunk for each file; a thread reads and decompresses a cube."""
+    """One Blosc2 chunk per file; each thread reads and decompresses a cube."""
     import blosc2
 
     blosc2.set_nthreads(1)
-    # Otherwise the threads decompress one at a time.
+    # Without this, the threads decompress one at a time.
     blosc2.set_releasegil(True)
     return pinned_ring(options, "b2", lambda path, cube: blosc2.decompress2(path.read_bytes(), dst=cube, nthreads=1))
 
@@ -322,7 +324,7 @@ def nvcomp(options):
 
 
 def pinned_ring(options, folder, read):
-    """Reads cubes into a ring of pinned batches, copies them, and casts them on the device."""
+    """Reads cubes into a ring of pinned batches, copies them to the device, and casts them there."""
     import torch
 
     paths = sorted((options.data / folder).iterdir())
@@ -343,7 +345,7 @@ def pinned_ring(options, folder, read):
                 (number % len(ring), paths[start : start + CUBES])
                 for number, start in enumerate(range(0, len(paths) - CUBES + 1, CUBES))
             ]
-            # Two batches ahead: a slot is reused only after its copy has started.
+            # Two batches ahead, because a slot is reused only after its copy has started.
             for slot in ahead(readers, fill, jobs, depth=2):
                 there = ring[slot].to(options.device, non_blocking=True)
                 copied[slot].record()
@@ -354,7 +356,7 @@ def pinned_ring(options, folder, read):
 
 
 def bus(options):
-    """Copies of 64 MiB from pinned memory; a sample is a gigabyte."""
+    """Copies 64 MiB at a time from pinned memory; a sample is a gigabyte."""
     import torch
 
     size = 64 << 20

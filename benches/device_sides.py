@@ -27,7 +27,7 @@ RECIPE = "crops 224, TrivialAugmentWide, float16, normalised, erasing, Mixup or 
 
 
 def loader(options, data, rows, **more):
-    """`shardpack.Loader`: every field of a batch as a tensor on the device."""
+    """`shardpack.Loader`, with every field of a batch as a tensor on the device."""
     import shardpack
 
     options_of_it = {"threads": options.threads, "to": "torch", "device": options.device, "decode": "device"} | more
@@ -53,7 +53,7 @@ def crops(options):
 
 
 def crops_host(options):
-    """The host decodes and converts to floats; the framework copies."""
+    """The host decodes and converts to floats, and the framework copies."""
     return loader(
         options, "pictures", BATCH, image="rrc224", layout="chw", dtype="float16", mean=MEAN, std=STD, decode="host"
     )
@@ -77,7 +77,7 @@ def crops_resident(options):
 
 
 def recipe(options, **more):
-    """The whole recipe in the loader."""
+    """The whole recipe inside the loader."""
     import shardpack.augment as augment
 
     erase = augment.random_erasing(p=0.1, value=tuple(round(255 * mean) for mean in MEAN))
@@ -118,7 +118,7 @@ def cubes_resident(options):
     return loader(options, "cubes", CUBES, dtype="float32", fields=["cube"], resident=True, prefetch=8)
 
 
-# For each side: its output, its kind of samples, and its function.
+# Output, kind of samples and function of each side.
 SIDES = {
     "device": (CROPS, "pictures", crops),
     "device-resident": (CROPS, "pictures", crops_resident),

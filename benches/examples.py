@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Rates of the Python package's examples on your photos: boxes and captions against pictures alone, 16-bit pictures,
-and weekly additions. Prints a table, and records the run.
+and weekly additions. Prints a table and records the run.
 
     .venv-package/bin/python benches/examples.py --photos PHOTOS [--rounds 5] [--seconds 3]
 
-PHOTOS is a folder of class folders of JPEGs. Other data are made up: one to eight boxes with classes and a caption of
-twelve words for each photo, and the lower 8 bits of the 16-bit pictures. Sides take turns, the page cache is warm, the
-first round is dropped, and rates are medians. Two threads, or two worker processes, on two cores.
+PHOTOS is a folder of class folders of JPEGs. Boxes with classes (one to eight per photo), twelve-word captions, and the
+lower 8 bits of the 16-bit pictures are synthetic. Sides take turns with a warm page cache, the first round is dropped,
+and rates are medians. Each side uses two threads or two worker processes on two cores.
 """
 
 import os
@@ -28,7 +28,6 @@ WORDS = "a photo of the small large old red dog cat house tree on under beside g
 
 
 def annotated(photos, out):
-    """Photos with boxes, their classes and a caption."""
     rng = np.random.default_rng(0)
     schema = {"image": "image", "boxes": "array", "classes": "array", "caption": "text"}
     with sp.Writer(out, schema) as writer:
@@ -57,7 +56,7 @@ def of_16_bits(photos, out):
 
 
 class Files(Dataset):
-    """Random crops of 16-bit PNGs, normalised, as a program without our loader reads them."""
+    """Random normalised crops of 16-bit PNGs, read as by a program without our loader."""
 
     def __init__(self, files):
         self.files = files
@@ -73,7 +72,7 @@ class Files(Dataset):
 
 
 def rate(loader, seconds):
-    """Rows per second in whole epochs of at least this time."""
+    """Rows per second over whole epochs of at least this time."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for batch in loader:
@@ -82,7 +81,7 @@ def rate(loader, seconds):
 
 
 def rates(options, name, base, sides):
-    """Rows of the table: the median rate of each side, and its ratio to `base`."""
+    """Table rows: the median rate of each side, and its ratio to `base`."""
     found = {side: [] for side in sides}
     for number in range(options.rounds + 1):
         for side, loader in sides.items():
@@ -103,7 +102,7 @@ def rates(options, name, base, sides):
 
 
 def weeks(options, photos, folder):
-    """Seconds of the third addition of 100 photos, and of packing all photos again."""
+    """Seconds taken by the third addition of 100 photos, and by packing all photos again."""
     parts = [photos[:-300], photos[-300:-200], photos[-200:-100], photos[-100:]]
     for week, part in enumerate([*parts, photos]):
         for path in part:

@@ -5,9 +5,9 @@
     .venv/bin/python benches/loader.py --peers none      shardpack and the limits that need no package
 
 PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one
-epoch to warm up, then whole epochs for `--seconds`. Data come from the page cache (with `--cold`,
-from the disk), on `--threads` threads or worker processes. Memory is the memory of the process and
-its children without mapped files; for shardpack, its peak RSS.
+warm-up epoch, then whole epochs for `--seconds`. Data come from the page cache (with `--cold`,
+from the disk), on `--threads` threads or worker processes. Memory is that of the process and its
+children without mapped files; for shardpack, its peak RSS.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from peers.registry import LEFT_OUT, LIMITS, PEERS, SIDES
 
 BENCHES = Path(__file__).resolve().parent
 BATCH = {"pictures": 64, "cubes": 2}
-# For each mode: its samples, its name in the table, and the options of `shardpack bench`.
+# Samples, table name and `shardpack bench` options of each mode.
 MODES = {
     "rrc224": ("pictures", "random-resized-crop 224", ("--image", "rrc224")),
     "full": ("pictures", "whole pictures", ("--image", "full")),
@@ -36,7 +36,7 @@ MODES = {
     "compressed": ("cubes", "cubes, compressed", ("--cube", "whole")),
     "uncompressed": ("cubes", "cubes, uncompressed", ("--cube", "whole")),
 }
-# shardpack's datasets of the samples: their modes, their label, and the options of `shardpack pack`.
+# shardpack's datasets of the samples: their modes, their label, and the options for `shardpack pack`.
 DATASETS = {
     "tiled": (registry.PICTURES, "shardpack, tiled as `pack` does", ()),
     "kept": (registry.PICTURES, "shardpack, files kept to the byte", ("--jpeg", "keep")),
@@ -47,7 +47,7 @@ TIME_LIMIT_S = 900
 
 
 class Failed(Exception):
-    """A side failed; the message is its last line."""
+    """A failed side. The message is the last line that it printed."""
 
 
 def main():
@@ -78,8 +78,8 @@ def arguments():
     parser.add_argument("--python", type=Path, help="interpreter of the peers (default: a new environment)")
     parser.add_argument("--shardpack", type=Path, help="command to measure (default: build one)")
     parser.add_argument("--modes", default=",".join(MODES), help=f"comma-separated modes (default {','.join(MODES)})")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default 3)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="least seconds of a measured run (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs per side (default 3)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="minimum seconds of a measured run (default 3)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads or worker processes of each side (default all cores)")
     parser.add_argument("--cold", action="store_true", help="drop the files from the page cache before each epoch")
     parser.add_argument("--cubes", type=int, default=6, help="number of synthetic cubes (default 6)")
@@ -97,12 +97,13 @@ def arguments():
     wrong = set(options.peers.split(",")) - {side.name for side in PEERS} - {"all", "none"}
     if wrong:
         parser.error(f"--peers: unknown: {', '.join(sorted(wrong))}; the peers are {peers}, all or none")
-    # The peers run in another folder. Not `resolve`: the interpreter of an environment is a link to one outside.
+    # The peers run in another folder. Not `resolve`, because the interpreter of an environment is a link to one
+    # outside.
     options.python, options.shardpack = (path and path.absolute() for path in (options.python, options.shardpack))
     options.dir = options.dir.absolute()
     options.shape = tuple(map(int, options.cube_shape.split("x")))
     if len(options.shape) != 3:
-        parser.error(f"--cube-shape: not height x width x channels: {options.cube_shape}")
+        parser.error(f"--cube-shape: expected height x width x channels, found: {options.cube_shape}")
     if not options.photos.is_dir() and "pictures" in {MODES[mode][0] for mode in options.modes}:
         parser.error(f"no folder of JPEGs: {options.photos}")
     return options
@@ -114,7 +115,7 @@ def built():
 
 
 def choose(options):
-    """The interpreter of the peers, the sides that can run, and the reasons of the others."""
+    """Returns the interpreter of the peers, the sides that can run, and the reasons why others cannot."""
     names = {"all": [side.name for side in PEERS], "none": []}.get(options.peers, options.peers.split(","))
     peers = [SIDES[name] for name in names if set(SIDES[name].modes) & set(options.modes)]
     limits = [side for side in LIMITS if set(side.modes) & set(options.modes)]
@@ -130,7 +131,7 @@ def choose(options):
 
 
 def prepare(folder, options, command, interpreter, chosen, notes):
-    """Makes every form of the samples once. Returns their paths by name."""
+    """Makes every form of the samples once and returns their paths by name."""
     kinds = {MODES[mode][0] for mode in options.modes}
     data, facts = {}, {"sizes": {}}
     if "pictures" in kinds:
@@ -142,7 +143,7 @@ def prepare(folder, options, command, interpreter, chosen, notes):
         facts["sizes"]["folder"] = sum(path.stat().st_size for path, _ in pictures)
     if "cubes" in kinds:
         environment.say(f"making {options.cubes} cubes")
-        # float16 from the start: arrays keep their type, and all sides must deliver the same bytes.
+        # float16 from the start, because arrays keep their type and all sides must deliver the same bytes.
         for path in write(folder / "cubes", options.cubes, options.shape).iterdir():
             np.save(path, np.load(path).astype(np.float16))
         said = f"{options.cubes} synthetic cubes of {' × '.join(map(str, options.shape))}"
@@ -167,13 +168,13 @@ def prepare(folder, options, command, interpreter, chosen, notes):
     for name, path in data.items():
         facts["sizes"].setdefault(name, bench.tree_bytes(path))
         bench.warm(path)
-    # Dirty pages cannot be dropped, and writing them would disturb the measurement.
+    # Dirty pages cannot be dropped, and writing them back would disturb the measurement.
     bench.run("sync", "-f", folder)
     return data, facts
 
 
 def measure(options, command, interpreter, chosen, data, facts, notes):
-    """All runs as dictionaries. Sides take turns within a mode, so that all suffer the same disturbances."""
+    """Returns all runs as dictionaries. Sides take turns within a mode, so that all suffer the same disturbances."""
     runs, epochs, broken = [], {}, set()
     for mode in options.modes:
         kind = MODES[mode][0]
@@ -200,19 +201,19 @@ def measure(options, command, interpreter, chosen, data, facts, notes):
 
 
 def shardpack(command, dataset, name, common, epochs):
-    """One run of `shardpack bench`. It takes a number of epochs, not seconds: the first run finds
-    the number, and does not count."""
+    """Runs `shardpack bench` once. It takes a number of epochs, not seconds, so the first run finds
+    that number and does not count."""
     mode = common["mode"]
     args = [command, "bench", dataset, *MODES[mode][2], "--batch-size", common["batch"], "--threads", common["threads"], *common["cold"], "--json", "--epochs"]
     if (mode, name) not in epochs:
         start = time.perf_counter()
         report = json.loads(bench.run(*args, 3))
         an_epoch = min(report["samples"] / report["samples_per_s"], time.perf_counter() - start)
-        # One epoch more, which warms up.
+        # One more epoch for the warm-up.
         epochs[mode, name] = 1 + max(2, math.ceil(common["seconds"] / an_epoch))
     report, others, _ = watched([*args, epochs[mode, name]])
     report = json.loads(report)
-    # The command reports its median epoch. The figures of the peers are of all epochs together, and so are these.
+    # The command reports its median epoch, but the peers' figures cover all epochs, so these do too.
     samples, seconds, cpu = report["samples"] * len(report["epochs"]), *(sum(epoch[name] for epoch in report["epochs"]) for name in ("seconds", "cpu_s"))
     return {
         "samples_per_s": samples / seconds, "cpu_s_per_sample": cpu / samples, "peak_bytes": report["peak_rss_bytes"],
@@ -222,11 +223,11 @@ def shardpack(command, dataset, name, common, epochs):
 
 
 def peer(interpreter, side, data, common):
-    """One run of a peer or a limit in its own process."""
+    """Runs a peer or a limit once in its own process."""
     numbers = [f"--{name}={common[name]}" for name in ("threads", "batch", "seconds")]
     output, others, peak = watched([interpreter, "-m", "peers.worker", "run", side.name, common["mode"], data, *numbers, *common["cold"]])
     try:
-        # Some libraries write to stdout: the result is the last line.
+        # Some libraries write to stdout, so the result is the last line.
         report = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
         raise Failed(f"printed no result: {output[-200:]!r}") from None
@@ -245,7 +246,9 @@ def worker(interpreter, *args):
 
 
 def watched(command):
-    """Run a program. Returns its stdout, the other programs' share of the machine, and the peak memory of its tree."""
+    """Runs a program and returns its stdout, the other programs' share of the machine, and the peak memory of its
+    process tree.
+    """
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     start, busy, own = time.perf_counter(), tree.busy_seconds(), children_seconds()
     process = subprocess.Popen(list(map(str, command)), cwd=BENCHES, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
@@ -264,13 +267,13 @@ def watched(command):
 
 
 def children_seconds():
-    """CPU time of this process and of all its children so far."""
+    """Returns the CPU time of this process and all its children so far."""
     times = os.times()
     return sum(times[:4])
 
 
 def summary(runs):
-    """A row for each mode and side: medians over the rounds, and the ratios of the goals."""
+    """Returns a row for each mode and side: medians over the rounds, and the ratios for the goals."""
     rows = []
     for mode in dict.fromkeys(run["mode"] for run in runs):
         sides = {}
@@ -289,7 +292,7 @@ def summary(runs):
                 "min … max": " … ".join(bench.show(float(pick(run["samples_per_s"] for run in some))) for pick in (min, max)),
                 "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
-                # A run below the resolution of the CPU clock has no ratio.
+                # A run too short for the CPU clock has no ratio.
                 "CPU ms/sample": 1e3 * used[name],
                 "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
                 "peak MB": max(run["peak_bytes"] for run in some) / 1e6,

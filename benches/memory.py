@@ -1,6 +1,6 @@
-"""Peak memory of `pack` on twelve cubes of 480 × 640 × 100 float32, against threads × cube size.
+"""Peak memory of `pack` on twelve cubes of 480 × 640 × 100 float32, by number of threads and cube size.
 
-The factor in the documentation must hold for any number of threads, and must not grow with the number of cubes.
+The factor in the documentation must hold for any number of threads and must not grow with the number of cubes.
 """
 
 import json
@@ -12,7 +12,7 @@ from cubes import write
 
 
 def peak(*args):
-    """Peak resident bytes of one run, as counted by the kernel, and its own report."""
+    """Returns the peak resident bytes of one run, as counted by the kernel, and the run's own report."""
     read, write_end = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,9 +1,10 @@
-"""Packing float cubes against Blosc2's own compressor on all cores with the same settings. Goal: at least 0.9 of its rate.
+"""Packing float cubes against Blosc2's own compressor on all cores with the same settings. Goal: at least 0.9 of its
+rate.
 
 All sides take the same .npy files from the page cache and make the same Blosc2 chunks. *Blosc2 alone* only compresses
 arrays in memory that are already cast. *The same job* reads, casts with NumPy, compresses with `nthreads` = all cores,
-writes and fsyncs, but does not check ranges, measure errors or compute checksums. The packer does all of these. The
-bench runs once in memory (`/dev/shm`) and once on the disk.
+writes and fsyncs, but does not check ranges, measure errors or compute checksums. The packer does all of that. The
+bench runs once in memory (`/dev/shm`) and once on disk.
 """
 
 import os
@@ -38,7 +39,7 @@ CASES = [
 
 
 def parameters(codec, dtype):
-    """Settings of python-blosc2 that give the packer's chunks."""
+    """python-blosc2 settings that give the packer's chunks."""
     typesize = np.dtype(dtype).itemsize
     return {
         "codec": blosc2.Codec.LZ4 if codec == "blosc2-lz4" else blosc2.Codec.ZSTD,
@@ -52,14 +53,12 @@ def parameters(codec, dtype):
 
 
 def chunks(array, settings):
-    """An array as Blosc2 chunks of 4 MiB."""
     data = array.reshape(-1).view(np.uint8)
     for at in range(0, len(data), UNIT_BYTES):
         yield blosc2.compress2(data[at : at + UNIT_BYTES], **settings)
 
 
 def alone(files, codec, dtype):
-    """Seconds of compressing all files."""
     spent, settings = 0.0, parameters(codec, dtype)
     for path in files:
         array = np.load(path).astype(dtype, copy=False)
@@ -68,7 +67,7 @@ def alone(files, codec, dtype):
 
 
 def same_job(files, codec, dtype, out):
-    """Seconds of reading, casting, compressing, writing and one fsync at the end."""
+    """Returns the seconds for reading, casting, compressing, writing and one fsync at the end."""
     out.unlink(missing_ok=True)
 
     def work():
@@ -82,7 +81,7 @@ def same_job(files, codec, dtype, out):
 
 
 def measure(place, folder, options, kept):
-    """Rows of all cases in a folder."""
+    """Returns the rows of all cases in a folder."""
     source = write(folder / "src", options.cubes)
     files = sorted(source.iterdir())
     size = tree_bytes(source)

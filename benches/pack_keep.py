@@ -1,6 +1,7 @@
-"""Packing JPEGs as they are (`--jpeg keep`) against copying the same tree to the same disk. Goal: at least 0.8 of the copy's rate.
+"""Packing JPEGs as they are (`--jpeg keep`) against copying the same tree to the same disk. Goal: at least 0.8 of the
+copy's rate.
 
-Sources come from the page cache; both sides end with everything on the disk. The copy has two forms: `cp -r` with one
+Sources come from the page cache, and both sides end with everything on disk. The copy has two forms: `cp -r` with one
 `syncfs`, the cheapest durable copy, to which the goal refers; and `cp -r` with an fsync of each file, as a careful
 program does.
 """
@@ -29,8 +30,8 @@ REAL = ROOT.parent / "shared" / "data" / "imagenet-sample"
 
 
 def source(folder, megabytes):
-    """A tree of pictures of about this size: copies of real photos, if present, or of the demo's,
-    each in its own class folders."""
+    """Makes a tree of pictures of about this size: copies of real photos, if present, or of the demo's,
+    each copy in its own class folders."""
     if REAL.is_dir():
         origin, what = REAL, "1000 ImageNet photos"
     else:
@@ -44,7 +45,7 @@ def source(folder, megabytes):
 
 
 def copy(source, out, each_file):
-    """Copy a tree to the disk. The removal of an older copy is not timed."""
+    """Copy a tree to disk. Removing an older copy is not timed."""
     remove(out)
 
     def work():
@@ -59,7 +60,7 @@ def copy(source, out, each_file):
 
 
 def pack(source, out):
-    """Pack a tree. The command returns when everything is on the disk."""
+    """Pack a tree. The command returns once everything is on disk."""
     remove(out)
     subprocess.run(["sync", "-f", source], check=True)
     return seconds(lambda: run(SHARDPACK, "pack", source, out, "--jpeg", "keep", "--json"))
@@ -79,7 +80,7 @@ def main():
             copy=lambda: copy(tree, folder / "copy", False),
             pack=lambda: pack(tree, folder / "packed"),
         )
-        # Thousands of fsyncs take minutes and vary little, and the goal does not refer to them: one run.
+        # Run this once, because thousands of fsyncs take minutes and vary little, and the goal does not refer to them.
         times |= interleave(1, careful=lambda: copy(tree, folder / "copy", True))
     base = median(times["copy"])
     labels = {"copy": "`cp -r`, then one syncfs", "careful": "`cp -r`, then fsync of each file", "pack": "`shardpack pack --jpeg keep`"}

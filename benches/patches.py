@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Patches of compressed scenes: several patches of each scene, against one patch of each, and against a memmap of raw
+"""Patches of compressed scenes: several patches per scene against one patch per scene, and against a memmap of raw
 scenes. Prints one JSON object.
 
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
         [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3] [--device cuda:0] [--batch 32]
 
-FOLDER holds the scenes, raw and packed; the bench makes missing ones. Every side fills batches of patches, float32
-NumPy. --device adds three sides: `device` decodes on the GPU, to tensors of PyTorch; `resident` keeps the scenes there;
-`memmap-device` copies the patches of the memmap there. A side is opened, runs a first epoch, then whole epochs for some
-seconds, and is closed. A loader decodes the next epoch while it delivers the last one, so it has as much ready at the
-end as at the start. Rounds are alternated, and medians of the rates divided: by the wall clock, and by the CPU time of
-all threads, which other programs disturb less. The page cache is warm. With --cold, files are dropped from it before
-each side, and the first epoch counts.
+FOLDER holds the scenes, raw and packed; missing ones are made. Every side fills batches of float32 NumPy patches.
+--device adds three sides: `device` decodes on the GPU into PyTorch tensors, `resident` keeps the scenes there, and
+`memmap-device` copies the memmap's patches there. Each side runs a first epoch, then whole epochs for some seconds. A
+loader decodes the next epoch ahead, so it has as much ready at the end as at the start. Rounds alternate, and the
+medians of the rates are divided: by wall clock, and by the CPU time of all threads, which other programs disturb less.
+The page cache is warm. With --cold, files are dropped from it before each side, and the first epoch counts.
 """
 
 import argparse
@@ -42,8 +41,6 @@ def drop(folder: Path) -> None:
 
 
 class Clock:
-    """Wall time and CPU time."""
-
     def __init__(self) -> None:
         self.begun = time.perf_counter(), time.process_time()
 
@@ -90,7 +87,7 @@ class Loaded:
 
 
 def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
-    """Rates of the first epoch, and of whole epochs for this time after it, by wall time and by CPU time."""
+    """Rates by wall time and by CPU time: of the first epoch, and of whole epochs for this time after it."""
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())

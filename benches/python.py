@@ -2,9 +2,9 @@
 
     .venv-package/bin/python benches/python.py PHOTOS
 
-PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one epoch to warm up, then
+PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one warm-up epoch, then
 whole epochs for `--seconds`. `DataLoader` is torchvision's ImageFolder with `decode_jpeg`, RandomResizedCrop(224) and
-RandomHorizontalFlip in `--threads` persistent worker processes. Memory is the memory of the process and its children,
+RandomHorizontalFlip in `--threads` persistent worker processes. Memory is that of the process and its children,
 with shared pages counted once.
 """
 
@@ -54,8 +54,8 @@ def arguments():
         "photos", nargs="?", type=Path, default=REAL,
         help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
     )  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default 3)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="least seconds of a measured run (default 4)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs per side (default 3)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="minimum seconds of a measured run (default 4)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads or worker processes of each side (default all cores)")
     parser.add_argument(
         "--cubes", type=int, default=6, help="number of synthetic cubes of 480 x 640 x 100, 0 for none (default 6)"
@@ -72,7 +72,7 @@ def arguments():
 
 
 def cubes(folder, options):
-    """Synthetic cubes, packed as `pack` does by default."""
+    """Makes synthetic cubes, packed with the defaults of `pack`."""
     from cubes import write
 
     write(folder / "sources", options.cubes, (480, 640, 100))
@@ -80,7 +80,7 @@ def cubes(folder, options):
 
 
 def rounds(kind, folder, options):
-    """The results of each side; the sides take turns."""
+    """Returns the results of each side. The sides take turns."""
     runs = {}
     for _ in range(options.rounds):
         for side in SIDES if kind == "pictures" else SIDES[:2]:
@@ -90,7 +90,6 @@ def rounds(kind, folder, options):
 
 
 def one(side, kind, folder, options):
-    """A side in its own process."""
     data = options.photos if side == "dataloader" else folder / kind
     command = [sys.executable, __file__, options.photos, "--side", side, "--kind", kind, "--data", data, "--threads", options.threads, "--seconds", options.seconds]
     return json.loads(bench.run(*command))
@@ -115,7 +114,7 @@ def timed(epoch, seconds):
 
 
 def python(options):
-    """`shardpack.Loader`: every field of a batch as a torch tensor."""
+    """`shardpack.Loader`, with every field of a batch as a torch tensor."""
     import shardpack
 
     with shardpack.Loader(shardpack.Dataset(options.data), BATCH[options.kind], image="rrc224", end="uneven", threads=options.threads, to="torch") as loader:
@@ -123,7 +122,7 @@ def python(options):
 
 
 def overhead(options):
-    """CPU time of the consumer for a finished batch. The consumer is slow, so that it never waits."""
+    """CPU time that the consumer spends on a finished batch. The consumer is slow, so that it never waits."""
     import shardpack
 
     times = []
@@ -164,7 +163,7 @@ NAMES = {"python": "`shardpack.Loader`", "rust": "the Rust loader", "dataloader"
 
 
 def summary(kind, sides):
-    """A row for each side: medians, and the ratios of the Python loader to this side."""
+    """Returns a row for each side: medians, and the ratios of the Python loader to this side."""
     middle = {side: {figure: bench.median([run[figure] for run in runs]) for figure in runs[0]} for side, runs in sides.items()}
     ours = middle["python"]
     return [

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The data of an ImageNet recipe: our loader against torch's DataLoader with torchvision's transforms, with the same
+"""The data part of an ImageNet recipe: our loader against torch's DataLoader with torchvision's transforms, with the same
 number of threads or workers. Prints one JSON object.
 
     python benches/recipe.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 64]
 
 PHOTOS is a folder of class folders, PACKED the same as a dataset. The recipe: random crops of 224 pixels, flips,
-TrivialAugmentWide, normalised float32, erasing with probability 0.1, Mixup or CutMix. Epochs are alternated, and the
-best epoch of each side counts; the page cache is warm.
+TrivialAugmentWide, normalised float32, erasing with probability 0.1, Mixup or CutMix. Epochs alternate, and the
+best epoch of each side counts. The page cache is warm.
 """
 
 import argparse

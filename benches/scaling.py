@@ -2,8 +2,8 @@
 
     python3 benches/scaling.py DATASET [--shardpack target/release/shardpack] [--threads 1,2,4,8,16]
 
-It imports none of the other benches, so that Python and the command suffice. The numbers of threads take turns; the
-table shows medians of `--rounds`.
+It imports none of the other benches, so Python and the command suffice. The thread counts take turns, and the
+table shows medians over `--rounds`.
 """
 
 import argparse
@@ -30,9 +30,9 @@ def main():
     parser.add_argument("--shardpack", default="target/release/shardpack", help="the command (default: the release build)")
     parser.add_argument(
         "--threads", default=",".join(map(str, powers)),
-        help="comma-separated numbers of threads (default: powers of two up to the cores)",
+        help="comma-separated thread counts (default: powers of two up to the cores)",
     )  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs per thread count (default 3)")
     parser.add_argument("--epochs", type=int, default=4, help="epochs of a run; the first does not count (default 4)")
     options = parser.parse_args()
     threads = [int(number) for number in options.threads.split(",")]

@@ -2,10 +2,10 @@
 
     python3 benches/stores.py [--photos PHOTOS] [--python PYTHON]
 
-PHOTOS is a folder of class folders of JPEGs; without it, the bench makes photos of smoothed noise. The store is
-`peers/bucket.py` on the loopback, which shares the cores with the readers. The sides take turns, each in its own
-process with three epochs, of which the median counts; with an empty cache, the first epoch counts. The peers are
-webdataset, mosaicml-streaming and s3torchconnector, as far as `--python` has them.
+PHOTOS is a folder of class folders of JPEGs; the default is made of smoothed noise. The store is `peers/bucket.py` on
+the loopback, which shares the cores with the readers. The sides take turns, each in its own process with three epochs,
+of which the median counts, or the first with an empty cache. The peers are webdataset, mosaicml-streaming and
+s3torchconnector, if `--python` has them.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ BENCHES = Path(__file__).resolve().parent
 LOADS = {"stored bytes": ("--image", "raw"), "random crops of 224": ("--image", "rrc224")}
 KEYS = {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "something", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
 
-# Each code makes `loader`, which reads the stored bytes of all pictures once an epoch. The second epoch counts, as with
-# shardpack; the first one counts for the peer that keeps files on the disk.
+# Each code makes `loader`, which reads the stored bytes of all pictures once per epoch. The second epoch counts, as
+# with shardpack; for the peer that keeps files on disk, the first one counts.
 PEERS = {
     "webdataset, 2 workers": """
 import webdataset as wds, torch
@@ -54,7 +54,7 @@ loader, epochs = torch.utils.data.DataLoader(data, batch_size=None, num_workers=
 
 @contextlib.contextmanager
 def server(folder, delay=0.0):
-    """Starts a server of this folder. Yields its endpoint."""
+    """Starts a server for this folder and yields its endpoint."""
     process = subprocess.Popen([sys.executable, BENCHES / "peers/bucket.py", folder, "--delay", str(delay)], stdout=subprocess.PIPE, text=True)
     try:
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
@@ -64,7 +64,7 @@ def server(folder, delay=0.0):
 
 
 def photos(folder, count):
-    """Pictures of about 100 kB in ten classes."""
+    """Makes pictures of about 100 kB in ten classes."""
     import numpy as np
     from PIL import Image
 
@@ -77,7 +77,7 @@ def photos(folder, count):
 
 
 def tars(source, folder, per_tar=100):
-    """Writes the pictures as tars of WebDataset. Returns the number of tars."""
+    """Writes the pictures as WebDataset tars and returns the number of tars."""
     folder.mkdir()
     files = sorted(source.rglob("*.jpg"))
     for number in range(0, len(files), per_tar):
@@ -97,7 +97,7 @@ with MDSWriter(out=sys.argv[2], columns={"image": "bytes"}) as out:
 
 
 def peer(python, code, endpoint, count, samples):
-    """Samples per second of one epoch, or the last line of the error."""
+    """Returns the samples per second of one epoch, or the last line of the error."""
     text = f"endpoint, url, count = {endpoint!r}, {endpoint + '/bucket'!r}, {count}\nimport time\n{code}\nfor _ in range(epochs):\n    started = time.perf_counter()\n    seen = sum(1 for _ in loader)\n    rate = seen / (time.perf_counter() - started)\nassert seen == {samples}, seen\nprint(rate)"
     done = subprocess.run([python, "-c", text], capture_output=True, text=True, env={**os.environ, **KEYS}, timeout=600)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else done.stderr.strip().splitlines()[-1:]
@@ -138,7 +138,7 @@ def main():
 
 
 def measure(options, command, folder, bucket, count, samples, chosen):
-    """Rates of all sides, which take turns, as a table."""
+    """Returns a table with the rates of all sides, which take turns."""
     rates, notes, network = {}, [], {}
     loads = [options.load] if options.load else list(LOADS)
     with server(folder) as near, server(folder, 0.1) as far:

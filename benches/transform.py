@@ -5,16 +5,16 @@ workers. Prints one JSON object.
     python benches/transform.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 32] [--transforms numpy long]
 
 PHOTOS is a folder of class folders, PACKED the same as a dataset. All sides give random crops of 224 pixels, uint8, and
-call one function for each row:
+call one function per row:
 
-- `nothing` returns at once, and shows the cost of a call.
-- `numpy` adds noise of NumPy's generator, which releases the GIL.
-- `python` takes 20,000 steps of a Python loop, which holds the GIL; `long` takes 200,000, most of a row's time.
+- `nothing` shows the cost of a call.
+- `numpy` adds noise from NumPy's generator, which releases the GIL.
+- `python` runs 20,000 iterations of a Python loop, which holds the GIL; `long` runs 200,000, most of a row's time.
 
 `ours` is the loader with `--threads` threads, `ours_with_workers` the same with as many
-`transform_workers`, `ours_in_workers` loaders of one thread in workers of a DataLoader
-(`shardpack.torch.IterableDataset`), `theirs` a DataLoader over the files, decoded by Pillow and
-cropped by torchvision. Rounds are alternated, the first is dropped, and medians are divided. The
+`transform_workers`, `ours_in_workers` one-thread loaders in DataLoader workers
+(`shardpack.torch.IterableDataset`), and `theirs` a DataLoader over the files, decoded by Pillow and
+cropped by torchvision. Rounds alternate, the first is dropped, and medians are divided. The
 page cache is warm. Run it with a free-threaded Python too.
 """
 
@@ -64,7 +64,7 @@ CHANGES: dict[str, Change] = {
 
 
 class Row:
-    """The transform of our loader."""
+    """The transform for our loader."""
 
     def __init__(self, change: Change) -> None:
         self.change = change
@@ -74,7 +74,7 @@ class Row:
 
 
 class Theirs:
-    """The transform of the dataset of files."""
+    """The transform for the dataset of files."""
 
     def __init__(self, change: Change) -> None:
         self.change, self.crop = change, v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()])
@@ -99,7 +99,7 @@ def sides(photos: Path, packed: Path, change: Change, threads: int, batch: int) 
 
 
 def rate(loader: object, seconds: float) -> float:
-    """Rows per second in whole epochs of at least this time."""
+    """Returns the rows per second over whole epochs of at least this time."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for images, _ in loader:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def segments_of_header(jpeg):
-    """(marker, offset, offset of its end) of each header segment, up to and including SOS."""
+    """Yields (marker, offset, end offset) of each header segment, up to and including SOS."""
     if jpeg[:2] != b"\xff\xd8":
         raise ValueError("not a JPEG")
     at, marker = 2, None
@@ -26,7 +26,7 @@ def segments_of_header(jpeg):
 
 
 def segments_of_scan(jpeg, at):
-    """The bytes of each restart segment; checks the markers' numbers."""
+    """Yields the bytes of each restart segment, and checks the numbers of the markers."""
     count, start = 0, at
     while True:
         at = jpeg.index(b"\xff", at)
@@ -46,7 +46,7 @@ def segments_of_scan(jpeg, at):
 
 
 def cut(jpeg, x, y, width, height):
-    """The cut, and the (x, y, width, height) that it shows; the picture itself if it has no grid."""
+    """Returns the cut and the (x, y, width, height) that it shows, or the picture itself if it has no grid."""
     interval, header = 0, list(segments_of_header(jpeg))
     for marker, at, _ in header:
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
@@ -69,7 +69,7 @@ def cut(jpeg, x, y, width, height):
     tile_height = 8 * most_v * max(interval // per_row, 1)
     columns, rows = -(-full_width // tile_width), -(-full_height // tile_height)
 
-    # Step 1: one more pixel on the sides where chroma is interpolated. Steps 2 and 3: whole tiles, and not too narrow.
+    # Step 1: add one pixel on the sides where chroma is interpolated. Steps 2 and 3: take whole tiles, not too narrow.
     halves = {(most_h // h, most_v // v) for h, v in factors if most_h % h == 0 and most_v % v == 0}
     beside, above = bool(halves & {(2, 1), (2, 2)}), bool(halves & {(1, 2), (2, 2)})
     left, right = max(x - beside, 0) // tile_width, min(-(-(x + width + beside) // tile_width), columns)
@@ -101,7 +101,6 @@ def cut(jpeg, x, y, width, height):
 
 
 def main():
-    """The command."""
     if len(sys.argv) != 7:
         sys.exit(__doc__)
     source, target = Path(sys.argv[1]), Path(sys.argv[6])

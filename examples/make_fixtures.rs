@@ -1,4 +1,4 @@
-//! Makes the files in `fixtures/valid`, `fixtures/invalid` and the table `fixtures/expected.txt`;
+//! Makes the files in `fixtures/valid` and `fixtures/invalid` and the table `fixtures/expected.txt`, and
 //! removes files that are no longer made.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::print_stdout)]
 

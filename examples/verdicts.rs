@@ -1,5 +1,5 @@
-//! Reads paths from standard input, one per line, and prints the reader's verdict on each: `ok` and
-//! the SHA-256 of its table of values, or the kind and the text of the first problem.
+//! Reads paths from standard input, one per line, and prints the reader's verdict on each: `ok` and the
+//! SHA-256 of its table of values, or the kind and text of the first problem.
 //! `tests/python/test_agreement.py` compares the output with the independent reader.
 #![allow(missing_docs, clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use std::io::BufRead as _;
 use std::path::Path;
 
-/// Returns the verdict on a file. A file that `verify` finds whole must be readable to the end.
+/// Returns the verdict on a file. A file that `verify` finds intact must be readable to the end.
 fn verdict(path: &Path) -> (&'static str, String) {
     let read = reading::verify(path).and_then(|report| match report.problems.first() {
         Some(problem) => Ok((problem.kind, problem.to_string())),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An independent reader of shardpack 1.0, laid out and numbered like the specification (README.md).
 
-Written to be read, not to be fast. Needs only the standard library. Values (JSON, arrays, codecs)
-are in values.py, which needs numpy, zstandard and blosc2 to decode some of them.
+Written for reading, not for speed. Needs only the standard library. Values (JSON, arrays, codecs) are in values.py,
+which needs numpy, zstandard and blosc2 to decode some of them.
 
     reader.py verify PATH    check every byte of a dataset or a lone shard; exit code 0 if there is
                              no problem, 1 otherwise
@@ -43,7 +43,9 @@ CODECS = {"image": (RAW, JPEG), "array": (RAW, ZSTD, BLOSC2)}  # of all other ki
 
 
 def parse_record(data, fields, shard_number, row):
-    """Value of each scalar field; codec, descriptor, decoded bytes and stored bytes of each stored field, or None."""
+    """Returns the value of each scalar field, and (codec, descriptor, decoded bytes, stored bytes) or None for each
+    stored field.
+    """
     cursor = Cursor(data, "record")
     need(cursor.take(4) == b"SREC", "record magic")
     check_crc(data, 60, "record frame")
@@ -91,7 +93,7 @@ Row = namedtuple("Row", "offset length crc sample_id key scalars")
 
 
 def parse_index(data, record_count, index_offset):
-    """Metadata, and a row for each record."""
+    """Returns the metadata and a row for each record."""
     def section(size):
         content = cursor.take(size)
         cursor.pad()
@@ -190,7 +192,7 @@ def parse_key(data):
 
 # ---- Files
 class Shard:
-    """An open shard: header, footer and index are checked; records are read one by one."""
+    """An open shard whose header, footer and index are checked. Records are read one by one."""
 
     def __init__(self, path, manifest=None, number=0):
         entry = manifest["shards"][number] if manifest else {"name": ""}
@@ -216,7 +218,7 @@ class Shard:
             return file.read(size)
 
     def record(self, row):
-        """Name, type and value (bytes or None) of each field."""
+        """Returns name, type and value (bytes or None) of each field."""
         within(row.length, 1 << 30, "record")
         fields = self.metadata["schema"]["fields"]
         values = parse_record(self.read(row.offset, row.length), fields, self.number, row)
@@ -224,7 +226,7 @@ class Shard:
 
 
 def open_dataset(path):
-    """The manifest (None for a lone shard), and the paths of the shards."""
+    """Returns the manifest (None for a lone shard) and the paths of the shards."""
     if not os.path.isdir(path) and not path.endswith(".json"):
         return None, [os.path.realpath(path)]
     path = os.path.join(path, "manifest.json") if os.path.isdir(path) else path
@@ -242,7 +244,7 @@ def generation(manifest):
 
 # ---- §8 What a reader does on each violation
 def verify(path):
-    """The problems of a dataset or a lone shard: [(kind, place, message)]."""
+    """Returns the problems of a dataset or a lone shard: [(kind, place, message)]."""
     problems, seen, paths = [], set(), []
 
     @contextlib.contextmanager
@@ -286,7 +288,7 @@ def verify(path):
 
 
 def digest(path):
-    """One line for each field of each sample."""
+    """Yields one line for each field of each sample."""
     manifest, paths = open_dataset(path)
     for number, file in enumerate(paths):
         shard = Shard(file, manifest, number)

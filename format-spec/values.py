@@ -1,7 +1,7 @@
-"""Values: strict JSON, arrays and codecs of shardpack 1.0 (sections 3, 4 and 5 of the
-specification), and the checks that reader.py shares with them (section 1).
+"""Values: strict JSON, arrays and codecs of shardpack 1.0 (sections 3, 4 and 5 of the specification), and the checks
+that reader.py shares with them (section 1).
 
-numpy, zstandard and blosc2 are imported where a value needs them; a `raw` value that was not transformed needs none.
+numpy, zstandard and blosc2 are imported only where a value needs them. A `raw` value without a transform needs none.
 """
 
 import json
@@ -19,12 +19,12 @@ def check_crc(data, at, what):
 
 
 class Bad(Exception):
-    """The bytes break the specification."""
+    """The bytes violate the specification."""
     kind = "format"
 
 
 class Limit(Bad):
-    """The bytes may be right, but ask for more than this reader gives (§6)."""
+    """The bytes may be right, but request more than this reader allows (§6)."""
     kind = "limit"
 
 
@@ -96,12 +96,14 @@ def parse_text(data, what):
 
 
 def same(a, b):
-    """The order of keys has no meaning; 1, 1.0 and true are three values."""
+    """Compares JSON values. The order of keys has no meaning; 1, 1.0 and true are three different values."""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def check(value, shape, what):
-    """Compares with a shape: a dict of keys ('?' marks optional ones), a list of one shape, a pattern, or a bound of integers."""
+    """Checks against a shape: a dict of keys ('?' marks optional ones), a list of one shape, a pattern, or a bound on
+    integers.
+    """
     if isinstance(shape, dict):
         need(type(value) is dict, f"{what}: expected an object")
         need(not shape or {*value} <= {key.rstrip("?") for key in shape}, f"{what}: unknown keys")
@@ -175,7 +177,7 @@ def parse_descriptor(data):
 
 # ---- §4.3 Transforms, §4.4 Band difference
 def decode_array(d, payload):
-    """The values' bytes, little-endian, C-contiguous in the order of the shape."""
+    """Returns the values' bytes, little-endian, C-contiguous in the order of the shape."""
     need(d["stored"] != "bool" or not payload.strip(b"\0\1"), "bool array: bytes other than 0 and 1")
     if (d["transform"], d["difference"], d["layout"]) == (NONE, 0, 0) or not payload:
         return payload
@@ -211,7 +213,7 @@ UNIT = 4 << 20
 
 
 def decode(codec, payload, decoded_bytes, item=1):
-    """Undoes the codec; `item` is the size of a stored element."""
+    """Undoes the codec. `item` is the size of a stored element."""
     if codec in (RAW, JPEG):
         return payload
     undo, values, rest, coded = undo_zstd if codec == ZSTD else undo_blosc2, [], payload, 0
@@ -227,7 +229,9 @@ def decode(codec, payload, decoded_bytes, item=1):
 
 # ---- §5.2 zstd
 def undo_zstd(data, size, _item=1):
-    """Value of the frame at the start of `data`; the bytes after the frame; how many bytes the decoder made."""
+    """Returns the value of the frame at the start of `data`, the bytes after the frame, and how many bytes the decoder
+    made.
+    """
     import zstandard
     need(data[:4] == b"\x28\xb5\x2f\xfd", "zstd magic")
     need(len(data) > 4 and data[4] & 15 == 0, "zstd frame: cut, or with a checksum, a dictionary or a reserved bit")
@@ -245,7 +249,9 @@ def undo_zstd(data, size, _item=1):
 
 # ---- §5.3 blosc2
 def undo_blosc2(data, unit, item):
-    """Value of the chunk at the start of `data`; the bytes after the chunk; how many bytes the coder of its streams made."""
+    """Returns the value of the chunk at the start of `data`, the bytes after it, and how many bytes its stream coder
+    made.
+    """
     import blosc2
     coded, length = walk_blosc2(data, unit, item)
     try:
@@ -295,7 +301,7 @@ def walk_blosc2(data, unit, item):
 
 # ---- A field's value
 def decode_field(field, stored):
-    """Type and value of a field."""
+    """Returns the type and value of a field."""
     kind = field["kind"]
     if kind == "scalar" or stored is None:
         return field.get("dtype", "absent"), stored

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs fuzz targets for SECONDS each (default 3600), one per core at a time. Prints a line for each
-# target. Exits with 1 if one found something, and puts the findings into artifacts/TARGET.
+# target. Exits with 1 if a target found something, and stores the findings in artifacts/TARGET.
 #
 #   fuzz/all.sh [SECONDS] [TARGET…]           all targets, or the named ones
-#   FUZZ_BIN=FOLDER fuzz/all.sh …             programs built elsewhere: no Rust is needed
+#   FUZZ_BIN=FOLDER fuzz/all.sh …             uses programs built elsewhere, without Rust
 #
-# Each starts from corpus/TARGET, to which it adds new inputs, and from seeds/TARGET. JOBS is the
-# number of targets at a time, FUZZ_RSS_MB (default 2048) and FUZZ_TIMEOUT (seconds, default 60) are
-# the limits of one input, FUZZ_OUT is where corpus, logs and artifacts go (default: this folder).
+# Each target starts from corpus/TARGET, to which it adds new inputs, and from seeds/TARGET. JOBS is the
+# number of parallel targets. FUZZ_RSS_MB (default 2048) and FUZZ_TIMEOUT (seconds, default 60) limit a
+# single input. FUZZ_OUT is the folder for corpus, logs and artifacts (default: this folder).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -31,17 +31,17 @@ if [ -z "${FUZZ_BIN:-}" ]; then
     (cd "$here/.." && cargo test --quiet --features hdf5 --test integration write_corpus -- --ignored >/dev/null)
     (cd "$here" && cargo +nightly fuzz build)
 fi
-# The targets that read files write each input to one first.
+# Targets that read files first write each input to a file.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then
     export TMPDIR=/dev/shm
 fi
 
-# Sum of a figure in the final statistics of the fuzzer.
+# Sums a figure in the fuzzer's final statistics.
 total() {
     awk -v "name=stat::$1:" '$1 == name { n += $2 } END { print n + 0 }' "$2"
 }
 
-# Runs one target, restarted after each finding, until its time is over.
+# Runs one target until its time is over, restarting it after each finding.
 one() {
     local target=$1 log=$out/logs/$1.log end=$((SECONDS + seconds)) found=0 code left last=-1
     local corpus=$out/corpus/$target artifacts=$out/artifacts/$target from=("$out/corpus/$target")
@@ -52,12 +52,12 @@ one() {
     : >"$log"
     while left=$((end - SECONDS)) && [ $left -gt 0 ]; do
         code=0
-        # A target that ends by a signal, or is killed for memory, has found something, too.
+        # A target that ends by a signal or is killed for memory has found something too.
         "$bin/$target" -max_total_time=$left -timeout="${FUZZ_TIMEOUT:-60}" -rss_limit_mb="${FUZZ_RSS_MB:-2048}" \
             -print_final_stats=1 -artifact_prefix="$artifacts/" "${from[@]}" >>"$log" 2>&1 || code=$?
         [ $code = 0 ] && break
         found=$((found + 1))
-        # Stop if it fails at once every time: there is nothing new to find.
+        # Stop if it fails immediately every time, because then there is nothing new to find.
         if [ $found -ge 20 ] || [ $SECONDS = $last ]; then break; fi
         last=$SECONDS
     done

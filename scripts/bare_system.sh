@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# A bare Linux system in a folder, without compilers, and a command in it: where a release is tried.
+# Makes a bare Linux system in a folder, without compilers, and runs commands in it, to try releases.
 #
 #   scripts/bare_system.sh make SUITE ARCH FOLDER     SUITE: bookworm, trixie, noble …; ARCH: amd64 or arm64
 #   scripts/bare_system.sh run FOLDER COMMAND…        with its own mounts and processes
 #
-# Needs root and debootstrap. The packages come from where debootstrap finds them, or from MIRROR. Systems of another machine are
-# unpacked, not set up, and `run` has qemu-user run the command: a program there cannot start another one.
+# Needs root and debootstrap. The packages come from debootstrap's default archive or from MIRROR. A system for
+# another architecture is unpacked but not set up, and `run` uses qemu-user; a program in it cannot start another one.
 set -euo pipefail
 
 fail() { printf 'bare system: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 2; }
-((EUID == 0)) || fail "expected to run as root" "hint: chroot and mount need it"
+((EUID == 0)) || fail "expected to run as root" "hint: run it as root, which chroot and mount require"
 
 make() {
   local suite=$1 arch=$2 folder=$3 scripts keyring components=main foreign=()
   command -v debootstrap >/dev/null || fail "missing: debootstrap" "hint: apt-get install debootstrap"
-  # An older debootstrap does not know a newer suite by name; all of Debian's, and all of Ubuntu's, are made alike.
+  # An older debootstrap does not know a newer suite by name, but all Debian suites are made alike, and so are all
+  # Ubuntu suites.
   scripts=$(mktemp -d)
   trap 'rm -rf "$scripts"' RETURN
   cp -r /usr/share/debootstrap/. "$scripts/"
@@ -24,15 +25,15 @@ make() {
       keyring=${UBUNTU_KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg} ;;
     *) keyring=/usr/share/keyrings/debian-archive-keyring.gpg ;;
   esac
-  # Without it debootstrap would take unsigned packages.
+  # Without the keyring, debootstrap would accept unsigned packages.
   [[ -e $keyring ]] || fail "missing: $keyring" \
-    "hint: install debian-archive-keyring or ubuntu-keyring; UBUNTU_KEYRING names a file, whose fingerprint you have compared"
+    "hint: install debian-archive-keyring or ubuntu-keyring; or set UBUNTU_KEYRING to a file whose fingerprint you have checked"
   [[ $arch == "$(dpkg --print-architecture)" ]] || foreign=(--foreign)
   mkdir -p "$folder"
   if ! DEBOOTSTRAP_DIR=$scripts debootstrap --variant=minbase --components="$components" --arch="$arch" --keyring="$keyring" "${foreign[@]}" \
     --include=python3,python3-venv,python3-pip "$suite" "$folder" ${MIRROR:+"$MIRROR"} >"$folder.log" 2>&1; then
     tail -n 5 "$folder.log" >&2
-    fail "could not make $suite for $arch" "hint: all of debootstrap's words are in $folder.log"
+    fail "could not make $suite for $arch" "hint: see debootstrap's output in $folder.log"
   fi
   if ((${#foreign[@]})); then
     for package in "$folder"/var/cache/apt/archives/*.deb; do dpkg-deb --extract "$package" "$folder"; done

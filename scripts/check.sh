@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change goes in. One line for each step, with its seconds; the log of a failed step is shown.
+# Checks everything that must hold before a change is merged. Prints one line per step with its seconds, and the log
+# of a failed step.
 #
-#   scripts/check.sh           the checks of every change
-#   scripts/check.sh --long    the same, with PyTorch wherever it comes from, the wheel as it is released, and
-#                              the long campaigns: more mutations, more kills
+#   scripts/check.sh           the checks for every change
+#   scripts/check.sh --long    also with PyTorch from any source, the release wheel, and the long campaigns of
+#                              mutations and kills
 #
-# A step or a test that cannot run here is skipped: the last line says what was not checked. Exit code 0: nothing failed.
-# With SHARDPACK_REQUIRE_DATA=1, a test that is skipped for want of the real files of `shared/data` fails its step.
+# Steps and tests that cannot run here are skipped and listed at the end. Exit code 0: nothing failed.
+# With SHARDPACK_REQUIRE_DATA=1, a test skipped because the real files of `shared/data` are missing fails its step.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
@@ -14,28 +15,29 @@ long=no
 case "${1-}" in
   '') ;;
   --long) long=yes ;;
-  *) echo "check: unknown argument: $1" >&2; echo "hint: the only one is --long" >&2; exit 2 ;;
+  *) echo "check: unknown argument: $1" >&2; echo "hint: the only option is --long" >&2; exit 2 ;;
 esac
 
 scripts/setup.sh --system || exit
-# The inputs that property tests draw are the same at each check, so that a change is judged by what it
-# changes; those of the long checks are new at each. What one found can be repeated with its seed.
+# Property tests draw the same inputs at each check, so that a change is judged only by what it changes. The
+# long checks draw new inputs; a failure can be repeated with its seed.
 if [[ $long == yes ]]; then
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-$((RANDOM * 32768 + RANDOM))}
   echo "check: PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"
 else
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-1}
 fi
-# Tests wait as well as compute: two for each core.
+# Tests wait as much as they compute, so run two per core.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS-$((2 * $(getconf _NPROCESSORS_ONLN)))}
-# Incremental compilation pays from the second build on, and takes a gigabyte: only where somebody builds again and again.
+# Incremental compilation pays off from the second build on and takes a gigabyte, so use it only where it was used
+# before.
 [[ -d target/debug/incremental ]] || export CARGO_INCREMENTAL=0
 started_all=$SECONDS
 
 logs=target/check
 mkdir -p "$logs"
 passed=0 failed=0 unchecked=()
-# have_data LOG: where the real files are required, no test of the log was skipped for want of them.
+# have_data LOG: fails if the real files are required and a test in the log was skipped because they are missing.
 have_data() {
   [[ ${SHARDPACK_REQUIRE_DATA-} == 1 ]] || return 0
   local missing
@@ -43,18 +45,19 @@ have_data() {
   printf 'ERROR: %s tests skipped for want of shared/data, which SHARDPACK_REQUIRE_DATA=1 requires\n' "$missing"
   return 1
 }
-# formatting: rustfmt's; and no mark that a merge left, in any file of the repository.
+# formatting: checks rustfmt's formatting, and that no file has a merge conflict marker.
 formatting() {
   cargo fmt --all --check || return
   local marks
   marks=$(git grep -nIE '^(<{7}|>{7}|[|]{7}) |^={7}$')
   case $? in
-    0) printf 'ERROR: marks of a conflict:\n%s\n' "$marks"; return 1 ;;
+    0) printf 'ERROR: merge conflict markers:\n%s\n' "$marks"; return 1 ;;
     1) ;;
     *) return 1 ;;
   esac
 }
-# step NAME COMMAND…: runs it with its output in a log, and prints the verdict. A failed step does not hide the steps after it.
+# step NAME COMMAND…: runs the command with its output in a log, and prints the verdict. Later steps run even if it
+# fails.
 step() {
   local name=$1 log=$logs/${1// /-}.log started=$SECONDS status=0 verdict skipped
   shift
@@ -66,15 +69,15 @@ step() {
   fi
   printf '%-28s %-6s %5d s\n' "$name" "$verdict" "$((SECONDS - started))"
   if [[ $verdict == FAILED ]]; then
-    # What failed, by name, before the end of the log: with many test binaries the two are far apart.
+    # Name the failures before the end of the log, because with many test binaries the two are far apart.
     { grep -E '^(test .* FAILED|FAILED|ERROR)' "$log"; grep -A3 -E '^(error|thread .* panicked)' "$log" | head -n 60; echo '…'; tail -n 20 "$log"; } | sed 's/^/    /'
     printf '    (whole log: %s)\n' "$log"
   else
-    # Show the counts of the test runners, so that a step that ran nothing is seen.
+    # Show the counts of the test runners, so that a step that ran nothing is noticed.
     grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" |
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } !seen[$0]++ { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
-  # Tests that did not run, and why. Rust's say it themselves, a line each: `skipped: …`.
+  # Tests that did not run, and why. Rust tests print a line each: `skipped: …`.
   skipped=$(sed -nE "s/^skipped: (.*)/1 × \1/p; s/^SKIPPED \[([0-9]+)\] [^:]*:([0-9]+: )?/\1 × /p; s/.* \.\.\. skipped ['\"](.*)['\"]$/1 × \1/p" "$log" |
     awk '{ n = $1; sub(/^[0-9]+ × +/, ""); sum[$0] += n } END { for (why in sum) print sum[why] " × " why }' | sort -k 3)
   if [[ -n $skipped ]]; then
@@ -82,13 +85,13 @@ step() {
     while read -r line; do unchecked+=("$name: $line"); done <<<"$skipped"
   fi
 }
-# leave_out NAME WHY: a step that cannot run here.
+# leave_out NAME WHY: notes a step that cannot run here.
 leave_out() {
   unchecked+=("$1: $2")
   printf '%-28s %-6s %s\n' "$1" skipped "$2"
 }
 
-# The packages of the tests are downloaded while the cores compile. A failed download is repeated below, with its message.
+# Download the tests' packages while the cores compile. A failed download is repeated below, with its message.
 wheel=(--profile dev)
 [[ $long == no ]] || wheel=(--torch)
 { scripts/setup.sh --tests && scripts/package.sh --environment "${wheel[@]}"; } >"$logs/setup.log" 2>&1 </dev/null &
@@ -99,7 +102,7 @@ python=.venv/bin/python package=.venv-package/bin/python
 step "formatting"        formatting
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
-# With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
+# Show the output, in which a test says that it was skipped. Enable HDF5, as in the wheel.
 step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
 wait "$setup"
 scripts/setup.sh --tests || exit
@@ -111,9 +114,9 @@ if ! cargo deny --version >/dev/null 2>&1; then
 else
   step "dependencies"    cargo deny check bans licenses sources
 fi
-# It needs little more than the Rust tests have compiled.
+# The wheel needs little more than the Rust tests have already compiled.
 step "wheel"             scripts/package.sh "${wheel[@]}"
-# Each process has whole classes and files of tests, which wait half of the time: for signals, stores, and rounds of a bench.
+# Each process gets whole classes and files of tests, which wait half of the time for signals, stores and bench rounds.
 pytest=(-m pytest --quiet -rs --numprocesses 4 --dist loadscope -p no:cacheprovider)
 [[ $long == no ]] || pytest+=(-m '')
 step "command tests"     "$python" "${pytest[@]}" tests/python
@@ -130,9 +133,9 @@ if [[ $long == yes ]]; then
   step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
   step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
   step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
-  # A workspace of its own, for a compiler that its server asks for.
+  # A separate workspace, because its server requires a particular compiler.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target
-  # Another one, for the crates of candle.
+  # Another separate workspace, for candle's crates.
   step "candle example"  cargo test --manifest-path examples/candle/Cargo.toml --target-dir target
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi

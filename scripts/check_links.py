@@ -1,6 +1,6 @@
-"""Check the links of all Markdown files of the repository: files, folders, and anchors as a code host makes them.
+"""Check the links in all Markdown files of the repository: files, folders, and anchors as a code host makes them.
 
-    check_links.py [ROOT]     prints each dead link as FILE:LINE, and what is wrong; exit code 1 if there is one
+    check_links.py [ROOT]     prints each dead link as FILE:LINE with the reason; exit code 1 if there is one
 
 Links to other sites are not checked.
 """
@@ -21,7 +21,7 @@ HTML_ANCHOR = re.compile(r"<[a-z][^>]*?\b(?:id|name)=[\"']([^\"']+)", re.I)
 
 
 def slug(heading: str) -> str:
-    """The anchor of a heading: lower case, hyphens for spaces, no other signs."""
+    """Return the anchor of a heading: lower case, hyphens for spaces, no other punctuation."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
     text = re.sub(r"<[^>]+>", "", text)
     text = re.sub(r"(?<![^\W_])[*_]+(?=\S)|(?<=\S)[*_]+(?![^\W_])", "", text)
@@ -29,7 +29,7 @@ def slug(heading: str) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """The lines of a page, with empty lines for code blocks."""
+    """Return the lines of a page, with empty lines for code blocks."""
     lines, fence = [], ""
     for line in text.splitlines():
         mark = FENCE.match(line)
@@ -45,7 +45,6 @@ def prose(text: str) -> list[str]:
 
 
 def anchors(page: Path, known: dict[Path, set[str]]) -> set[str]:
-    """The anchors of a page."""
     if page not in known:
         found: set[str] = set()
         for line in prose(page.read_text(encoding="utf-8")):
@@ -63,13 +62,11 @@ def anchors(page: Path, known: dict[Path, set[str]]) -> set[str]:
 
 
 def targets(line: str) -> list[str]:
-    """The targets of the links of a line."""
     line = CODE.sub(lambda code: " " * len(code.group()), line)
     return [one or other for one, other in LINK.findall(line)] + HTML.findall(line)
 
 
 def dead_links(root: Path, pages: list[Path]) -> list[str]:
-    """The dead links of these pages."""
     wrong = []
     known: dict[Path, set[str]] = {}
     for page in pages:

@@ -2,8 +2,9 @@
 
     compare_cubes.py TRUTH UNPACKED DATASET
 
-Integers, integers that came as floats, and masks must be equal to the bit. Other floats may differ by float16's rounding and by no more than the largest
-error that the dataset's own manifest states. NaN and no-data values must be at the same places.
+Integers, integers stored as floats, and masks must be equal bit for bit. Other floats may differ by float16's rounding,
+and by no more than the largest error stated in the dataset's manifest. NaN and no-data values must be in the same
+places.
 """
 
 import json
@@ -16,13 +17,13 @@ NO_DATA = -9999.0
 
 
 def stated_error(dataset):
-    """The largest absolute error that the manifest states for field `cube`."""
+    """Return the largest absolute error that the manifest states for field `cube`."""
     fidelity = json.loads((dataset / "manifest.json").read_text())["fidelity"]["cube"]
     return float(fidelity["max_abs_error"])
 
 
 def find(folder, stem, suffixes):
-    """The one unpacked array of a sample, whatever extension its key had."""
+    """Return the one unpacked array of a sample, whatever extension its key had."""
     found = [p for p in folder.rglob("*.npy") if any(p.name == stem + suffix for suffix in suffixes)]
     if len(found) != 1:
         raise SystemExit(f"`{stem}`: expected one unpacked array in `{folder}`, found: {[str(p) for p in found]}")
@@ -30,18 +31,18 @@ def find(folder, stem, suffixes):
 
 
 def compare(stem, truth, got, bound):
-    """Largest absolute error of one cube; exits with an error if it is too large."""
+    """Return the largest absolute error of one cube, or exit with an error if it is too large."""
     if truth.shape != got.shape:
         raise SystemExit(f"`{stem}`: expected shape {truth.shape}, found: {got.shape}")
     if not np.array_equal(np.isnan(truth), np.isnan(got)):
-        raise SystemExit(f"`{stem}`: the places of NaN changed")
+        raise SystemExit(f"`{stem}`: NaN values are in different places")
     if truth.dtype.kind in "ui" or np.all(truth == np.round(truth)):
         if truth.dtype != got.dtype or not np.array_equal(truth, got):
-            raise SystemExit(f"`{stem}`: integers must come back unchanged, as {truth.dtype}, found: {got.dtype}")
+            raise SystemExit(f"`{stem}`: expected integers unchanged, as {truth.dtype}, found: {got.dtype}")
         return 0.0
     valid = ~np.isnan(truth) & (truth != NO_DATA)
     if not np.array_equal(got == NO_DATA, truth == NO_DATA):
-        raise SystemExit(f"`{stem}`: the places of no-data changed")
+        raise SystemExit(f"`{stem}`: no-data values are in different places")
     exact, found = truth[valid].astype(np.float64), got[valid].astype(np.float64)
     error = np.abs(exact - found)
     rounding = np.maximum(np.abs(exact) * 2.0**-11, 2.0**-25)
@@ -63,7 +64,7 @@ def main():
         largest = max(largest, compare(path.stem, np.load(path), find(unpacked, path.stem, cube_suffixes), bound))
         mask = find(unpacked, path.stem, mask_suffixes)
         if not np.array_equal(mask, np.load(truth / "masks" / path.name)):
-            raise SystemExit(f"`{path.stem}`: the mask came back changed")
+            raise SystemExit(f"`{path.stem}`: the mask changed")
     print(f"{len(paths)} cubes and their masks compared: largest error {largest:.3g}, stated {bound:.3g}")
 
 

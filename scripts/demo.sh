@@ -3,7 +3,7 @@
 #
 #   scripts/demo.sh        everything stays under target/demo/
 #
-# Fails loudly: the first step that does not do what it says ends the run with its exit code.
+# The first step that fails ends the run with its exit code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,21 +16,21 @@ title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 run() { printf '\n$ shardpack %s\n' "$*"; "$shardpack" "$@"; }
 
 scripts/setup.sh --system
-# Python and its packages, which the build does not need, come meanwhile.
+# Install Python and its packages in the background, because the build does not need them.
 mkdir -p target
 scripts/setup.sh >target/setup.log 2>&1 </dev/null &
 setup=$!
 
 title "Build"
-# Without object stores: their libraries take as long to build as all the rest. Nor is it optimised across
-# crates, which takes minutes more.
+# Build without object stores, whose libraries take as long to build as everything else, and without optimising
+# across crates, which takes minutes more.
 export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
 cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack
 printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
 wait "$setup" || { cat target/setup.log >&2; exit 2; }
 
-# From here on in the demo's own folder, so that commands and messages read as in a session.
+# From here on, work in the demo's own folder, so that commands and messages read like a session.
 scripts=$PWD/scripts python=$PWD/.venv/bin/python
 rm -rf target/demo
 mkdir -p target/demo

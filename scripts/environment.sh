@@ -1,8 +1,9 @@
-# Sourced by setup.sh and package.sh: virtual environments that hold what lists of pinned packages say.
+# Sourced by setup.sh and package.sh: virtual environments made from lists of pinned packages.
 
-# environment FOLDER PYTHON LIST…: brings FOLDER to hold the packages of each LIST; PYTHON makes it where
-# it is not there. FOLDER keeps the digest of each list that it holds, so that a second run costs one
-# comparison. It is made anew after a run that was interrupted, and when one of its lists has changed.
+# environment FOLDER PYTHON LIST…: installs the packages of each LIST in FOLDER, which PYTHON creates if it does not
+# exist.
+# FOLDER keeps the digest of each list it holds, so that a second run costs one comparison. It is made again
+# after an interrupted run, and when one of its lists has changed.
 environment() {
   local folder=$1 python=$2 list
   shift 2
@@ -22,7 +23,7 @@ environment() {
   done
 }
 
-# environment_holds FOLDER [LIST…]: whether FOLDER is whole and up to date, and holds each LIST.
+# environment_holds FOLDER [LIST…]: succeeds if FOLDER is complete and up to date, and holds each LIST.
 environment_holds() {
   local folder=$1 list
   shift

@@ -4,10 +4,11 @@
 #   scripts/gpu.sh FOLDER               FOLDER holds JPEGs, at any depth
 #   scripts/gpu.sh FOLDER --check-only  without measurements
 #   scripts/gpu.sh FOLDER --all         with the long campaigns, the benches against other libraries and a training loop
-#                                       (benches/device.py, python/examples/poster.py); a step that cannot run is a failure
+#                                       (benches/device.py, python/examples/poster.py); a step that cannot run is a
+#                                       failure
 #
-# With compute-sanitizer on the PATH, its tools run on a small batch of pictures, and on arrays of each type and codec.
-# With an installed wheel (scripts/package.sh), the Python tests that need a device run too.
+# If compute-sanitizer is on the PATH, its tools run on a small batch of pictures, and on arrays of each type and codec.
+# If the wheel is installed (scripts/package.sh), the Python tests that need a device run too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -48,7 +49,8 @@ if [[ $mode == --all ]]; then
 fi
 if [[ $mode != --check-only ]]; then
   target/release/examples/cube_rate
-  # SHARDPACK_DATASET may name a dataset of pictures: it is loaded on 1, 4 and all threads, without and with --resident.
+  # SHARDPACK_DATASET may name a dataset of pictures, which is loaded on 1, 4 and all threads, with and without
+  # --resident.
   if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
     cargo build --release --quiet --bin shardpack
     for threads in 1 4 "$(nproc)"; do
@@ -62,10 +64,10 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck synccheck; do
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
-    # Kernels for arrays read whole words at the ends of streams, and unwritten memory after damage. Their output does not
-    # depend on it: the CPU plays them with two contents of unwritten memory.
+    # Array kernels read whole words at the ends of streams, and unwritten memory after damage. Their output does not
+    # depend on those bytes: tests run the kernels on the CPU with two different contents of unwritten memory.
     [[ $tool != initcheck ]] || continue
-    # `all`: cargo starts the test as a child process.
+    # `all`, because cargo starts the test as a child process.
     compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \
       cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture arrays_of_each damage_is_flagged
   done

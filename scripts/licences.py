@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Licences of the Rust crates that are compiled into the wheel and the command, for python/LICENSE-THIRD-PARTY.
+"""Licences of the Rust crates compiled into the wheel and the command, for python/LICENSE-THIRD-PARTY.
 
-    scripts/licences.py            writes the last part of that file anew, from what Cargo.lock names
-    scripts/licences.py --check    fails if that would change it
+    scripts/licences.py            rewrites the last part of that file, from Cargo.lock
+    scripts/licences.py --check    fails if that would change the file
 
-Of a crate with several licences to choose from MIT is taken, if it has a file of that. Crates with one text share it.
+If a crate offers several licences, MIT is used if the crate has its text. Crates with the same text share it.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def cargo(*arguments: str) -> str:
 
 
 def compiled_in() -> set[tuple[str, str]]:
-    """Name and version of each crate that is no part of the project."""
+    """Name and version of each crate that is not part of the project."""
     tree = ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]
     packages = ["--package", "shardpack", "--package", "shardpack-python", "--features", "shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli"]
     targets = [word for target in TARGETS for word in ("--target", target)]
@@ -74,7 +74,7 @@ def main() -> int:
     if before == after:
         return 0
     if check:
-        print(f"licences: `{FILE.relative_to(ROOT)}`: expected the crates of Cargo.lock, found others", file=sys.stderr)
+        print(f"licences: `{FILE.relative_to(ROOT)}`: expected the crates of Cargo.lock, found different ones", file=sys.stderr)
         print("hint: scripts/licences.py", file=sys.stderr)
         return 1
     FILE.write_text(after)

@@ -1,12 +1,12 @@
-"""Make the demo's two datasets: a folder of pictures, and a folder of cubes with masks. Deterministic.
+"""Make the demo's two datasets, a folder of pictures and a folder of cubes with masks. Deterministic.
 
     make_demo.py OUT [--pictures 300] [--seed 1]
 
-    OUT/pictures/<class>/…       JPEGs, one PNG, and one PNG that calls itself .jpg; names as real trees have them
+    OUT/pictures/<class>/…       JPEGs, one PNG, and one PNG named .jpg; file names as in real trees
     OUT/cubes/…                  twelve cubes: .npy, ENVI, GeoTIFF with a no-data value, MATLAB v5
     OUT/masks/…                  a label mask for each cube, paired by stem
-    OUT/truth/<stem>.npy         what each cube holds, [height, width, channels], for the comparison after unpacking
-    OUT/truth/masks/<stem>.npy   what each mask holds, [height, width]
+    OUT/truth/<stem>.npy         the values of each cube, [height, width, channels], to compare with after unpacking
+    OUT/truth/masks/<stem>.npy   the values of each mask, [height, width]
 """
 
 import argparse
@@ -30,14 +30,14 @@ NO_DATA = -9999.0
 
 
 def smooth(rng, height, width, cell):
-    """Noise at the scale of `cell` pixels, in 0..1, [height, width]."""
+    """Return noise in 0..1 at the scale of `cell` pixels, [height, width]."""
     coarse = rng.random((height // cell + 2, width // cell + 2))
     image = Image.fromarray((coarse * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
     return np.asarray(image, dtype=np.float32) / 255
 
 
 def picture(rng):
-    """A picture with large shapes, texture and noise, uint8, [height, width, 3]."""
+    """Return a picture with large shapes, texture and noise, uint8, [height, width, 3]."""
     height, width = int(rng.integers(180, 420)), int(rng.integers(200, 520))
     planes = [0.65 * smooth(rng, height, width, 64) + 0.25 * smooth(rng, height, width, 9) for _ in range(3)]
     pixels = np.stack(planes, axis=2) + rng.normal(0, 0.02, (height, width, 3))
@@ -73,7 +73,7 @@ def make_pictures(root, count, rng):
 
 
 def cube(rng):
-    """Reflectances in 0..1: mixtures of smooth spectra with sensor noise, float32, [height, width, channels]."""
+    """Return reflectances in 0..1: mixtures of smooth spectra with sensor noise, float32, [height, width, channels]."""
     members = np.stack([np.interp(WAVELENGTHS, np.linspace(400, 1000, 7), rng.random(7)) for _ in range(5)])
     shares = np.stack([smooth(rng, HEIGHT, WIDTH, 24) ** 3 for _ in members], axis=2)
     shares /= shares.sum(axis=2, keepdims=True)
@@ -99,7 +99,7 @@ def geotiff(path, values, **options):
 
 
 def savemat(path, variables, compress=False):
-    """A MATLAB 5 file of real arrays. Written here, because nothing else of the demo needs SciPy's 140 MB."""
+    """Write real arrays to a MATLAB 5 file. Implemented here, because nothing else in the demo needs SciPy's 140 MB."""
 
     def element(kind, data):
         return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)
@@ -143,7 +143,7 @@ def make_cubes(root, rng):
     values["planar"][:10, :20] = NO_DATA
     geotiff(cubes / "planar.tif", values["planar"], planarconfig="separate")
     geotiff(cubes / "interleaved.tif", values["interleaved"], planarconfig="contig", compression="zlib", predictor=False, bigtiff=True)
-    # Integers in float32, as satellite products come: must be stored without loss.
+    # Integers in float32, as in satellite products, which must be stored without loss.
     values["counts"] = (values["counts"] * 10000).round()
     values["counts"][:, :5] = NO_DATA
     geotiff(cubes / "counts.tif", values["counts"], planarconfig="separate", byteorder=">")

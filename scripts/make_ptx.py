@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make the PTX of the kernels, crates/gpu/ptx/*.ptx, by a pinned NVRTC from PyPI. No GPU and no CUDA toolkit are needed.
+"""Make the kernels' PTX, crates/gpu/ptx/*.ptx, with a pinned NVRTC from PyPI. Needs neither a GPU nor the CUDA toolkit.
 
     scripts/make_ptx.py            writes the files
-    scripts/make_ptx.py --check    compares: exit 0 if they are what the kernels compile to, else says which are not and exits 1
+    scripts/make_ptx.py --check    exits 0 if the files match the kernels, else names those that do not and exits 1
 
-NVRTC 12.0 writes PTX ISA 8.0, which drivers from 525 on take; the driver compiles it for its device.
+NVRTC 12.0 writes PTX ISA 8.0, which drivers from 525 on accept and compile for their device.
 """
 
 import argparse
@@ -22,12 +22,12 @@ KERNELS = ROOT / "crates/gpu/kernels"
 PTX = ROOT / "crates/gpu/ptx"
 CACHE = ROOT / "target/nvrtc"
 PACKAGE = "nvidia-cuda-nvrtc-cu12==12.0.140"
-# A product is not fused into a sum unless the kernel says so: results are the CPU's to the bit.
+# Products are not fused into sums unless the kernel says so, so that results equal the CPU's bit for bit.
 OPTIONS = ["--gpu-architecture=compute_75", "--std=c++17", "--fmad=false", "--restrict"]
 
 
 def library() -> ctypes.CDLL:
-    """NVRTC, downloaded at the first call."""
+    """Return NVRTC, downloaded at the first call."""
     folder = CACHE / PACKAGE.replace("==", "-")
     found = folder / "nvidia/cuda_nvrtc/lib"
     if not (found / "libnvrtc.so.12").exists():
@@ -37,13 +37,13 @@ def library() -> ctypes.CDLL:
             (wheel,) = Path(download).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(folder)
-    # NVRTC loads this one by its name.
+    # NVRTC loads this library by its name.
     ctypes.CDLL(str(found / "libnvrtc-builtins.so.12.0"), mode=ctypes.RTLD_GLOBAL)
     return ctypes.CDLL(str(found / "libnvrtc.so.12"))
 
 
 def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
-    """The PTX of one file. Its includes are handed over by name, so that no path of this machine gets into it."""
+    """Return the PTX of one file. Its includes are passed by name, so that no path of this machine gets into it."""
     headers = sorted(KERNELS.glob("*.cuh"))
     texts = (ctypes.c_char_p * len(headers))(*(path.read_bytes() for path in headers))
     names = (ctypes.c_char_p * len(headers))(*(path.name.encode() for path in headers))
@@ -68,14 +68,13 @@ def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
     nvrtc.nvrtcGetPTX(program, text)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     ptx = re.sub(r"\n{2,}", "\n", text.value.decode())
-    # A function that NVRTC does not know becomes one that the driver looks for in vain.
+    # NVRTC compiles a call to an unknown function into an external symbol that the driver cannot find.
     if missing := re.findall(r"\.extern \.func.*?(\w+)\n", ptx):
         sys.exit(f"make_ptx: {source.name} calls an unknown function: {', '.join(missing)}")
     return ptx
 
 
 def main() -> None:
-    """Write the files, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare only")
     check = parser.parse_args().check

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Build the Python package's wheel and install it, with the libraries that its tests import, into a virtual environment of its own: .venv-package.
+# Build the Python package's wheel and install it, with the libraries that its tests import, into a separate virtual
+# environment: .venv-package.
 #
-#   scripts/package.sh                 the wheel is in target/wheels; .venv-package/bin/python imports what was just built
-#   scripts/package.sh --environment   the libraries alone, without the wheel
+#   scripts/package.sh                 the wheel is in target/wheels; .venv-package/bin/python imports the new build
+#   scripts/package.sh --environment   only the libraries, without the wheel
 #
-#   --profile dev   build as `cargo test` does, with overflow checks and what it has compiled; default: release
-#   --torch         install PyTorch even if that means its build with CUDA: 3 GB to download, 7 GB on the disk.
-#                   Without it, PyTorch comes where its own index of builds for the CPU answers: a tenth of that.
+#   --profile dev   build like `cargo test`, with overflow checks and reusing what it has compiled; default: release
+#   --torch         install PyTorch even if only its build with CUDA is available: 3 GB to download, 7 GB on disk.
+#                   By default, PyTorch is installed only if its index of CPU builds answers: a tenth of that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
@@ -19,7 +20,7 @@ while (($#)); do
     --environment) wheel=no ;;
     --torch) torch=yes ;;
     --profile) profile=${2-}; shift ;;
-    *) echo "package: unknown argument: $1" >&2; echo "hint: there are --environment, --profile and --torch" >&2; exit 2 ;;
+    *) echo "package: unknown argument: $1" >&2; echo "hint: the options are --environment, --profile and --torch" >&2; exit 2 ;;
   esac
   shift
 done
@@ -41,11 +42,12 @@ environment .venv-package .venv/bin/python "${lists[@]}"
 [[ $wheel == yes ]] || exit 0
 
 rm -rf target/wheels
-# With the features of the workspace's tests, `dev` compiles the package alone: features that differ would compile most crates again.
+# With the features of the workspace's tests, `dev` compiles only the package; other features would compile most
+# crates again.
 options="--profile $profile"
 [[ $profile == release ]] || options+=" --features cli,hdf5,shardpack/default,shardpack/hdf5,shardpack-io/conformance,shardpack-jpeg/default"
 MATURIN_PEP517_ARGS=$options "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/shardpack-*.whl
 say "$(basename target/wheels/shardpack-*.whl), $(du -h --apparent-size target/wheels/shardpack-*.whl | cut -f1), profile $profile"
-# From elsewhere than the tree, so that it is the wheel that is imported.
+# From outside the tree, so that the wheel is imported.
 cd / && "$OLDPWD/$python" -c 'import shardpack; print("package: imported shardpack", shardpack.__version__)'

@@ -5,7 +5,7 @@
     plain.py [ROOT] --lower      write lower counts into the table of ceilings, which no option raises
 
 The ceilings are in `scripts/plain.txt`. They only fall: a table with a higher number than the committed one fails.
-The count is a hint. A sentence does not get better by avoiding a word and keeping the knot.
+The count is only a hint. Avoiding a word does not untangle a sentence.
 """
 
 import argparse
@@ -39,7 +39,7 @@ STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 
 
 def comments(path: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Line number and text of each run of comment lines with one mark."""
+    """Yield line number and text of each run of comment lines with one mark."""
     mark = re.compile(rf"\s*({MARK[path.suffix]})\s?(.*)")
     run, last = list[str](), ""
     for number, line in enumerate([*lines, ""], 1):
@@ -52,7 +52,7 @@ def comments(path: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def passages(path: Path, text: str) -> Iterator[tuple[str, int, str]]:
-    """Kind, line number and text of each passage of a file."""
+    """Yield kind, line number and text of each passage of a file."""
     if path.suffix == ".md":
         text = FENCED.sub(lambda code: "\n" * code[0].count("\n"), text)
         for block in re.finditer(r"(?:^(?!\||\s*$).*\n?)+|^\|.*$", text, re.M):
@@ -71,7 +71,7 @@ def passages(path: Path, text: str) -> Iterator[tuple[str, int, str]]:
 
 
 def count(root: Path) -> tuple[dict[str, float], Counter[str], list[tuple[float, str]]]:
-    """Turns per 10,000 words by kind, turns by name, and the densest passages first."""
+    """Return turns per 10,000 words by kind, turns by name, and the densest passages first."""
     names = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     words, turns, hits, dense = Counter[str](), Counter[str](), Counter[str](), list[tuple[float, str]]()
     for path in (root / name for name in names.split("\0")):

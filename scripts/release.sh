@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
-# Build what a release consists of, into target/release-VERSION, and try each file as a user gets it. Nothing is uploaded.
+# Build the files of a release into target/release-VERSION, and try each file as a user gets it. Nothing is uploaded.
 #
 #   scripts/release.sh             for x86-64 and aarch64: a wheel, and the command as a tar; an sdist; SHA256SUMS
 #
-#   --target x86_64 | aarch64      this one alone; may be given twice. Without it, a target that Rust has no standard library for
-#                                  here, and gets none, is left out in words
+#   --target x86_64 | aarch64      only this one; may be given twice. Without it, a target whose Rust standard library
+#                                  is missing and cannot be installed is left out with a message
 #   --quick                        without link-time optimisation: to try this script, not to publish
-#   --trial                        also of a version without a date in CHANGELOG.md, or of a tree with changes that are not committed,
-#                                  which are errors otherwise: not to publish
+#   --trial                        accept a version without a date in CHANGELOG.md, or a tree with uncommitted changes,
+#                                  which are otherwise errors: not to publish
 #   --no-try                       build only
-#   --try                          try what an earlier run has built
-#   --sdist-builds                 also build a wheel out of the sdist, alone in a folder
-#   --free-threaded PYTHON         also a wheel for this free-threaded Python (3.14t), for this machine's architecture: the stable ABI
-#                                  of the other wheels does not exist there. It is tried in a virtual environment of that Python
+#   --try                          try the files that an earlier run has built
+#   --sdist-builds                 also build a wheel from the sdist, alone in a folder
+#   --free-threaded PYTHON         also a wheel for this free-threaded Python (3.14t), for this machine's architecture,
+#                                  because it does not support the stable ABI of the other wheels. It is tried in a
+#                                  virtual environment of that Python
 #
-# It needs Rust with rustup, CMake and Python 3.11, and NASM for x86-64; the C compiler and the linker for both are zig's, from a
-# Python package. Trying needs root, debootstrap and, for aarch64 on x86-64, qemu-user-static: see scripts/try_release.sh.
+# Building needs Rust with rustup, CMake and Python 3.11, and NASM for x86-64. The C compiler and the linker for both
+# targets are zig's, from a Python package. Trying needs root, debootstrap and, for aarch64 on x86-64,
+# qemu-user-static: see scripts/try_release.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
@@ -32,7 +34,7 @@ while (($#)); do
     --try) build=no ;;
     --sdist-builds) sdist_builds=yes ;;
     --free-threaded) free_threaded=${2-}; shift ;;
-    *) fail "unknown argument: $1" "hint: there are --target, --quick, --trial, --no-try, --try, --sdist-builds and --free-threaded" ;;
+    *) fail "unknown argument: $1" "hint: the options are --target, --quick, --trial, --no-try, --try, --sdist-builds and --free-threaded" ;;
   esac
   shift
 done
@@ -48,35 +50,35 @@ if [[ -n $free_threaded ]]; then
 fi
 
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-heading=$(grep -m 1 -E "^## ${version//./\\.}( |$)" CHANGELOG.md) || fail "CHANGELOG.md: expected a heading of version $version, found none"
+heading=$(grep -m 1 -E "^## ${version//./\\.}( |$)" CHANGELOG.md) || fail "CHANGELOG.md: expected a heading for version $version, found none"
 dist=$PWD/target/release-$version
 
-# not_to_publish WHAT LINE…: what a release must not have, and a trial may.
+# not_to_publish WHAT LINE…: reports a flaw that a release must not have and a trial may have.
 not_to_publish() {
   [[ $trial == no ]] || { say "a trial, not to publish: $1"; return; }
-  fail "$@" "hint: --trial builds all the same, to try and not to publish"
+  fail "$@" "hint: --trial builds anyway, to try and not to publish"
 }
-# The build of an earlier run was checked by that run.
+# An earlier run has checked what it built.
 if [[ $build == yes ]]; then
   [[ $heading =~ ^"## $version - "[0-9]{4}-[0-9]{2}-[0-9]{2}$ ]] ||
     not_to_publish "CHANGELOG.md: expected the day of the release, as in \`## $version - $(date -u +%F)\`, found: $heading"
-  changes=$(git status --porcelain) || fail "expected a checkout of git, whose last commit dates the archives"
+  changes=$(git status --porcelain) || fail "expected a git checkout, whose last commit dates the archives"
   [[ -z $changes ]] || not_to_publish "expected a tree as it was committed, found changes:" "$changes"
 fi
 [[ $build == no ]] || python3 scripts/licences.py --check
-# The oldest C library that Rust still supports: what runs there runs on every Linux that has one.
+# The oldest C library that Rust still supports. Programs that run with it run on every Linux with glibc.
 glibc=2.17 manylinux=manylinux2014
 
 environment .venv-release python3 scripts/requirements-release.txt scripts/requirements.txt
 tools=$PWD/.venv-release/bin
 export PATH=$tools:$PATH
-# The archives have the time of the last commit, so that the same source makes the same archives.
+# The archives carry the time of the last commit, so that the same source makes the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export CARGO_PROFILE_RELEASE_STRIP=symbols
 [[ $quick == no ]] || export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_INCREMENTAL=0
 
-# needs FILE LIBRARY…: FILE asks the system for none but these libraries.
+# needs FILE LIBRARY…: checks that FILE requires no system libraries but these.
 needs() {
   local file=$1 found
   shift
@@ -86,7 +88,7 @@ needs() {
   done
 }
 
-# has_std TARGET: Rust's standard library for it is here, or rustup gets it.
+# has_std TARGET: succeeds if Rust's standard library for it is installed or rustup can install it.
 has_std() {
   local triple=$1-unknown-linux-gnu
   [[ -d $(rustc --print target-libdir --target "$triple") ]] || rustup --quiet target add "$triple"
@@ -96,7 +98,7 @@ build_for() {
   local triple=$1-unknown-linux-gnu started=$SECONDS name stage
   say "building the wheel for $1"
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
-  # The features of the wheel. Its dependencies are compiled anew all the same: maturin wraps zig in its own way.
+  # Same features as the wheel. Its dependencies are compiled again anyway, because maturin wraps zig in its own way.
   say "building the command for $1"
   cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli \
     --bin shardpack --target "$triple.$glibc"
@@ -141,13 +143,13 @@ if [[ $build == yes ]]; then
     if has_std "$target"; then
       there+=("$target")
     elif [[ $asked == yes ]]; then
-      fail "no standard library of Rust for $target" "hint: rustup target add $target-unknown-linux-gnu"
+      fail "no Rust standard library for $target" "hint: rustup target add $target-unknown-linux-gnu"
     else
       left_out+=("$target")
-      say "$target is left out: Rust has no standard library for it here, and rustup could not get it"
+      say "leaving out $target: its Rust standard library is missing, and rustup could not install it"
     fi
   done
-  ((${#there[@]})) || fail "no standard library of Rust for any of: ${targets[*]}" "hint: rustup target add"
+  ((${#there[@]})) || fail "no Rust standard library for any of: ${targets[*]}" "hint: rustup target add"
   targets=("${there[@]}")
   for target in "${targets[@]}"; do
     rm -f "$dist"/*"$target".whl "$dist"/*-"$target"-linux.tar.gz
@@ -167,7 +169,7 @@ if [[ $build == yes ]]; then
 fi
 
 if [[ $build == no && $asked == no ]]; then
-  # Those that the earlier run could build.
+  # The targets that the earlier run could build.
   for target in "${targets[@]}"; do
     if compgen -G "$dist/*_$target.whl" >/dev/null; then there+=("$target"); else left_out+=("$target"); fi
   done
@@ -179,7 +181,7 @@ if [[ $sdist_builds == yes ]]; then
   folder=$(mktemp -d)
   tar -xzf "$dist/shardpack-$version.tar.gz" -C "$folder"
   started=$SECONDS
-  # With the profile of tests, and with what these have compiled: it is asked whether it builds, not how fast.
+  # With the test profile, reusing what the tests have compiled, because this checks only that the sdist builds.
   CARGO_TARGET_DIR=$PWD/target MATURIN_PEP517_ARGS="--profile dev" python -m pip wheel --quiet --disable-pip-version-check \
     --no-deps --wheel-dir "$folder/wheel" "$folder/shardpack-$version"
   say "the sdist builds: $(basename "$folder"/wheel/*.whl), $((SECONDS - started)) s"

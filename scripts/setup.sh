@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Install what the build and the demo need, and nothing that is there already. Asks nothing; says what it does.
+# Install what the build and the demo need. Asks nothing.
 #
 #   scripts/setup.sh            system packages, then the Python environment in .venv
-#   scripts/setup.sh --system   the system packages alone: a build needs nothing else
-#   scripts/setup.sh --tests    also what the tests and the benches import, and the browser that the tests open a page in
-#   scripts/setup.sh --check    install nothing: exit 0 if everything is there, else say what is missing and exit 2
+#   scripts/setup.sh --system   only the system packages, which are all that a build needs
+#   scripts/setup.sh --tests    also what the tests and the benches import, and the browser that tests use to open pages
+#   scripts/setup.sh --check    install nothing: exit 0 if everything is installed, else name what is missing and exit 2
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
@@ -15,7 +15,7 @@ for argument; do
     --check) check_only=yes ;;
     --system) system_only=yes ;;
     --tests) for_tests=yes lists+=(scripts/requirements-tests.txt) ;;
-    *) echo "setup: unknown argument: $argument" >&2; echo "hint: there are --system, --tests and --check" >&2; exit 2 ;;
+    *) echo "setup: unknown argument: $argument" >&2; echo "hint: the options are --system, --tests and --check" >&2; exit 2 ;;
   esac
 done
 
@@ -24,9 +24,9 @@ fail() { printf 'setup: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@"
 have() { command -v "$1" >/dev/null 2>&1; }
 may_install() { ((EUID == 0)) || { have sudo && sudo -n true 2>/dev/null; }; }
 
-# Rust comes first: this script does not install it, and a build that cannot start needs nothing else.
+# Check Rust first, because this script does not install it and no build can start without it.
 wanted_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-rust_hint="hint: install Rust with rustup (https://rustup.rs); \`rustup update\` where it is there"
+rust_hint="hint: install Rust with rustup (https://rustup.rs); if it is installed, run \`rustup update\`"
 have cargo && have rustc || fail "missing: cargo and rustc, $wanted_rust or newer" "$rust_hint"
 # Shows rustup's own message, for example that no toolchain was chosen.
 found_rust=$(rustc --version 2>&1) || fail "rustc does not run: $found_rust" "$rust_hint"
@@ -34,7 +34,7 @@ number=$(sed -n 's/^rustc \([0-9.]*\).*/\1/p' <<<"$found_rust")
 [[ $(printf '%s\n' "$wanted_rust" "$number" | sort -V | head -n 1) == "$wanted_rust" ]] ||
   fail "expected Rust $wanted_rust or newer, found: $found_rust" "$rust_hint"
 
-# The newest Python that the pinned wheels are made for; `python3` itself first, because that is the one people mean.
+# Find the newest Python that the pinned wheels support, but try `python3` first, because most people mean that one.
 find_python() {
   local candidate
   for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
@@ -45,32 +45,32 @@ find_python() {
   done
 }
 
-# True if a compiler makes a program: the headers of the C library or the linker may be missing.
+# Succeeds if a compiler makes a program, because the headers of the C library or the linker may be missing.
 compiles() {
   have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null
 }
 
-# Each line is a package and the question whether what it brings is there: the question is about the tool, not the package,
-# so that a compiler or a CMake from elsewhere counts. A tool that does not run is not there.
+# Each line tests for a tool and names the package that provides it. It tests the tool, not the package, so that a
+# compiler or a CMake from elsewhere counts, and a tool that does not run counts as missing.
 missing_packages() {
   compiles cc c && compiles c++ c++ && have make || echo build-essential
   cmake --version >/dev/null 2>&1 || echo cmake # libjpeg-turbo is built with it
   nasm -v >/dev/null 2>&1 || echo nasm          # libjpeg-turbo's vector code
-  # The tests open the page of `shardpack report` in it. Where it cannot be installed, they are skipped.
+  # The tests open the page of `shardpack report` in Chromium. Where it cannot be installed, they are skipped.
   if [[ $for_tests == yes ]] && ! chromium --version >/dev/null 2>&1 && have apt-get && may_install; then echo chromium; fi
   local python
   python=$(find_python)
   if [[ -z $python ]]; then
     echo python3 python3-venv
   elif [[ ! -x .venv/bin/python ]] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-    # Debian takes ensurepip out of its Python: `python3 -m venv` fails without this package.
+    # Debian's Python lacks ensurepip, so `python3 -m venv` fails without this package.
     "$python" -c 'import sys; print("python{}.{}-venv".format(*sys.version_info))'
   fi
 }
 
 mapfile -t missing < <(missing_packages | tr ' ' '\n')
 if ((${#missing[@]})); then
-  have apt-get || fail "missing: ${missing[*]} (Debian's names)" "hint: install them with this system's package manager, then run this again"
+  have apt-get || fail "missing: ${missing[*]} (Debian package names)" "hint: install them with this system's package manager, then run this again"
   install=(apt-get install -y --no-install-recommends "${missing[@]}")
   if [[ $check_only == yes ]]; then
     fail "missing: ${missing[*]}" "hint: run scripts/setup.sh"
@@ -79,22 +79,22 @@ if ((${#missing[@]})); then
   elif have sudo && sudo -n true 2>/dev/null; then
     as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
   else
-    fail "missing: ${missing[*]}, and no right to install packages" "hint: as root, \`apt-get update && ${install[*]}\`; then run this again"
+    fail "missing: ${missing[*]}, and no permission to install packages" "hint: run \`apt-get update && ${install[*]}\` as root, then run this again"
   fi
   say "installing: ${missing[*]}"
   log=$(mktemp)
   if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    hint="hint: see apt's words above, or all of them in $log"
-    # After an installation that was interrupted, apt names the remedy in the middle of other text.
+    hint="hint: see apt's output above, or all of it in $log"
+    # After an interrupted installation, apt names the remedy in the middle of other text.
     ! grep -qE 'dpkg --configure -a|--fix-broken' "$log" ||
-      hint="hint: an earlier installation broke off: as root, \`dpkg --configure -a && apt-get --fix-broken install\`; then run this again"
+      hint="hint: an earlier installation was interrupted: run \`dpkg --configure -a && apt-get --fix-broken install\` as root, then run this again"
     fail "could not install: ${missing[*]}" "$hint"
   fi
   rm -f "$log"
   mapfile -t still < <(missing_packages | tr ' ' '\n')
-  ((${#still[@]} == 0)) || fail "installed ${missing[*]}, but what these bring still does not run: ${still[*]}" \
-    "hint: as root, \`apt-get install --reinstall ${still[*]}\`"
+  ((${#still[@]} == 0)) || fail "installed ${missing[*]}, but the tools of these packages still do not run: ${still[*]}" \
+    "hint: run \`apt-get install --reinstall ${still[*]}\` as root"
 fi
 say "system packages: ready"
 [[ $system_only == no ]] || exit 0
@@ -107,5 +107,5 @@ fi
 python=$(find_python)
 [[ -n $python ]] || fail "expected Python 3.11 or newer, found: $(python3 --version 2>&1 || echo none)"
 environment .venv "$python" "${lists[@]}" ||
-  fail "could not install the Python packages of ${lists[*]}" "hint: see pip's words above; they are wheels for Python 3.11 and newer"
+  fail "could not install the Python packages of ${lists[*]}" "hint: see pip's output above; the packages are wheels for Python 3.11 and newer"
 say "python environment: ready (.venv, $(.venv/bin/python --version))"

@@ -1,11 +1,11 @@
 """Prepare the pages of the documentation site, and check the links of the built site.
 
-    site.py source yes|no     all Markdown of the repository into target/site-source, with pages of the API beside it;
+    site.py source yes|no     all Markdown of the repository into target/site-source, with API pages next to it;
                               yes: with those of the Rust crates, which are in target/doc
-    site.py check             every link of target/site leads to a file and an anchor that are there
+    site.py check             every link in target/site leads to an existing file and anchor
 
-The Markdown is written for a code host. Here links to files that are no pages lead to the code host, HTML around Markdown is told
-that there is Markdown in it, and docstrings get Markdown for Sphinx's roles.
+The Markdown is written for a code host. For the site, links to files that are not pages lead to the code host, HTML
+around Markdown is marked as containing Markdown, and Sphinx roles in docstrings become Markdown.
 """
 
 import ast
@@ -24,7 +24,7 @@ from check_links import CODE, FENCE
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, API, SITE = (ROOT / "target" / name for name in ("site-source", "site-api", "site"))
 PACKAGE = ROOT / "python" / "shardpack"
-# Pages of the reference: what each is about, and the names of the package on it. A name on none is an error.
+# Pages of the reference: the subject of each, and the package's names on it. A name on no page is an error.
 PAGES = {
     "dataset": ("Datasets", ["Dataset", "Subset", "Concat", "concat", "Field", "Sample", "Row", "verify"]),
     "loader": ("Loaders and batches", ["Loader", "Batch", "Ragged", "Views", "stitch", "Stitcher", "Scene", "Shuffle", "Indices", "Weights"]),
@@ -43,14 +43,14 @@ HOLDER = re.compile(r"<(table|thead|tbody|tr|td|th)>")
 
 
 def tracked() -> list[str]:
-    """Files of the repository, the new ones too."""
+    """Return the files of the repository, including new ones."""
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split("\0")
     return sorted({name for name in names if name and (ROOT / name).exists()})
 
 
 def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
-    """A page as the site wants it."""
+    """Return a page rewritten for the site."""
 
     def target(link: str) -> str:
         path, hash_sign, anchor = link.partition("#")
@@ -67,7 +67,7 @@ def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
         return f"{repository}/{'tree' if goal.is_dir() else 'blob'}/main/{name}{hash_sign}{anchor}"
 
     def code(span: re.Match[str]) -> str:
-        # `Arc<dyn Trait>` would be taken for the beginning of HTML.
+        # `Arc<dyn Trait>` would be parsed as HTML.
         text = span.group().strip("`").strip()
         return f"<code>{escape(text, quote=False)}</code>" if re.search(r"<[a-zA-Z]", text) else span.group()
 
@@ -88,7 +88,7 @@ def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
         if fence and not fenced:
             line = re.sub(r"^( *[`~]+\w+),.*", r"\1", line)  # ```rust,no_run
         lines.append(line if fenced or fence else change(line))
-        # A list or a table begins behind an empty line.
+        # A list or a table needs an empty line before it.
         if not fenced and len(lines) > 1 and re.match(r"([-*]|\d+\.) |\|", line):
             before = lines[-2]
             if before.strip() and not re.match(r"\s*([-*]|\d+\.) |\||\s{2,}|<", before):
@@ -98,7 +98,6 @@ def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
 
 
 def exported() -> list[str]:
-    """The names in ``__all__``."""
     for node in ast.parse((PACKAGE / "__init__.py").read_text()).body:
         if isinstance(node, ast.Assign) and any(getattr(name, "id", "") == "__all__" for name in node.targets):
             return list(ast.literal_eval(node.value))
@@ -106,12 +105,11 @@ def exported() -> list[str]:
 
 
 def source(with_rust: bool) -> None:
-    """Writes target/site-source and target/site-api."""
     repository = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
     for folder in (SOURCE, API):
         shutil.rmtree(folder, ignore_errors=True)
     names = tracked()
-    # The format is on the site; the pages of crates and benches stay with the code.
+    # The format is on the site; pages about crates and benches stay with the code.
     pages = {name for name in names if name.endswith(".md") and name.split("/")[0] in ("docs", "format-spec") or
              name.endswith(".md") and "/" not in name}  # fmt: skip
     for name in pages | {name for name in names if name.startswith("docs/") and name.endswith(".svg")}:
@@ -142,7 +140,7 @@ def source(with_rust: bool) -> None:
 
 
 class Page(HTMLParser):
-    """Links and anchors of a page."""
+    """Collects the links and anchors of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

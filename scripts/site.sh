@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Build the documentation site into target/site, out of the Markdown of the repository, the docstrings of the Python package and
-# `cargo doc`. A dead link, of a page or of what was built, is an error.
+# Build the documentation site into target/site, from the repository's Markdown, the docstrings of the Python package
+# and `cargo doc`. A dead link, in a page or in the built site, is an error.
 #
 #   scripts/site.sh               open target/site/index.html
-#   scripts/site.sh --no-rust     without the reference of the crates, which takes minutes
+#   scripts/site.sh --no-rust     without the crates' reference, which takes minutes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
@@ -13,7 +13,7 @@ rust=yes
 case "${1-}" in
   '') ;;
   --no-rust) rust=no ;;
-  *) echo "site: unknown argument: $1" >&2; echo "hint: the only one is --no-rust" >&2; exit 2 ;;
+  *) echo "site: unknown argument: $1" >&2; echo "hint: the only option is --no-rust" >&2; exit 2 ;;
 esac
 
 environment .venv-site python3 scripts/requirements-site.txt
@@ -23,7 +23,7 @@ if [[ $rust == yes ]]; then
   RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 fi
 "$python" scripts/site.py source "$rust"
-# Its makers print an advertisement into every build.
+# The theme prints an advertisement in every build.
 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true "$python" -m mkdocs build --quiet --clean
 if [[ $rust == yes ]]; then
   cp -r target/doc target/site/rust

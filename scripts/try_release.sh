@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Try the files of a release as a user gets them: in a bare Debian and a bare Ubuntu, without compilers and without a network.
+# Try the files of a release as a user gets them: in a bare Debian and a bare Ubuntu, without compilers and without a
+# network.
 #
-#   scripts/try_release.sh FOLDER TARGET…      FOLDER: what scripts/release.sh made; TARGET: x86_64, aarch64
+#   scripts/try_release.sh FOLDER TARGET…      FOLDER: output of scripts/release.sh; TARGET: x86_64, aarch64
 #
-# In each system the wheel is installed, and packs, verifies and loads the pictures and cubes of the demo; the command alone does so
-# too. All systems must write the same bytes. aarch64 on x86-64 is run by qemu-user, in a Debian alone: Ubuntu has its packages for
-# aarch64 at another place. Needs root and debootstrap; the systems are kept in target/bare. A system that cannot be made, because its
-# archive or the key of that is not there, is left out in words; one for each target is needed.
+# In each system, the wheel is installed, and packs, verifies and loads the pictures and cubes of the demo; the
+# command does the same on its own. All systems must write the same bytes. On x86-64, aarch64 runs in qemu-user, and
+# only in Debian, because Ubuntu has its aarch64 packages in another place. Needs root and debootstrap; the systems
+# are kept in target/bare. A system that cannot be made, because its archive or the archive's key is missing, is left
+# out with a message; each target needs at least one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -29,7 +31,7 @@ try_in() {
     mkdir -p "$bare"
     if ! "$system_in" make "$suite" "$arch" "$root"; then
       left_out+=("$system")
-      say "$system is left out: it could not be made here"
+      say "leaving out $system: it could not be made here"
       return
     fi
     say "$system: made in $((SECONDS - started)) s"
@@ -39,7 +41,7 @@ try_in() {
   rm -rf "$root/try"
   mkdir -p "$root/try/wheels"
   cp "${wheels[@]}" "$root/try/wheels/"
-  # NumPy for the Python of that system: the network is cut off inside.
+  # NumPy for that system's Python, downloaded here because the system has no network.
   python=$(basename "$(readlink "$root/usr/bin/python3")")
   "$tools" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$root/try/wheels" \
     --python-version "${python#python}" --platform "manylinux_2_28_$target" --platform "manylinux_2_27_$target" \
@@ -52,7 +54,7 @@ try_in() {
     say "$system: installed by pip in $((SECONDS - started)) s"
     result=$(inside /try/env/bin/python /try/try_wheel.py /try/demo /try/out /try/compat)
   else
-    # Under qemu-user paths are looked up in the system first: what is written goes where it says.
+    # qemu-user looks paths up in the system first, so files are written where the path says.
     inside() { PYTHONPATH=$root/try/site "$system_in" run "$root" "/usr/bin/$python" "$@"; }
     inside -m pip install --quiet --no-index --find-links "$root/try/wheels" --target "$root/try/site" --no-cache-dir shardpack
     say "$system: installed by pip in $((SECONDS - started)) s"
@@ -66,7 +68,7 @@ print(f"try: {system}: shardpack {result['version']}: {result['samples']} sample
 E
   digests=$("$tools" -c 'import json, sys; print(json.dumps(json.loads(sys.argv[1])["digests"], indent=0))' "$result")
   compare "$system, wheel" "$digests"
-  # What was loaded, too: the sum of all pixels of an epoch, and of all elements.
+  # Also compare the loaded values: the sum of all pixels of an epoch, and of all elements.
   sums=$("$tools" -c 'import json, sys; print(json.loads(sys.argv[1])["sums"])' "$result")
   [[ -z $first_sums || $sums == "$first_sums" ]] || fail "$system: expected batches with the sums $first_sums, found $sums"
   first_sums=$sums
@@ -98,13 +100,13 @@ command_in() {
   fi
 }
 
-# compare SYSTEM DIGESTS: with those of the first one.
+# compare SYSTEM DIGESTS: compares with the digests of the first system.
 compare() {
   if [[ -z $first_system ]]; then
     first_system=$1 first_digests=$2
   elif [[ $2 != "$first_digests" ]]; then
     diff <(printf '%s\n' "$first_digests") <(printf '%s\n' "$2") >&2 || true
-    fail "$1: expected the bytes that $first_system wrote, found others"
+    fail "$1: expected the same bytes as $first_system wrote, found different ones"
   else
     say "$1: the same bytes as $first_system, file by file ($(grep -c : <<<"$2"))"
   fi

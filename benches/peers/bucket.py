@@ -1,4 +1,4 @@
-"""A server on the loopback with the part of S3 that readers need: GET and HEAD with ranges, and lists, without keys.
+"""A loopback server with the part of S3 that readers need: GET and HEAD with ranges, and lists, without keys.
 
     python3 benches/peers/bucket.py FOLDER [--delay SECONDS]
 
@@ -97,7 +97,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request, client_address):
-        """Logs nothing: readers end while they receive answers."""
+        """Logs nothing, because readers may end while they receive answers."""
 
 
 def main():

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def batches(items, size):
-    """The items in random order, in batches."""
+    """Yields the items in random order, in batches."""
     random.shuffle(items)
     for at in range(0, len(items), size):
         yield items[at : at + size]
 
 
 def npy(mode, job):
-    """Uncompressed files, read by threads directly into the batch: a format that decodes must beat this."""
+    """Uncompressed files, read by threads directly into the batch. A format that decodes must beat this."""
     import numpy as np
 
     paths = sorted(job.data.glob("*.npy"))
@@ -58,7 +58,7 @@ def npy_dataloader(mode, job):
 
 
 def blosc2_frames(mode, job):
-    """Decompresses chunk by chunk into the batch, each chunk on all threads of Blosc2."""
+    """Decompresses into the batch chunk by chunk, each chunk on all Blosc2 threads."""
     import blosc2
     import numpy as np
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / ".venv-peers"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-# PyTorch without CUDA is a tenth of the download, but only in its own index. Without access to that, the CUDA build.
+# PyTorch without CUDA is a tenth of the download, but is only in its own index. Without access to it, install the
+# CUDA build.
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 def python():
-    """The interpreter of the peers. Installs their packages on the first call, and when the list has changed."""
+    """Returns the interpreter of the peers. Installs their packages on the first call and whenever the list has changed."""
     interpreter = FOLDER / "bin" / "python"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
     stamp = FOLDER / "requirements.sha256"
@@ -35,20 +36,18 @@ def python():
 
 
 def requirements():
-    """The lines of the list that name a package."""
     lines = (line.split("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines())
     return [line for line in lines if line]
 
 
 def install(interpreter, what):
-    """Run pip. Returns its exit code."""
     command = [interpreter, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:"]
     command += ["--extra-index-url", CPU_INDEX] if reachable(CPU_INDEX) else []
     return subprocess.run([str(arg) for arg in [*command, *what]], stdout=sys.stderr).returncode
 
 
 def reachable(address):
-    """True if the server answers within seconds. pip would retry for each package."""
+    """Returns True if the server answers within seconds. pip would retry for each package."""
     try:
         with urllib.request.urlopen(f"{address}/", timeout=10):
             return True
@@ -57,7 +56,7 @@ def reachable(address):
 
 
 def missing(interpreter, modules):
-    """The modules that the interpreter cannot import, with the reasons. Each is imported in its own
+    """Returns the modules that the interpreter cannot import, with the reasons. Each is imported in its own
     process, because some conflict."""
     found = {}
     for module in sorted(modules):
@@ -68,7 +67,6 @@ def missing(interpreter, modules):
 
 
 def versions(interpreter):
-    """Versions of the installed packages of the list."""
     names = [line.split("==")[0] for line in requirements()]
     code = "import importlib.metadata as m, json, sys\nout = {}\nfor n in sys.argv[1:]:\n  try: out[n] = m.version(n)\n  except m.PackageNotFoundError: pass\nprint(json.dumps(out))"
     return json.loads(subprocess.run([str(interpreter), "-c", code, *names], capture_output=True, text=True, check=True).stdout)

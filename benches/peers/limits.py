@@ -1,4 +1,4 @@
-"""The work that no loader can skip, on all cores and in memory: without order and batches, and
+"""The work that no loader can skip, on all cores and in memory: without order or batches, and
 decoding without files."""
 
 import multiprocessing
@@ -8,7 +8,7 @@ READ_BYTES = 1 << 20
 
 
 def divided(work, items, job):
-    """An epoch in `job.threads` persistent processes, each with its share of the items in memory."""
+    """Runs an epoch in `job.threads` persistent processes, each with its share of the items in memory."""
     context = multiprocessing.get_context("fork")
     pipes = []
     for i in range(job.threads):
@@ -27,7 +27,6 @@ def divided(work, items, job):
 
 
 def serve(work, items, pipe):
-    """Process all items at each request."""
     while pipe.recv():
         pipe.send((len(items), sum(map(work, items))))
 
@@ -41,7 +40,7 @@ def libjpeg_turbo(mode, job):
 
 
 def plain_read(mode, job):
-    """Reads with one thread into one buffer, in the order of the file. Records count as samples."""
+    """Reads in file order with one thread into one buffer. Records count as samples."""
     paths = sorted(job.data.glob("*.shard"))
     samples = sum(len(shard.rows) for shard in open_shards(job.data))
     buffer = memoryview(bytearray(READ_BYTES))
@@ -61,7 +60,7 @@ plain_read_cubes = plain_read
 
 
 def open_shards(dataset):
-    """The shards of a dataset, opened by the reader in format-spec."""
+    """Opens the shards of a dataset with the reader in format-spec."""
     import sys
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "format-spec"))
@@ -72,7 +71,7 @@ def open_shards(dataset):
 
 
 def blosc2(mode, job):
-    """Decompresses the chunks of the dataset into one buffer for each process, without casts and differences."""
+    """Decompresses the dataset's chunks into one buffer per process, without undoing casts and differences."""
     import struct
 
     import blosc2 as library

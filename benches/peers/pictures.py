@@ -1,9 +1,8 @@
-"""Loaders of pictures. Each function takes a mode and a job, and returns an epoch: a function that
-yields batches in host memory.
+"""Picture loaders. Each function takes a mode and a job and returns an epoch: a function that yields batches.
 
 `rrc224`: a random crop of 224 × 224, randomly flipped, uint8, one dense batch. `full`: all pixels,
-uint8, a list. `raw`: the bytes of the files, a list. Libraries with worker processes use them,
-except for raw bytes: a pipe costs more than reading them.
+uint8, a list. `raw`: the files' bytes, a list. Libraries with worker processes use them,
+except for raw bytes, because a pipe costs more than reading them.
 """
 
 from pathlib import Path
@@ -13,12 +12,10 @@ BUFFER = 1000
 
 
 def worker_processes(mode, job):
-    """Number of processes of a torch DataLoader."""
     return 0 if mode == "raw" else job.threads
 
 
 def torch_decoder(mode):
-    """Decodes a JPEG for the mode by torchvision."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg
     from torchvision.transforms import v2
@@ -35,7 +32,7 @@ def torch_decoder(mode):
 
 
 def stack(mode):
-    """The function that collates decoded pictures."""
+    """Returns the function that collates decoded pictures."""
     import torch
 
     return torch.stack if mode == "rrc224" else list
@@ -82,7 +79,7 @@ def mds(mode, job):
 
 
 def dali(mode, job):
-    """Repeats without end, by design: an epoch is the number of whole batches of the samples."""
+    """DALI repeats without end by design, so an epoch is the number of whole batches of the samples."""
     import numpy as np
     from nvidia.dali import fn, pipeline_def
 
@@ -104,14 +101,14 @@ def dali(mode, job):
     def epoch():
         for _ in range(batches):
             (out,) = pipeline.run()
-            # Raw records are unread views of a mapped file: copied, as all others copy.
+            # Raw records are unread views of a mapped file, so copy them, as all others do.
             yield [np.copy(out.at(i)) for i in range(len(out))] if mode == "raw" else out.as_array() if mode == "rrc224" else [out.at(i) for i in range(len(out))]
 
     return epoch
 
 
 def spdl(mode, job):
-    """SPDL's pipeline of threads with our function, because its own decoder needs the system's FFmpeg."""
+    """SPDL's thread pipeline with our function, because its own decoder needs the system's FFmpeg."""
     import random
 
     from spdl.pipeline import PipelineBuilder
@@ -122,7 +119,7 @@ def spdl(mode, job):
     paths = [path for path, _ in jpegs(job.data)]
 
     def make_batch(rows):
-        # A function of ours: SPDL would index `list` itself.
+        # Our own function, because SPDL would index `list` itself.
         return collate(rows)
 
     def epoch():
@@ -136,8 +133,8 @@ def spdl(mode, job):
 
 
 def tf_data(mode, job):
-    """Decodes the entropy-coded data of the whole picture, and the pixels of the crop. tf.data
-    chooses the parallelism, which is faster than one call for each thread."""
+    """Decodes the entropy-coded data of the whole picture, but only the crop's pixels. tf.data
+    chooses the parallelism, which is faster than one call per thread."""
     import tensorflow as tf
 
     tf.config.threading.set_inter_op_parallelism_threads(job.threads)
@@ -164,7 +161,7 @@ def tf_data(mode, job):
     dataset = dataset.prefetch(tf.data.AUTOTUNE if mode != "full" else job.batch)
 
     def epoch():
-        # Pictures of different sizes do not form a tensor.
+        # Pictures of different sizes cannot form one tensor.
         for batch in dataset.as_numpy_iterator():
             yield [batch] if mode == "full" else batch if mode == "rrc224" else list(batch)
 

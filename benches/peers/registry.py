@@ -9,7 +9,7 @@ UNCOMPRESSED = ("uncompressed",)
 
 
 class Side(NamedTuple):
-    """A peer or a limit. Its function in `peers.<module>` has its name, with `_` for `-`."""
+    """A peer or a limit. Its function in `peers.<module>` has the same name, with `_` for `-`."""
 
     name: str
     label: str
@@ -34,7 +34,7 @@ PEERS = [
     Side("zarr", "Zarr v3, Blosc zstd 1", "cubes", "zarr", COMPRESSED, ("zarr",)),
 ]
 
-# The least work of a loader in each mode. `tiled`, `packed` and `plain` are shardpack's datasets.
+# The minimum work of a loader in each mode. `tiled`, `packed` and `plain` are shardpack datasets.
 LIMITS = [
     Side("libjpeg-turbo", "limit: libjpeg-turbo alone, whole pictures", "limits", "folder", ("rrc224", "full"), ("simplejpeg",)),
     Side("plain-read", "limit: a plain read of the shards", "limits", "tiled", ("raw",), ()),
@@ -44,7 +44,7 @@ LIMITS = [
 
 SIDES = {side.name: side for side in PEERS + LIMITS}
 
-# Other loaders, and the reasons why they are not measured. The output lists them, because the best
+# Other loaders, and why they are not measured. The output lists them, because the best
 # row may not be the best loader.
 LEFT_OUT = {
     "ffcv": "has no wheel; its source needs the headers of OpenCV and libturbojpeg, and it encodes the pictures anew",

@@ -10,13 +10,13 @@ TARS = 8
 
 
 def jpegs(source):
-    """All JPEGs below a folder of class folders, with their class numbers."""
+    """Returns all JPEGs below a folder of class folders, with their class numbers."""
     classes = sorted(path for path in Path(source).iterdir() if path.is_dir())
     return [(path, label) for label, folder in enumerate(classes) for path in sorted(folder.rglob("*")) if path.suffix.lower() in SUFFIXES]
 
 
 def mixed(items):
-    """The items in a fixed order that mixes the classes, for peers that shuffle in a buffer."""
+    """Returns the items in a fixed order that mixes the classes, for peers that shuffle in a buffer."""
     import random
 
     items = list(items)
@@ -25,7 +25,7 @@ def mixed(items):
 
 
 def tar(source, out):
-    """WebDataset's files: `<number>.jpg` and `<number>.cls`, in eight tar files so that workers can share them."""
+    """Writes WebDataset files: `<number>.jpg` and `<number>.cls`, in eight tar files so that workers can share them."""
     out.mkdir()
     samples = mixed(jpegs(source))
     for number in range(TARS):
@@ -38,7 +38,7 @@ def tar(source, out):
 
 
 def mds(source, out):
-    """MosaicML's shards, with its default sizes."""
+    """Writes MosaicML's shards, with its default sizes."""
     from streaming import MDSWriter
 
     with MDSWriter(out=str(out), columns={"image": "bytes", "label": "int"}) as writer:
@@ -47,7 +47,7 @@ def mds(source, out):
 
 
 def tfrecord(source, out):
-    """TFRecord files, in the same number as tar files."""
+    """Writes as many TFRecord files as there are tar files."""
     import tensorflow as tf
 
     out.mkdir()
@@ -63,7 +63,7 @@ def tfrecord(source, out):
 
 
 def halves(source):
-    """The cubes as float16, with their names."""
+    """Yields the cubes as float16, with their names."""
     import numpy as np
 
     for path in sorted(Path(source).glob("*.npy")):
@@ -71,7 +71,6 @@ def halves(source):
 
 
 def npy(source, out):
-    """A .npy file per cube."""
     import numpy as np
 
     out.mkdir()
@@ -80,12 +79,12 @@ def npy(source, out):
 
 
 def rows_of(cube):
-    """Rows of a cube in about 4 MiB, the chunk size of all compressed stores."""
+    """Returns the number of cube rows in about 4 MiB, the chunk size of all compressed stores."""
     return max(1, min(len(cube), (4 << 20) // max(1, cube[0].nbytes)))
 
 
 def blosc2_file(source, out, codec, level, filter):
-    """A contiguous Blosc2 frame per cube, in chunks of about 4 MiB, compressed on all cores."""
+    """Writes a contiguous Blosc2 frame per cube, in chunks of about 4 MiB, compressed on all cores."""
     import blosc2
 
     out.mkdir()
@@ -109,7 +108,6 @@ def blosc2_zstd(source, out):
 
 
 def hdf5(source, out):
-    """One HDF5 file, a dataset per cube."""
     import h5py
     import hdf5plugin
 
@@ -121,7 +119,7 @@ def hdf5(source, out):
 
 
 def zarr(source, out):
-    """A Zarr v3 array per cube, not sharded: each chunk a file, which is its fastest form on a disk."""
+    """Writes a Zarr v3 array per cube, not sharded: one file per chunk, its fastest form on a disk."""
     import zarr as library
     from zarr.codecs import BloscCodec
 

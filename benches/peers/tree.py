@@ -9,7 +9,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def processes(pid):
-    """A process and its living descendants, without processes that end meanwhile."""
+    """Returns a process and its living descendants, without processes that end meanwhile."""
     found = [pid]
     for parent in found:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -19,18 +19,18 @@ def processes(pid):
 
 
 def cpu_seconds(pid):
-    """User and system time of the tree, with the children that it has waited for."""
+    """Returns user and system time of the tree, including children that it has waited for."""
     total = 0
     for process in processes(pid):
         with contextlib.suppress(OSError):
-            # The program name, in parentheses, may contain blanks: fields count from after it.
+            # The program name, in parentheses, may contain blanks, so count fields from its end.
             fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
             total += sum(map(int, fields[11:15]))
     return total / TICK
 
 
 def memory_bytes(pid):
-    """Memory of the tree without mapped files: anonymous pages, and shared pages counted once."""
+    """Returns the memory of the tree without mapped files: anonymous pages, and shared pages counted once."""
     total = 0
     for process in processes(pid):
         with contextlib.suppress(OSError):
@@ -41,15 +41,15 @@ def memory_bytes(pid):
 
 
 def busy_seconds():
-    """Busy time of all cores since the start of the machine."""
+    """Returns the busy time of all cores since the machine started."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     idle, waiting = int(fields[3]), int(fields[4])
     return (sum(map(int, fields[:8])) - idle - waiting) / TICK
 
 
 class PeakMemory:
-    """Peak memory of a tree while the block runs, sampled four times a second: sampling costs time,
-    and loaders rarely free memory."""
+    """Peak memory of a tree while the block runs. It is sampled only four times a second, because
+    sampling costs time and loaders rarely free memory."""
 
     def __init__(self, pid):
         self.pid, self.bytes, self.done = pid, 0, threading.Event()

@@ -4,7 +4,7 @@
     python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3 [--cold]
 
 `run` prints one JSON object: delivered samples and bytes, seconds, CPU seconds, and memory of the process and its
-children. It runs one epoch to warm up, then whole epochs until the seconds are over.
+children. It runs one warm-up epoch, then whole epochs until the seconds are over.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from .tree import cpu_seconds, memory_bytes
 
 
 def amount(batch):
-    """Samples and bytes of a dense batch, a list of rows, or the two numbers from a limit."""
+    """Returns samples and bytes of a dense batch, a list of rows, or the two numbers from a limit."""
     if isinstance(batch, tuple):
         return batch
     if hasattr(batch, "nbytes"):
@@ -31,7 +31,6 @@ def amount(batch):
 
 
 def go_through(epoch):
-    """Runs one epoch."""
     samples = total = 0
     for batch in epoch():
         rows, size = amount(batch)
@@ -40,7 +39,7 @@ def go_through(epoch):
 
 
 def drop(folder):
-    """Drop the pages of all files below a folder from the page cache. The files are on the disk."""
+    """Drop the pages of all files below a folder from the page cache. The files are already on disk."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -48,8 +47,8 @@ def drop(folder):
 
 
 def measure(name, mode, job, seconds, cold):
-    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each
-    epoch, outside of its time; mapped and prefetched data stay."""
+    """Warm up, then count epochs. With `cold`, the store's pages are dropped before each
+    epoch, outside the timed part; mapped and prefetched data stay."""
     function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
     epoch = function(mode, job)
     expected, _ = go_through(epoch)

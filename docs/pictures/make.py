@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/tiled-jpeg.md and docs/performance.md, as SVG, from numbers alone.
+"""Draws the pictures of docs/tiled-jpeg.md and docs/performance.md as SVG, from numbers alone.
 
     python3 docs/pictures/make.py            writes them
     python3 docs/pictures/make.py --check    exit code 1 if a file differs from what would be written
@@ -16,7 +16,7 @@ import bars  # noqa: E402
 
 POSTER = ROOT / "benches" / "runs" / "2026-11-24-poster.json"
 
-# The picture that is tiled: 4:2:0, so that an MCU is 16 × 16, and 24 × 16 MCUs. K = 6: four tiles in each row of MCUs.
+# The tiled picture: 4:2:0, so that an MCU is 16 × 16, and 24 × 16 MCUs. K = 6: four tiles in each row of MCUs.
 WIDTH, HEIGHT, MCU, INTERVAL = 384, 256, 16, 6
 TILE_WIDTH, TILE_HEIGHT = INTERVAL * MCU, MCU
 COLUMNS, ROWS = WIDTH // TILE_WIDTH, HEIGHT // TILE_HEIGHT
@@ -25,7 +25,7 @@ INK, QUIET, PAPER, EDGE = "#1f2933", "#616e7c", "#ffffff", "#d9dee4"
 CROP, TOUCHED, MARGIN = "#e4572e", "#17728f", "#e0a100"
 FONT = "font-family=\"'Segoe UI', 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', 'Liberation Sans', sans-serif\""
 
-# A landscape, in pixels of the picture.
+# A landscape, in picture pixels.
 SCENE = f"""
 <linearGradient id="sky" x1="0" y1="0" x2="0" y2="1">
   <stop offset="0" stop-color="#3a6ea8"/><stop offset="0.55" stop-color="#9cc3dd"/><stop offset="1" stop-color="#f9e3c0"/>
@@ -56,7 +56,6 @@ SCENE = f"""
 
 
 def text(x, y, words, size=14, fill=INK, anchor="start", weight=400, more=""):
-    """One line of text."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}" text-anchor="{anchor}" '
         f'font-weight="{weight}" {more}>{words}</text>'
@@ -64,12 +63,10 @@ def text(x, y, words, size=14, fill=INK, anchor="start", weight=400, more=""):
 
 
 def rect(x, y, width, height, more):
-    """A rectangle."""
     return f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" {more}/>'
 
 
 def page(width, height, title, body):
-    """A whole file."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" {FONT} role="img">',
@@ -83,14 +80,14 @@ def page(width, height, title, body):
 
 
 def grid(scale, x, y, stroke="#ffffff", opacity=0.75):
-    """The borders of all tiles."""
+    """Returns the borders of all tiles."""
     lines = [f"M{x + c * TILE_WIDTH * scale:.1f} {y:.1f}v{HEIGHT * scale:.1f}" for c in range(1, COLUMNS)]
     lines += [f"M{x:.1f} {y + r * TILE_HEIGHT * scale:.1f}h{WIDTH * scale:.1f}" for r in range(1, ROWS)]
     return f'<path d="{"".join(lines)}" stroke="{stroke}" stroke-opacity="{opacity}" stroke-width="1" fill="none"/>'
 
 
 def tile_grid():
-    """A grid of tiles over the picture, with the marker that ends each."""
+    """Draws a grid of tiles over the picture, with the marker that ends each."""
     scale, x, y = 2.0, 36, 86
     tall = HEIGHT * scale
     body = [
@@ -105,7 +102,6 @@ def tile_grid():
         right, bottom = x + (column + 1) * TILE_WIDTH * scale, y + (row + 1) * TILE_HEIGHT * scale
         body.append(rect(right - 39, bottom - 22, 34, 13, 'rx="3" fill="#10202e" fill-opacity="0.55"'))
         body.append(text(right - 22, bottom - 12.2, label, 9.5, "#ffffff", "middle", 600))
-    # One tile, with its MCUs.
     column, row = 3, 5
     left, top = x + column * TILE_WIDTH * scale, y + row * TILE_HEIGHT * scale
     wide, high = TILE_WIDTH * scale, TILE_HEIGHT * scale
@@ -131,14 +127,14 @@ def tile_grid():
 
 
 def cut():
-    """A rectangle, the tiles that it needs, and the bytes that are copied."""
+    """Draws a rectangle, the tiles that it needs, and the bytes that are copied."""
     x0, y0, width, height = (104, 112, 172, 108)
     touched = {
         (column, row)
         for row in range(y0 // TILE_HEIGHT, -(-(y0 + height) // TILE_HEIGHT))
         for column in range(x0 // TILE_WIDTH, -(-(x0 + width) // TILE_WIDTH))
     }
-    # A pixel more on each side, within the picture.
+    # One more pixel on each side, within the picture.
     kept = {
         (column, row)
         for row in range(max(y0 - 1, 0) // TILE_HEIGHT, -(-min(y0 + height + 1, HEIGHT) // TILE_HEIGHT))
@@ -199,7 +195,7 @@ def cut():
         body.append(rect(cut_x + 1, legend_y + 26 * i - 12, 22, 14, f'fill="{color}" fill-opacity="{fill}" stroke="{color}" stroke-width="2.4"'))
         body.append(text(cut_x + 34, legend_y + 26 * i, words))
 
-    # The bytes: segments of many lengths, first all of them, then those that are copied.
+    # The bytes: segments of various lengths, first all of them, then those that are copied.
     strip_x, strip_y, strip_width, strip_height = 36, y + HEIGHT * scale + 62, 968, 30
     numbers = random.Random(3)
     lengths = [numbers.uniform(0.6, 1.5) for _ in range(COLUMNS * ROWS)]
@@ -236,7 +232,7 @@ def cut():
 
 
 def poster():
-    """The steps of python/examples/poster.py, of the run that docs/performance.md quotes."""
+    """Draws the steps of python/examples/poster.py, from the run that docs/performance.md quotes."""
     run = json.loads(POSTER.read_text(encoding="utf-8"))
     rows = [
         (step["step"], step["cubes_per_s"], f"{step['cubes_per_s']:.3g} ({step['times_the_first']:.1f}×)")
@@ -248,7 +244,6 @@ def poster():
 
 
 def main():
-    """Writes the files, or compares them."""
     here = Path(__file__).parent
     differs = []
     for name, drawing in [("tile-grid.svg", tile_grid()), ("tile-cut.svg", cut()), ("poster.svg", poster())]:

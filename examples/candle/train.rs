@@ -1,5 +1,5 @@
-//! Trains a classifier on pictures with [candle](https://github.com/huggingface/candle): batches become tensors, and
-//! a model of one layer learns the classes of the dataset.
+//! Trains an image classifier with [candle](https://github.com/huggingface/candle): batches become tensors,
+//! and a one-layer model learns the classes of the dataset.
 //!
 //! ```console
 //! $ shardpack pack photos train
@@ -13,9 +13,9 @@ use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Pixels on a side.
+/// Side length in pixels.
 const SIDE: u32 = 32;
-/// Mean and standard deviation of the pictures of ImageNet, by channel.
+/// Mean and standard deviation of ImageNet pictures, per channel.
 const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
 const STD: [f64; 3] = [0.229, 0.224, 0.225];
 
@@ -30,12 +30,12 @@ impl Model {
         Ok(Self { weights, bias: Var::zeros(classes, DType::F32, device)? })
     }
 
-    /// One score per class for each row.
+    /// Returns one score per class for each row.
     fn forward(&self, images: &Tensor) -> candle_core::Result<Tensor> {
         images.flatten_from(1)?.matmul(&self.weights)?.broadcast_add(&self.bias)
     }
 
-    /// A step against the gradient of the loss.
+    /// Takes a step against the gradient of the loss.
     fn step(&self, loss: &Tensor, rate: f64) -> candle_core::Result<()> {
         let gradients = loss.backward()?;
         for variable in [&self.weights, &self.bias] {
@@ -47,20 +47,21 @@ impl Model {
     }
 }
 
-/// Pictures as float32 `[rows, height, width, 3]`, and labels as int64 `[rows]`. Each is copied once, into candle's memory.
+/// Converts pictures to float32 `[rows, height, width, 3]` and labels to int64 `[rows]`. Each is copied once,
+/// into candle's memory.
 fn tensors(batch: &Batch, device: &Device) -> Result<(Tensor, Tensor)> {
     let (rows, side) = (batch.len(), SIDE as usize);
     let images = Tensor::from_slice(batch.slice::<f32>("image")?, (rows, side, side, 3), device)?;
     Ok((images, Tensor::from_slice(batch.slice::<i64>("label")?, rows, device)?))
 }
 
-/// Mean negative log-probability of the labels.
+/// Returns the mean negative log-probability of the labels.
 fn cross_entropy(scores: &Tensor, labels: &Tensor) -> candle_core::Result<Tensor> {
     let of_labels = scores.gather(&labels.unsqueeze(1)?, 1)?.squeeze(1)?;
     (scores.log_sum_exp(D::Minus1)? - of_labels)?.mean_all()
 }
 
-/// Trains for some epochs, and returns the mean loss of each.
+/// Trains for some epochs and returns the mean loss of each.
 fn train(dataset: &Dataset, epochs: u32) -> Result<(Model, Vec<f32>)> {
     let device = Device::Cpu;
     let mut loader = dataset
@@ -90,7 +91,7 @@ fn train(dataset: &Dataset, epochs: u32) -> Result<(Model, Vec<f32>)> {
     Ok((model, losses))
 }
 
-/// Share of the samples whose class has the largest score.
+/// Returns the fraction of samples whose class has the largest score.
 fn accuracy(model: &Model, dataset: &Dataset) -> Result<f32> {
     let mut loader = dataset
         .loader()
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A picture of one colour, brighter from row to row.
+    /// Returns a picture of one colour, brighter from row to row.
     fn bmp(blue: u8, red: u8) -> Vec<u8> {
         let (side, header) = (48_u32, 54_u32);
         let mut out = b"BM".to_vec();

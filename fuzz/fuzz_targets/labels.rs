@@ -1,4 +1,4 @@
-//! Tables of labels, in CSV and in JSON Lines.
+//! Label tables in CSV and JSON Lines.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

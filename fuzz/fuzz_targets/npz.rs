@@ -1,4 +1,4 @@
-//! NumPy arrays, and zip archives of them.
+//! NumPy arrays and zip archives of them.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

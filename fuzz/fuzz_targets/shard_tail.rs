@@ -1,4 +1,4 @@
-//! Footer and index from the bytes at the end of a file: the steps of opening a shard.
+//! Footer and index from the bytes at the end of a file, as when opening a shard.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

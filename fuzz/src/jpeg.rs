@@ -1,5 +1,5 @@
-//! The path of a JPEG to the decoder: header walk, cut, decode. Also checks that earlier input
-//! does not change a decoder.
+//! The path of a JPEG to the decoder: header walk, cut, decode. Also checks that earlier input does not
+//! affect a decoder.
 
 use crate::shard::limits;
 use shardpack_format::Result;
@@ -8,19 +8,17 @@ use shardpack_jpeg::{
 };
 use shardpack_jpeg::{PictureCheck, PictureDecoder};
 
-/// Bytes after the JPEG that describe the cut: four numbers of a rectangle, and an unused byte.
+/// Bytes after the JPEG that describe the cut: the four numbers of a rectangle, and an unused byte.
 const REQUEST_BYTES: usize = 9;
 
-/// A tiled JPEG of six tiles.
 pub const TILES: &[u8] = include_bytes!("../../crates/jpeg/testdata/tiles.jpg");
 
-/// A tiled JPEG of six tiles, and the rectangle to cut.
+/// Returns a tiled JPEG of six tiles, followed by the rectangle to cut.
 pub fn tiled() -> Vec<u8> {
     let request = [17, 0, 17, 0, 30, 0, 14, 0, 0];
     [TILES, &request].concat()
 }
 
-/// Returns whether the JPEG `bytes` decodes without a warning.
 fn decodes(bytes: &[u8]) -> bool {
     let mut check = PictureCheck::new();
     check.check("image/jpeg", bytes, &limits()).is_ok()
@@ -29,8 +27,8 @@ fn decodes(bytes: &[u8]) -> bool {
 /// Reads the header, cuts, and decodes both. Returns whether the cut was made.
 ///
 /// # Panics
-/// If the cut is larger than its source, differs from the planned size, misses part of the requested
-/// rectangle, or is damaged although the source is undamaged.
+/// If the cut is larger than its source, differs from the planned size, lacks part of the requested
+/// rectangle, or is damaged although the source is not.
 pub fn cut(data: &[u8]) -> bool {
     let Some((jpeg, request)) = data.split_last_chunk::<REQUEST_BYTES>() else { return false };
     let Ok(header) = JpegHeader::parse(jpeg) else { return false };
@@ -57,7 +55,7 @@ pub fn cut(data: &[u8]) -> bool {
     true
 }
 
-/// All reusable readers of JPEGs.
+/// All reusable JPEG readers.
 pub struct Decoders {
     strict: JpegDecoder,
     lenient: JpegDecoder,
@@ -65,13 +63,12 @@ pub struct Decoders {
     tiler: JpegTiler,
 }
 
-/// The results of all readers for one picture.
 #[derive(Debug, PartialEq)]
 struct Made {
     /// Strict and lenient.
     sizes: [Result<(u32, u32)>; 2],
-    /// Strict and lenient: full size, shrunk, and the centre; then strict again, through the decoder
-    /// of all picture formats.
+    /// Strict and lenient: full size, shrunk, and centre; then strict again, through the decoder for all
+    /// picture formats.
     pixels: [Result<Vec<u8>>; 7],
     tiled: Result<(Tiled, Vec<u8>)>,
 }
@@ -83,7 +80,7 @@ impl Default for Decoders {
 }
 
 impl Decoders {
-    /// With the library's own decoder of baseline pictures, or libjpeg-turbo alone.
+    /// Uses the library's own decoder for baseline pictures, or libjpeg-turbo alone.
     fn with(own_decoder: bool) -> Self {
         let decoder =
             |lenient| JpegDecoder::with_paths(&limits(), DecodePaths { lenient, own_decoder, ..Default::default() });
@@ -95,17 +92,17 @@ impl Decoders {
         }
     }
 
-    /// Reads `jpeg` with these decoders, with new ones, and with libjpeg-turbo alone. Returns
-    /// whether it decodes without a warning.
+    /// Reads `jpeg` with these decoders, with new ones, and with libjpeg-turbo alone. Returns whether it
+    /// decodes without a warning.
     ///
     /// # Panics
-    /// If they differ: in a size, a pixel, a tile, or an error.
+    /// If they differ in a size, a pixel, a tile, or an error.
     pub fn read(&mut self, jpeg: &[u8]) -> bool {
         let made = self.make(jpeg, 0x11);
         assert_eq!(Self::default().make(jpeg, 0xEE), made, "a reused decoder differs from a new one");
         let mut turbo = Self::with(false).make(jpeg, 0x77);
-        // libjpeg-turbo reads below a rectangle, our decoder does not: damage there is an error of
-        // the strict libjpeg-turbo only, and its lenient result must equal ours.
+        // libjpeg-turbo reads below a rectangle, our decoder does not. Damage there is an error only in the
+        // strict libjpeg-turbo, and its lenient result must equal ours.
         if turbo.pixels[4].is_err() && made.pixels[4].is_ok() && turbo.pixels[5] == made.pixels[4] {
             turbo.pixels[4] = made.pixels[4].clone();
         }
@@ -113,7 +110,7 @@ impl Decoders {
         made.pixels[0].is_ok()
     }
 
-    /// Slots hold `fill` before: a byte that is not written shows.
+    /// Fills slots with `fill` first, so that bytes that are not written show.
     fn make(&mut self, jpeg: &[u8], fill: u8) -> Made {
         let sizes = [self.strict.size_of(jpeg, 1), self.lenient.size_of(jpeg, 1)];
         let small = Rendering { view: View::resize((11, 9)), ..Default::default() };

@@ -1,4 +1,4 @@
-//! Code that the fuzz targets share.
+//! Code shared by the fuzz targets.
 pub mod jpeg;
 pub mod payload;
 pub mod shard;

@@ -1,7 +1,6 @@
-//! A small valid shard, every reading path of `shardpack-format` over one, and the repair of its
-//! checksums after damage.
+//! A small valid shard, every way to read one with `shardpack-format`, and the repair of its checksums after damage.
 //!
-//! Shared by the fuzz targets and by the deterministic campaign in `tests/integration/mutations.rs`.
+//! Shared by the fuzz targets and the deterministic campaign in `tests/integration/mutations.rs`.
 
 use shardpack_format::{
     ArrayDescriptor, Codec, Codes, DatasetId, Dtype, Error, FOOTER_BYTES, FRAME_BYTES, Field, FieldKind, Footer, Frame,
@@ -9,13 +8,12 @@ use shardpack_format::{
     StoredField, Transform,
 };
 
-/// Limits of the campaigns: small, so that an excessive allocation shows as slowness or as a
-/// failure.
+/// Returns limits small enough that an excessive allocation shows as slowness or failure.
 pub fn limits() -> Limits {
     Limits { max_index_bytes: 1 << 20, max_record_bytes: 1 << 20, max_decoded_bytes: 1 << 20, ..Limits::default() }
 }
 
-/// The schema of [`golden`]: every kind of field, and scalars of one, four and eight bytes.
+/// Returns the schema of [`golden`]: every kind of field, and scalars of one, four and eight bytes.
 pub fn schema() -> Schema {
     let fields = vec![
         Field::stored("cube", FieldKind::Array),
@@ -44,7 +42,7 @@ fn descriptors() -> Vec<ArrayDescriptor> {
     vec![fixed, half, ArrayDescriptor::plain(Dtype::U16, vec![4, 4, 4])]
 }
 
-/// A shard of three records, about 4 KiB.
+/// Returns a shard of three records, about 4 KiB.
 pub fn golden() -> Vec<u8> {
     let schema = schema();
     let identity = Identity::new(DatasetId([7; 16]), 3);
@@ -91,11 +89,10 @@ pub fn golden() -> Vec<u8> {
     bytes
 }
 
-/// Reads a whole shard like a reader: header, footer, index, columns, records,
-/// descriptors.
+/// Reads a whole shard as a reader would: header, footer, index, columns, records, descriptors.
 ///
 /// # Errors
-/// The first departure from the specification.
+/// The first violation of the specification.
 pub fn read(bytes: &[u8]) -> Result<u64, Error> {
     let limits = limits();
     let truncated = || Error::format("shard", "more bytes", "the end");
@@ -134,10 +131,9 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
-/// Corrects all checksums, so that damage passes them and reaches the parsers.
+/// Corrects all checksums, so that damage gets past them and reaches the parsers.
 ///
-/// Follows the layout as far as the damaged lengths allow; unreachable parts keep their wrong
-/// checksums.
+/// Follows the layout as far as the damaged lengths allow; unreachable parts keep their wrong checksums.
 pub fn reseal(bytes: &mut [u8]) {
     put_crc(bytes, 0, 60);
     let frame_len = FRAME_BYTES as usize;
@@ -176,7 +172,7 @@ fn reseal_rows(index: &mut [u8], crcs: &[u32]) {
     }
 }
 
-/// The first frame of [`golden`], for targets that start from one record.
+/// Returns the first frame of [`golden`], for targets that start from one record.
 pub fn golden_record() -> Vec<u8> {
     let bytes = golden();
     let at = HEADER_BYTES as usize;
@@ -184,7 +180,7 @@ pub fn golden_record() -> Vec<u8> {
     bytes[at..at + frame.padded_bytes() as usize].to_vec()
 }
 
-/// A manifest of one shard, with all optional parts.
+/// Returns a manifest of one shard, with all optional parts.
 pub fn manifest() -> Vec<u8> {
     br#"{"format": "shardpack", "version": "1.0", "dataset_id": "000102030405060708090a0b0c0d0e0f", "samples": 3,
  "schema": {"fields": [{"name": "image", "kind": "image"}, {"name": "label", "kind": "scalar", "dtype": "int64"}]}, "classes": ["a", "b"],

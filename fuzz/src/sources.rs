@@ -1,18 +1,17 @@
-//! Files of a source, as `pack` meets them: cubes of every format, and tables of labels.
+//! Source files as `pack` meets them: cubes of every format, and label tables.
 
 use shardpack_sources::cubes::{self, CubeOptions};
 use shardpack_sources::{OnBadInput, SourceOptions, enumerate};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A scratch folder for the files.
 struct Folder(TempDir);
 
 thread_local! {
     static FOLDER: Folder = Folder::default();
 }
 
-/// A file of a cube; its bytes decide the format.
+/// Reads a cube file, whose format is determined by its bytes.
 ///
 /// # Panics
 /// If the cube differs from its announced shape, or loads although its header was refused.
@@ -20,10 +19,10 @@ pub fn cube(data: &[u8]) -> bool {
     FOLDER.with(|folder| read_cube(&folder.put("x.hdr", data)))
 }
 
-/// A table of labels, as CSV or as JSON Lines.
+/// Reads a label table as CSV or JSON Lines.
 ///
 /// # Panics
-/// If a column has more or fewer values than there are samples.
+/// If the number of values in a column differs from the number of samples.
 pub fn labels(data: &[u8]) -> bool {
     FOLDER.with(|folder| folder.labels(&folder.put("labels", data)))
 }
@@ -49,7 +48,7 @@ impl Default for Folder {
 impl Folder {
     fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.0.path().join(name);
-        // ext4 flushes a file that is truncated and written again.
+        // Remove the file first, because ext4 flushes a file that is truncated and written again.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).expect("a file");
         path
@@ -69,7 +68,6 @@ impl Folder {
     }
 }
 
-/// Calls every function for the file of a cube.
 fn read_cube(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..CubeOptions::default() };
     let _ = cubes::companion(path, &options);

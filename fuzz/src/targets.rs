@@ -1,5 +1,4 @@
-//! All targets, with their input and their seeds. The fuzzer and `tests/integration/corpus.rs` run the
-//! same targets.
+//! All targets, with their input and seeds. The fuzzer and `tests/integration/corpus.rs` run the same targets.
 
 use crate::shard::{limits, read, reseal};
 use crate::{jpeg, payload, shard, sources};
@@ -14,9 +13,9 @@ use std::path::Path;
 pub struct Target {
     /// Name of the program in `fuzz_targets/` and of the folder in `seeds/`.
     pub name: &'static str,
-    /// Valid inputs from the project's own output. Files of other programs are in `seeds/`.
+    /// Returns valid inputs made by the project itself. Files made by other programs are in `seeds/`.
     pub made: fn() -> Vec<Vec<u8>>,
-    /// Reads bytes and returns whether they are valid. Panics on a defect.
+    /// Reads bytes and returns whether they are valid. Panics if it finds a bug.
     pub read: fn(&[u8]) -> bool,
 }
 
@@ -40,15 +39,15 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// Names and bytes of all seeds: the project's own output, and the target's folder in `seeds`.
-    /// Inputs named `bad-…` must be refused.
+    /// Returns names and bytes of all seeds: inputs made by the project itself, and the target's folder in
+    /// `seeds`. Inputs named `bad-…` must be refused.
     ///
     /// # Panics
-    /// If a file cannot be read, or there is nothing at all.
+    /// If a file cannot be read, or there are no seeds.
     pub fn seeds(&self, seeds: &Path) -> Vec<(String, Vec<u8>)> {
         let made = (self.made)().into_iter().enumerate();
         let mut all: Vec<_> = made.map(|(number, bytes)| (format!("golden{number}"), bytes)).collect();
-        // A target without files of other programs has no folder until a fuzzer finds something.
+        // A target without files from other programs has no folder until a fuzzer finds something.
         if let Ok(folder) = fs::read_dir(seeds.join(self.name)) {
             let mut files: Vec<_> = folder.map(|entry| entry.expect("an entry").path()).collect();
             files.sort();
@@ -73,7 +72,7 @@ fn payloads(wanted: Codec) -> Vec<Vec<u8>> {
     all.filter(|(codec, _, _)| *codec == wanted).map(|(_, _, bytes)| bytes).collect()
 }
 
-/// A whole shard, read like a reader, with its own and with corrected checksums.
+/// Reads a whole shard as a reader would, with its own and with corrected checksums.
 pub fn whole_shard(data: &[u8]) -> bool {
     let whole = read(data).is_ok();
     let mut bytes = data.to_vec();
@@ -82,8 +81,7 @@ pub fn whole_shard(data: &[u8]) -> bool {
     whole
 }
 
-/// Footer and index from the bytes at the end of a file, with corrected checksums: the steps of
-/// opening a shard.
+/// Reads footer and index from the bytes at the end of a file, with corrected checksums, as when opening a shard.
 pub fn shard_tail(data: &[u8]) -> bool {
     let _ = Identity::parse_header(data);
     let mut bytes = data.to_vec();
@@ -99,7 +97,7 @@ pub fn shard_tail(data: &[u8]) -> bool {
     true
 }
 
-/// Frame, head and field values of a record, with and without right checksums.
+/// Reads frame, head and field values of a record, with and without right checksums.
 pub fn record(data: &[u8]) -> bool {
     let whole = Record::parse(data, &limits()).is_ok();
     let mut bytes = data.to_vec();
@@ -116,7 +114,7 @@ pub fn record(data: &[u8]) -> bool {
     whole
 }
 
-/// An array descriptor: an accepted one has one spelling, and its sizes are within the limits.
+/// Reads an array descriptor. An accepted one has exactly one encoding, and its sizes are within the limits.
 pub fn descriptor(data: &[u8]) -> bool {
     let limits = limits();
     let Ok(descriptor) = ArrayDescriptor::parse(data, &limits) else { return false };
@@ -125,7 +123,7 @@ pub fn descriptor(data: &[u8]) -> bool {
     true
 }
 
-/// A manifest: an accepted one is written and read back unchanged.
+/// Reads a manifest. An accepted one is written and read back unchanged.
 pub fn manifest(data: &[u8]) -> bool {
     let Ok(manifest) = Manifest::parse(data, &limits()) else { return false };
     let bytes = manifest.encode().expect("an accepted manifest can be written");
@@ -133,12 +131,12 @@ pub fn manifest(data: &[u8]) -> bool {
     true
 }
 
-/// A Blosc2 payload: after the walker accepts it, the decoder decodes or refuses it safely.
+/// Reads a Blosc2 payload. After the walker accepts it, the decoder decodes or refuses it safely.
 pub fn blosc2_chunk(data: &[u8]) -> bool {
     decodes(Codec::Blosc2, data)
 }
 
-/// A zstd payload: an accepted frame decodes to its declared length.
+/// Reads a zstd payload. An accepted frame decodes to its declared length.
 pub fn zstd_frame(data: &[u8]) -> bool {
     decodes(Codec::Zstd, data)
 }
@@ -150,7 +148,7 @@ fn decodes(codec: Codec, data: &[u8]) -> bool {
     true
 }
 
-/// JPEGs through reused decoders, compared with new decoders.
+/// Reads JPEGs through reused decoders, and compares with new decoders.
 pub fn jpeg_decoders(data: &[u8]) -> bool {
     thread_local! {
         static USED: RefCell<jpeg::Decoders> = RefCell::default();

@@ -1,8 +1,8 @@
-"""Sample an unbalanced dataset so that all classes come equally often, or by your own weights.
+"""Sample an unbalanced dataset with all classes equally often, or by your own weights.
 
     python balanced.py [DATASET]
 
-An epoch of weighted draws has as many samples as the dataset; a rare sample is drawn several times, each time with a
+An epoch of weighted draws has as many samples as the dataset. A rare sample is drawn several times, each time with a
 different random crop.
 """
 
@@ -20,7 +20,7 @@ import tiny
 
 
 def drawn(dataset: sp.Dataset, weights: str | dict[int, float] | NDArray[np.float64] | None) -> NDArray[np.int64]:
-    """Number of samples of each class in four epochs."""
+    """Number of samples drawn from each class in four epochs."""
     labels: list[NDArray[np.int64]] = []
     with sp.Loader(dataset, 10, image="rrc32", weights=weights, fields=["label"]) as loader:
         for _ in range(4):
@@ -29,12 +29,12 @@ def drawn(dataset: sp.Dataset, weights: str | dict[int, float] | NDArray[np.floa
 
 
 def main(dataset: sp.Dataset) -> None:
-    # Labels are columns, so no picture is read for this.
+    # Labels are columns, so this reads no picture.
     print("stored:    ", np.bincount(dataset.labels)[:10])
     print("as stored: ", drawn(dataset, None)[:10])
     print("balanced:  ", drawn(dataset, "balanced")[:10])
     print("1 : 2 : 1: ", drawn(dataset, {0: 1.0, 1: 2.0, 2: 1.0})[:10])
-    # One weight for each sample: 0 for pictures that are less than 80 pixels wide.
+    # One weight per sample: 0 for pictures less than 80 pixels wide.
     wide = dataset.columns["width"] >= 80
     print("wide ones: ", drawn(dataset, wide.astype(np.float64))[:10])
 

@@ -1,4 +1,4 @@
-"""Bars as an SVG, for examples that measure: no library to install."""
+"""Bar charts as SVG for examples that measure, with no library to install."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WIDTH, LEFT, RIGHT, TOP, ROW = 880, 330, 150, 64, 40
 
 
 def svg(title: str, subtitle: str, rows: Sequence[tuple[str, float, str]], accent: int | None = None) -> str:
-    """Horizontal bars from zero: each row has a label, a length, and words after the bar.
+    """Return horizontal bars that start at zero. Each row has a label, a length, and text after the bar.
 
     Parameters
     ----------

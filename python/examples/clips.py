@@ -1,8 +1,8 @@
-"""Learn the direction of motion in clips: several JPEGs a sample, read as ``[rows, time, height, width, 3]``.
+"""Learn the direction of motion in clips: several JPEGs per sample, read as ``[rows, time, height, width, 3]``.
 
     python clips.py [DATASET]
 
-A dataset of clips with labels, made by ``shardpack pack clips/ OUT --clips`` of folders such as ``left/clip7/0.jpg``.
+DATASET has clips with labels, made by ``shardpack pack clips/ OUT --clips`` from folders such as ``left/clip7/0.jpg``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def main(dataset: sp.Dataset) -> None:
     held_out = len(dataset) // 5
     train, test = dataset.subset(range(held_out, len(dataset))), dataset.subset(range(held_out))
     model = Net(len(dataset.classes or [0]))
-    # Eight frames of each clip, of any length. All get the same crop; no mirror, which would turn left into right.
+    # Eight frames of each clip, whatever its length. All get the same crop, but no mirroring, which would turn left
+    # into right.
     view = sp.view.random_resized_crop((32, 48), scale=(0.6, 1), hflip=0)
     loader = sp.Loader(train, 12, image=view, frames=FRAMES, fields=["image", "label"], to="torch")
     optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
@@ -63,7 +64,7 @@ def main(dataset: sp.Dataset) -> None:
         for clips, labels in loader:
             right += int((model(clips).argmax(1) == labels).sum())
     print(f"held out: {right} of {len(test)} right")
-    # The rate of the loader without a model.
+    # Rate of the loader without a model.
     with sp.Loader(dataset, 12, image=view, frames="window8", fields=["image"], end="uneven") as loader:
         sum(len(batch) for batch in loader)
         start = time.perf_counter()

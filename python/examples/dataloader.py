@@ -3,8 +3,8 @@
     python dataloader.py [DATASET]
 
 Map style: ``shardpack.Dataset`` itself, with your own collate function. Iterable: ``shardpack.torch.IterableDataset``
-around a loader; each worker gets its part of every epoch. A ``shardpack.Loader`` alone does the same with threads,
-without worker processes.
+around a loader, where each worker gets its part of every epoch. A ``shardpack.Loader`` alone does the same with threads
+instead of worker processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import tiny
 
 
 def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
-    """The central 48 × 48 pixels of pictures, and their labels."""
+    """Return the central 48 × 48 pixels of the pictures, and their labels."""
     images = []
     for sample in samples:
         height, width, _ = sample["image"].shape
@@ -33,7 +33,7 @@ def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
 
 def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
-        # A dataset has all methods of a map-style dataset, but not its type, because it does not need torch.
+        # A dataset has all methods of a map-style dataset, but not its type, because it does not depend on torch.
         map_style: DataLoader[sp.Sample] = DataLoader(
             dataset, 8, shuffle=True, num_workers=workers, collate_fn=collate  # type: ignore[arg-type]
         )
@@ -43,7 +43,7 @@ def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
         loader = sp.Loader(dataset, 8, image="rrc48", layout="chw", end="uneven", to="torch", threads=1)
         iterable = sp.torch.IterableDataset(loader)
-        # Batches come from the loader: batch_size=None.
+        # The loader already makes batches, hence batch_size=None.
         batches: DataLoader[sp.Batch] = DataLoader(iterable, batch_size=None, num_workers=workers)
         for epoch in range(2):
             iterable.set_epoch(epoch)

@@ -1,11 +1,11 @@
-"""Train with a current ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, an
-average of the weights.
+"""Train with a current ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, and
+averaged weights.
 
-The loader does the data part, on a GPU if there is one, to the same pixels.
+The loader does the data part, on a GPU if there is one, with the same pixels as on the host.
 
     python imagenet_recipe.py [DATASET] [SIZE] [EPOCHS]
 
-Another run with the same seed has the same batches, to the pixel.
+Another run with the same seed has exactly the same batches, pixel by pixel.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def recipe(size: int) -> dict[str, Any]:
-    """Options of a loader for training."""
+    """Return the loader options for training."""
     mean_levels = [round(255 * mean) for mean in MEAN]
     return {
         "image": sp.view.random_resized_crop(size),
-        # Erased by the mean, which is 0 after the normalisation.
+        # Erase with the mean, which normalisation turns into 0.
         "augment": [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.1, value=mean_levels)],
         "augment_batch": [sp.augment.mixup(alpha=0.2), sp.augment.cutmix(alpha=1.0)],
         "fields": ["image", "label"],
@@ -57,7 +57,7 @@ def main(dataset: sp.Dataset, size: int, epochs: int) -> None:
     model = Network(len(dataset.classes or [])).to(device)
     average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=2e-5)
-    # Labels are soft: float32, one weight for each class.
+    # Labels are soft: one float32 weight per class.
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     with sp.Loader(dataset, 32, to="torch", device=device, **recipe(size)) as loader:
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))

@@ -2,8 +2,9 @@
 
     python lightning_fit.py [DATASET]
 
-The hooks run after Lightning has started its processes, so that a loader finds its rank. Lightning moves batches to the
-device by ``batch.to``, and saves the loader's state in its checkpoints, by ``state_dict`` and ``load_state_dict``.
+The hooks run after Lightning has started its processes, so a loader knows its rank. Lightning moves batches to the
+device with ``batch.to``, and saves the loader's state in its checkpoints through ``state_dict`` and
+``load_state_dict``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Mix two datasets by weight: seven samples of the first for three of the second, throughout an epoch.
+"""Mix two datasets by weight: seven samples of the first for every three of the second, throughout an epoch.
 
     python mixed.py [DATASET DATASET]
 
-Nothing is packed again. An epoch has as many samples as both datasets; samples of the smaller one
+Nothing is packed again. An epoch has as many samples as both datasets together; samples of the smaller one
 come more often. A run resumes as usual.
 """
 
@@ -22,7 +22,7 @@ def main(first: sp.Dataset, second: sp.Dataset) -> None:
     both = sp.concat([first, second])
     print(f"{len(first)} + {len(second)} samples")
     with sp.Loader(both, 20, mix=[0.7, 0.3], image="rrc32") as loader:
-        # Samples are numbered through the first dataset, then through the second.
+        # The indexes of the second dataset's samples follow those of the first.
         drawn = np.concatenate([batch.indices for batch in loader])
         of_first = drawn < len(first)
         print(f"drawn: {of_first.sum()} of the first, {len(drawn) - of_first.sum()} of the second")

@@ -1,4 +1,4 @@
-"""No framework: statistics of a dataset with NumPy alone.
+"""No framework: dataset statistics with NumPy alone.
 
     python numpy_only.py [DATASET]
 

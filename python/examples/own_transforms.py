@@ -1,9 +1,9 @@
-"""Transforms of other libraries inside the loader: torchvision and albumentations row by row, kornia batch by batch.
+"""Transforms from other libraries inside the loader: torchvision and albumentations row by row, kornia batch by batch.
 
     python own_transforms.py [DATASET]
 
-Transforms of rows run in the loader's threads, several at a time. Each uses its own generator,
-seeded by ``row.seed``, so that a resumed run draws the same numbers, with any number of threads.
+Row transforms run in the loader's threads, several at a time. Each uses its own generator,
+seeded by ``row.seed``, so that a resumed run draws the same numbers with any number of threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def by_torchvision() -> dict[str, Any]:
     from torchvision.transforms.v2 import functional as F
 
     # The class ElasticTransform draws from PyTorch's global generator, which all threads share, so it cannot be seeded
-    # for a row. The function takes the drawn numbers.
+    # per row. The function takes the drawn numbers as arguments.
     def transform(row: sp.Row) -> dict[str, Any]:
         image = torch.from_numpy(row["image"]).permute(2, 0, 1)
         generator = torch.Generator().manual_seed(row.seed)
@@ -41,7 +41,7 @@ def by_torchvision() -> dict[str, Any]:
 def by_albumentations() -> dict[str, Any]:
     import albumentations as A
 
-    # A pipeline has its own generators, so each thread has a pipeline and seeds it for every row.
+    # A pipeline has its own generators, so each thread has its own pipeline and seeds it for every row.
     of_thread = threading.local()
 
     def transform(row: sp.Row) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def by_kornia() -> dict[str, Any]:
     distort = K.AugmentationSequential(K.RandomMotionBlur(5, 35.0, 0.5, p=1.0), K.RandomPlasmaShadow(p=1.0))
 
     # kornia draws from PyTorch's global generator, but in the loop's thread, without concurrent
-    # draws. So the generator is seeded by the samples of the batch, and restored. A resumed run
-    # draws the same if it has the same batches.
+    # draws. So seed the generator from the samples of the batch, and restore it afterwards. A resumed run
+    # draws the same numbers if it has the same batches.
     def transform(batch: sp.Batch) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(zlib.crc32("\n".join(batch.sample_keys).encode()))
@@ -70,8 +70,8 @@ def by_kornia() -> dict[str, Any]:
 
 
 def pictures(batches: sp.Loader, count: int | None = None) -> list[Tensor]:
-    """Pictures of ``count`` batches, or of the rest of the epoch. A real model would train here,
-    and draw numbers, too."""
+    """Return the pictures of ``count`` batches, or of the rest of the epoch. A real model would train here
+    and draw numbers too."""
     seen: list[Tensor] = []
     for number, batch in enumerate(batches):
         seen += batch["image"].clone()
@@ -93,7 +93,7 @@ def main(dataset: sp.Dataset) -> None:
         with sp.Loader(dataset, **options, **plain) as before, sp.Loader(dataset, **options, **own) as after:
             expected = pictures(after)
             changed = sum(int((a != b).any()) for a, b in zip(pictures(before), expected, strict=True))
-        # Stopped after three batches, and resumed with another number of threads.
+        # Stop after three batches, and resume with a different number of threads.
         with sp.Loader(dataset, threads=2, **options, **own) as stopped, sp.Loader(dataset, threads=1, **options, **own) as rest:
             seen = pictures(stopped, 3)
             rest.load_state_dict(stopped.state_dict())

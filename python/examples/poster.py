@@ -5,13 +5,13 @@
     python poster.py --source FOLDER                     your cubes: .npy, ENVI, MATLAB v5, GeoTIFF, Tivita
 
 The steps are those of a poster about training on surgical images (PyTorch Conference 2023, github.com/IMSY-DKFZ/htc):
-original files, Blosc, float16, augmentation on the GPU, a fixed ring of pinned memory. The sixth decodes on the GPU.
-The first five use NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers, augmentation and model. The
-last line is the rate of augmentation and model alone, with a batch that is already on the device.
+original files, Blosc, float16, augmentation on the GPU, and a fixed ring of pinned memory. The sixth step decodes on
+the GPU. The first five use NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers, augmentation and
+model. The last line is the rate of augmentation and model alone, with a batch that is already on the device.
 
-One epoch of each step warms up. Then a round is as many epochs as take ``--seconds``, and the
-median of ``--epochs`` rounds counts. ``--copies`` makes epochs longer, by hard links. The program
-prints a table, and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2. Without
+Each step starts with one warm-up epoch. A round is then as many epochs as take ``--seconds``, and the
+median of ``--epochs`` rounds counts. ``--copies`` makes epochs longer with hard links. The program
+prints a table and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2. Without
 a GPU, two steps are left out, and shardpack decodes on the host.
 """
 
@@ -46,12 +46,12 @@ import bars
 import shardpack as sp
 
 SLOTS = 4
-# Codec, level and shuffle of python-blosc2, and the codec of shardpack.
+# Codec, level and shuffle for python-blosc2, and the codec name in shardpack.
 CODECS: dict[str, tuple[Any, int, Any, Literal["blosc2-lz4", "blosc2-zstd"]]] = {
     "lz4": (blosc2.Codec.LZ4, 5, blosc2.Filter.BITSHUFFLE, "blosc2-lz4"),
     "zstd": (blosc2.Codec.ZSTD, 1, blosc2.Filter.SHUFFLE, "blosc2-zstd"),
 }
-# An epoch yields batches on the device: float32 [cubes, height, width, channels], or, if augmented, channels first.
+# An epoch yields batches on the device: float32 [cubes, height, width, channels], or channels first if augmented.
 Epoch = Callable[[], Iterator[Tensor]]
 
 
@@ -74,7 +74,7 @@ class Job:
 
 
 class Step(NamedTuple):
-    """A way to load: name, store below the folder, True if it needs a GPU, and its epochs."""
+    """A way to load: its name, its store below the folder, whether it needs a GPU, and its epochs."""
 
     name: str
     store: str
@@ -82,7 +82,7 @@ class Step(NamedTuple):
     open: Callable[[Job], AbstractContextManager[Epoch]]
 
 
-# Augmentation and model, the same in all steps
+# Augmentation and model, the same in all steps.
 
 
 def augment(cubes: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ def augment(cubes: Tensor) -> Tensor:
     flips = torch.randint(0, 2, (2, count)) * 2 - 1
     along, aside = flips * torch.cos(angle) / size, flips * torch.sin(angle) / size
     rows = torch.zeros(count, 2, 3)
-    # Coordinates run from -1 to 1 along both sides, so without the ratio of the sides a rotation would shear.
+    # Coordinates run from -1 to 1 along both sides, so without the aspect ratio a rotation would shear.
     rows[:, 0, 0], rows[:, 0, 1] = along[0], -aside[0] * height / width
     rows[:, 1, 0], rows[:, 1, 1] = aside[1] * width / height, along[1]
     rows[:, :, 2] = (torch.rand(count, 2) * 2 - 1) / 16
@@ -102,7 +102,7 @@ def augment(cubes: Tensor) -> Tensor:
 
 
 class Model:
-    """One training step for each batch: a layer over the spectrum of each pixel, and one over its neighbours."""
+    """One training step per batch: a layer over the spectrum of each pixel, and one over its neighbours."""
 
     def __init__(self, channels: int, device: torch.device) -> None:
         body = nn.Sequential(nn.Conv2d(channels, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 3, padding=1))
@@ -131,7 +131,7 @@ def read_blosc(path: Path, shape: tuple[int, int, int]) -> Tensor:
 
 
 class Cubes(TorchDataset[Tensor]):
-    """The cubes of a store, for a DataLoader; optionally augmented by its workers."""
+    """The cubes of a store for a DataLoader, whose workers optionally augment them."""
 
     def __init__(self, job: Job, store: str, augmented: bool) -> None:
         self.paths, self.shape, self.augmented = job.paths(store), job.shape, augmented
@@ -167,13 +167,13 @@ def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextMa
 
 @contextmanager
 def ring(job: Job) -> Iterator[Epoch]:
-    """Threads decompress into a ring of batches in pinned memory, which a copy stream empties."""
+    """Threads decompress into a ring of batches in pinned memory, which are copied on a separate stream."""
     slots = [torch.empty((job.batch, *job.shape), dtype=torch.float16, pin_memory=job.cuda) for _ in range(SLOTS)]
     rows = [slot.numpy() for slot in slots]
     copied = [torch.cuda.Event() if job.cuda else None for _ in slots]
     side = torch.cuda.Stream(job.device) if job.cuda else None
     paths = job.paths("blosc16")
-    # Otherwise one thread decompresses, and all others wait for it.
+    # Without this, one thread decompresses while all others wait for it.
     blosc2.set_releasegil(True)
 
     def fill(path: Path, slot: int, row: int) -> None:
@@ -210,7 +210,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     some, slot = paths[starts[number] : starts[number] + job.batch], number % SLOTS
                     filling.append((slot, [pool.submit(fill, path, slot, row) for row, path in enumerate(some)]))
 
-            # All slots are being filled, except the slot that is being copied.
+            # Fill all slots except the one being copied.
             for number in range(SLOTS - 1):
                 begin(number)
             there: Tensor | None = None
@@ -232,7 +232,7 @@ def ring(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def loader(job: Job) -> Iterator[Epoch]:
-    """shardpack: compressed bytes are copied to the GPU, and decoded there."""
+    """shardpack: compressed bytes are copied to the GPU and decoded there."""
     with sp.Loader(
         sp.Dataset(job.folder / "packed"), job.batch, fields=["cube"], dtype="float32", to="torch",
         device=str(job.device), decode="device" if job.cuda else "host", threads=job.workers,
@@ -247,7 +247,7 @@ def loader(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def still(job: Job) -> Iterator[Epoch]:
-    """Nothing is loaded: one batch that is already on the device."""
+    """Loads nothing: one batch that is already on the device."""
     there = torch.rand((job.batch, *job.shape), device=job.device)
 
     def epoch() -> Iterator[Tensor]:
@@ -265,7 +265,7 @@ STEPS = [
     Step("+ ring of pinned memory", "blosc16", True, ring),
     Step("shardpack: decoding on the GPU", "packed", False, loader),
 ]
-# Upper limit for ways to load that augment on the device.
+# Upper limit for steps that augment on the device.
 CEILING = Step("augmentation and model alone", "packed", False, still)
 
 
@@ -287,7 +287,7 @@ def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
 
 
 def originals(options: argparse.Namespace, folder: Path) -> Iterator[NDArray[np.float32]]:
-    """The cubes of the user, or ``--cubes`` synthetic ones."""
+    """The user's cubes, or ``--cubes`` synthetic ones."""
     if options.source is None:
         yield from (synthetic(seed, options.shape) for seed in range(options.cubes))
         return
@@ -329,7 +329,7 @@ def prepare(options: argparse.Namespace, folder: Path) -> Job:
 
 
 def drop(folder: Path) -> None:
-    """Drop the pages of the files from the page cache."""
+    """Drop the files' pages from the page cache."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -338,13 +338,13 @@ def drop(folder: Path) -> None:
 
 
 def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
-    """Seconds of an epoch, in each round, after a warm-up."""
+    """Return the seconds per epoch in each round after a warm-up."""
     expected = len(job.paths("npy")) // job.batch * job.batch
     model = Model(job.shape[2], job.device) if options.model == "small" else None
     seconds = []
     with step.open(job) as epoch:
         for round_number in range(options.epochs + 1):
-            # The warm-up, and each round with a cold cache, is one epoch.
+            # The warm-up is one epoch, and so is each round with a cold cache.
             least = 0.0 if options.cold or round_number == 0 else options.seconds
             if options.cold:
                 drop(job.folder / step.store)

@@ -1,9 +1,9 @@
-"""Killed in the middle of an epoch, and resumed with another batch size and number of ranks.
+"""Killed in the middle of an epoch, and resumed with a different batch size and number of ranks.
 
     python resume.py [DATASET]
 
 Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, when a model would be saved. In the
-fifth step both are killed with SIGKILL. Then three ranks continue with batches of 5: every sample that was not used
+fifth step both are killed with SIGKILL. Then three ranks continue with batches of 5, and every sample that was not used
 before the save comes exactly once.
 """
 
@@ -30,14 +30,14 @@ KILLED_IN_STEP = 5
 def train(
     dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, batch_size: int, together: Barrier
 ) -> None:
-    """One rank. A dataset is pickled as its path."""
+    """Run one rank. A dataset is pickled as its path."""
     checkpoint = folder / "checkpoint.json"
     seen = (folder / f"{run}-{rank}.jsonl").open("w")
     loader = sp.Loader(dataset, batch_size, seed=7, image="rrc32", rank=rank, world_size=ranks, end="pad", threads=1)
     if checkpoint.exists():
         loader.load_state_dict(json.loads(checkpoint.read_text())["loader"])
     for step, batch in enumerate(loader):
-        # A model would train here. Ranks wait for each other, as for averaging gradients. Padding has an empty key.
+        # A model would train here. Ranks wait for each other, as when averaging gradients. Padding has an empty key.
         print(json.dumps([key for key in batch.sample_keys if key]), file=seen, flush=True)
         if run == "first" and step + 1 == KILLED_IN_STEP:
             threading.Event().wait()  # for the end
@@ -50,7 +50,7 @@ def train(
 
 
 class Run:
-    """Processes that train together, one for each rank."""
+    """Processes that train together, one per rank."""
 
     def __init__(self, dataset: sp.Dataset, folder: Path, name: str, ranks: int, batch_size: int) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -71,7 +71,7 @@ class Run:
 
 
 def keys(folder: Path, run: str, steps: int | None = None) -> list[str]:
-    """Keys of the samples of all ranks in the first ``steps`` steps of a run."""
+    """Return the sample keys of all ranks in the first ``steps`` steps of a run."""
     return [
         key
         for path in sorted(folder.glob(f"{run}-*.jsonl"))

@@ -2,8 +2,8 @@
 
     python segment.py [DATASET]
 
-A dataset with a field ``cube``, ``[height, width, bands]``, and a field ``mask``, ``[height, width]``, made by
-``shardpack pack images/ OUT --masks labels/``, for example.
+DATASET has a field ``cube``, ``[height, width, bands]``, and a field ``mask``, ``[height, width]``, for example from
+``shardpack pack images/ OUT --masks labels/``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(dataset: sp.Dataset) -> None:
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)
     model = Net(values.shape[-1], classes, float(values.mean()), float(values.std()))
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
-    # Four random patches of each scene in an epoch, of cube and mask at the same place. Losses need masks as int64.
+    # Four random patches of each scene per epoch, with cube and mask from the same place. Losses need int64 masks.
     side = min(24, *(min(sample["mask"].shape) for sample in some))
     options: dict[str, Any] = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
     loader = sp.Loader(dataset, 8, patches_per_sample=4, to="torch", **options)

@@ -1,9 +1,9 @@
-"""Pictures of 16 bits: no level is lost, and a model finds what 8 bits would not show.
+"""16-bit pictures: no level is lost, and a model finds what 8 bits would not show.
 
     python sixteen_bits.py [FOLDER]
 
-A folder of class folders with grey PNGs and TIFFs of 16 bits and one size, such as X-ray or microscope pictures. Without it
-the program makes some: half of them have a spot that is 60 of 65,536 levels brighter than its surroundings.
+FOLDER has class folders with grey 16-bit PNGs and TIFFs of one size, such as X-ray or microscope pictures. Without it
+the program makes some; half of them have a spot that is 60 of 65,536 levels brighter than its surroundings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIDE = 48
 
 
 def make(folder: Path, count: int = 240) -> Path:
-    """Pictures of 64 × 64 pixels in ``plain`` and ``spot``: PNG and TIFF in turns."""
+    """Make pictures of 64 × 64 pixels in ``plain`` and ``spot``, alternately PNG and TIFF."""
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[:64, :64]
     for number in range(count):
@@ -39,7 +39,7 @@ def make(folder: Path, count: int = 240) -> Path:
 
 
 def lost(folder: Path, dataset: sp.Dataset) -> int:
-    """Number of pictures of the dataset that differ from their file in any pixel."""
+    """Return the number of pictures in the dataset that differ from their file in any pixel."""
     files = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.glob("*/*.*")}
     assert len(files) == len(dataset)
     differ = 0
@@ -65,10 +65,10 @@ class Net(nn.Module):
 
 
 def train(dataset: sp.Dataset, level: int) -> float:
-    """Accuracy on held-out pictures, if the model sees only every ``level``-th level."""
+    """Return the accuracy on held-out pictures if the model sees only every ``level``-th level."""
     torch.manual_seed(0)
     mean, deviation = 32_768.0, 30.0
-    # The loader makes floats of uint16: (level − mean) / std, rounded once.
+    # The loader converts uint16 to floats: (level − mean) / std, rounded once.
     options: dict[str, Any] = {
         "cube": f"center{SIDE}x{SIDE}", "layout": "chw", "fields": ["cube", "label"], "dtype": {"cube": "float32"},
         "mean": {"cube": mean}, "std": {"cube": deviation}, "to": "torch",

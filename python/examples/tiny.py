@@ -1,4 +1,4 @@
-"""Small datasets for examples that are started without one."""
+"""Small datasets for examples that run without one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAND = ["water", "meadow", "roof"]
 
 
 def photos(out: Path, counts: tuple[int, ...] = (50, 50, 50), seed: int = 0) -> sp.Dataset:
-    """JPEGs of three patterns, about 80 pixels wide; ``counts`` of each."""
+    """JPEGs of three patterns, about 80 pixels wide, ``counts`` of each."""
     rng = np.random.default_rng(seed)
     with sp.Writer(out, classes=KINDS, jpeg="keep") as writer:
         for label, count in enumerate(counts):
@@ -29,7 +29,7 @@ def photos(out: Path, counts: tuple[int, ...] = (50, 50, 50), seed: int = 0) -> 
 
 
 def clips(source: Path, count: int = 90, seed: int = 0) -> None:
-    """Folders of 12 to 20 JPEGs each: a disc that moves left or right on noise."""
+    """Folders of 12 to 20 JPEGs that show a disc moving left or right on noise."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:64, :96]
     for number in range(count):
@@ -93,7 +93,7 @@ def objects(out: Path, count: int = 120, seed: int = 0) -> sp.Dataset:
 
 
 def captions(folder: Path, count: int = 200, seed: int = 0) -> sp.Dataset:
-    """A dataset of JPEGs of 64 × 64 pixels, each with a coloured shape, and a caption from a table."""
+    """A dataset of 64 × 64 JPEGs, each with a coloured shape, and a caption from a table."""
     rng = np.random.default_rng(seed)
     colours = {"red": (220, 40, 40), "green": (40, 190, 60), "blue": (50, 70, 220), "yellow": (230, 210, 40)}
     (folder / "pictures").mkdir(parents=True)

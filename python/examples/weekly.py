@@ -2,11 +2,11 @@
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed; the others are added, in the time of the
-new photos. A job trains for some batches each week, and stops in the middle of an epoch. The next
-job finishes that epoch on its generation, with the same samples as without a stop, and uses the
-newest generation for the next epoch. Then a patient withdraws: `remove` makes a generation without
-the photos, and `compact` deletes the older ones, which still have them.
+A clinic sends photos each week. The first week is packed; the others are added, which takes only as
+long as the new photos need. A job trains for some batches each week and stops in the middle of an
+epoch. The next job finishes that epoch on its generation, with the same samples as without a stop,
+and uses the newest generation for the next epoch. Then a patient withdraws: `remove` makes a
+generation without the photos, and `compact` deletes the older ones, which still have them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCHES = [3, 6, 10, 21]
 
 
 def send(folder: Path, week: int, patients: int = 8) -> Path:
-    """Write the photos of a week: a folder for each kind, files by patient."""
+    """Write the photos of a week: one folder per kind, with the patient in the file names."""
     rng = np.random.default_rng(week)
     for patient in range(patients):
         kinds = KINDS[week]
@@ -44,11 +44,11 @@ def loader(dataset: sp.Dataset) -> sp.Loader:
 
 
 def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[str]]]:
-    """Train on ``count`` batches from the last job's position. Returns epoch, generation and keys of each."""
+    """Train on ``count`` batches from the last job's position. Return epoch, generation and keys of each."""
     state: dict[str, Any] = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"epoch": 0, "samples_consumed": 0}
     seen: list[tuple[int, int, list[str]]] = []
     while len(seen) < count:
-        # A started epoch is finished on its generation; the next one uses the newest.
+        # A started epoch is finished on its generation, and the next one uses the newest.
         begun = state["samples_consumed"] > 0
         dataset = sp.Dataset(train, generation=state.get("generation", 1) if begun else None)
         with loader(dataset) as batches:
@@ -69,7 +69,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
 
 
 def whole(train: Path, epoch: int, generation: int) -> list[str]:
-    """The keys of an epoch without a stop."""
+    """Return the keys of an epoch without a stop."""
     with loader(sp.Dataset(train, generation=generation)) as batches:
         batches.set_epoch(epoch)
         return [key for batch in batches for key in batch.sample_keys]

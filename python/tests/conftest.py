@@ -1,4 +1,4 @@
-"""Datasets for all tests, made once: pictures by Pillow and cubes by NumPy."""
+"""Datasets for all tests, made once: pictures with Pillow and cubes with NumPy."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ import shardpack as sp
 PHOTOS = 60
 CUBES = 24
 CLASSES = ("cat", "dog", "owl")
-# Height and width of the scenes.
 SIZES = [(40, 50), (33, 50), (61, 37), (40, 40), (52, 64), (35, 90), (48, 48), (40, 50)]
 
-# A background job ignores Ctrl-C, and its programs inherit that; programs of the tests must not.
+# A background job ignores Ctrl-C, and its child programs inherit that, but the tests' programs must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def command() -> list[str]:
-    """The command: from the environment variable, next to this Python, or on the path."""
+    """Returns the command: from the environment variable, next to this Python, or on the path."""
     beside = Path(sys.executable).parent / "shardpack"
     found = os.environ.get("SHARDPACK_BIN") or (str(beside) if beside.exists() else shutil.which("shardpack"))
     if not found:
@@ -36,7 +35,6 @@ def command() -> list[str]:
 
 
 def pack(source: Path, out: Path, *options: str) -> Path:
-    """Packs ``source``."""
     done = subprocess.run([*command(), "pack", str(source), str(out), *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return out
@@ -66,7 +64,6 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def dataset(photos: Path) -> sp.Dataset:
-    """The photos, opened."""
     return sp.Dataset(photos)
 
 
@@ -90,7 +87,7 @@ def cube_values() -> list[np.ndarray]:
 
 @pytest.fixture(scope="session")
 def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray]) -> Path:
-    """24 float32 cubes, stored without loss, each with a mask of its number, except the upper left pixel."""
+    """24 float32 cubes, stored without loss, each with a mask of its number except in the upper left pixel."""
     source, masks = tmp_path_factory.mktemp("cubes"), tmp_path_factory.mktemp("masks")
     for number, values in enumerate(cube_values):
         np.save(source / f"{number:03}.npy", values)
@@ -103,14 +100,14 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
 
 @pytest.fixture(scope="session")
 def values() -> list[NDArray[np.float32]]:
-    """Scenes: cubes of several sizes and six bands, whose values change if they are rounded."""
+    """Scenes: cubes of several sizes with six bands, whose values change if they are rounded."""
     rng = np.random.default_rng(5)
     return [rng.normal(0, 1, (*size, 6)).astype(np.float32) for size in SIZES]
 
 
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.float32]]) -> sp.Dataset:
-    """These cubes and their masks; their sizes are in the index."""
+    """These cubes and their masks, with their sizes in the index."""
     out = tmp_path_factory.mktemp("scenes") / "packed"
     schema = {"cube": "array", "mask": "array", "height": "uint32", "width": "uint32", "channels": "uint32"}
     with sp.Writer(out, schema, values="keep", shuffle=False) as writer:
@@ -125,7 +122,6 @@ def scenes(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.flo
 
 @pytest.fixture(scope="session")
 def alike(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Scenes of one size."""
     out = tmp_path_factory.mktemp("alike") / "packed"
     rng = np.random.default_rng(6)
     with sp.Writer(out, values="keep", shuffle=False) as writer:
@@ -135,5 +131,5 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """JAX last: its threads stay for the life of the process, and other tests fork."""
+    """Runs JAX last, because its threads stay for the life of the process and other tests fork."""
     items.sort(key=lambda item: "jax" in item.name or item.path.name == "test_jax.py")

@@ -1,4 +1,4 @@
-"""Common code of the tests of `convert` and `export`: pictures, and a dataset's content by key."""
+"""Common code of the `convert` and `export` tests: pictures, and a dataset's content by key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def jpeg(seed: int, width: int = 40, height: int = 24) -> bytes:
 
 
 def picture(seed: int, format: str, width: int = 40, height: int = 24) -> bytes:
-    """A small picture."""
     out = io.BytesIO()
     pil.fromarray(pixels(seed, width, height)).save(out, format)
     return out.getvalue()
@@ -37,7 +36,7 @@ def pixels(seed: int, width: int = 40, height: int = 24) -> np.ndarray[Any, Any]
 
 
 def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
-    """Key to values of every sample; of the fields in `raw`, the stored bytes."""
+    """Returns the values of every sample by key; for the fields in `raw`, the stored bytes."""
     dataset = sp.Dataset(dataset) if isinstance(dataset, (str, Path)) else dataset
     found = {}
     for index in range(len(dataset)):
@@ -48,7 +47,7 @@ def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
 
 
 def kinds(path: Path) -> dict[str, str]:
-    """Field to kind, numbers by their type; without the columns that the writer adds."""
+    """Returns the kind of each field (for numbers, the type), without the columns that the writer adds."""
     dataset = sp.Dataset(path)
     ours = added(dataset)
     return {field.name: str(field.dtype or field.kind) for field in dataset.schema if field.name not in ours}
@@ -68,7 +67,7 @@ except ValueError as error:
 
 
 def bounded(module: str, src: Path, memory: int = 3 << 30, **options: Any) -> str:
-    """Keys of the samples of a source, and its errors, line by line."""
+    """Returns the sample keys of a source and its errors, line by line."""
     pytest.importorskip("resource")
     command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options), str(memory)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""Common code of the tests of decoding on a GPU: pictures, and loaders for host and device."""
+"""Common code of the GPU decoding tests: pictures, and loaders for host and device."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def on_host(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Lo
 
 
 def same(device: Any, host: Any) -> None:
-    """Assert that a field of two batches is equal to the bit."""
+    """Assert that a field of two batches is equal bit for bit."""
     if isinstance(host, list):
         assert device == host
         return
@@ -88,7 +88,7 @@ def same(device: Any, host: Any) -> None:
 
 
 def compare(dataset: Path | sp.Dataset, epochs: int = 1, rows: int = 16, **options: Any) -> dict[str, Any]:
-    """The statistics of a loader whose batches were all equal to the host's."""
+    """Return the statistics of a loader after asserting that all its batches equal the host's."""
     hosts = {name: value for name, value in options.items() if name != "resident"}
     with loader(dataset, rows, **options) as device, on_host(dataset, rows, **hosts) as host:
         batches = 0

@@ -1,4 +1,4 @@
-"""Common code of the tests of loaders."""
+"""Common code of the loader tests."""
 
 from __future__ import annotations
 
@@ -6,5 +6,4 @@ import shardpack as sp
 
 
 def keys(loader: sp.Loader) -> list[str]:
-    """The keys of one iteration."""
     return [key for batch in loader for key in batch.sample_keys]

@@ -30,7 +30,6 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
             height, width = (int(side) for side in rng.integers(150, 260, 2))
             mask = np.zeros((height, width), np.uint8)
             for colour in (1, 2, 3):
-                # Each in its own third.
                 left = int(rng.integers(0, width // 3 - 40)) + (colour - 1) * width // 3
                 top = int(rng.integers(0, height - 60))
                 mask[top : top + 50, left : left + 40] = colour
@@ -92,12 +91,12 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
                 assert boxes[row].dtype == points[row].dtype == np.float32 and classes[row].dtype == np.int64
                 for box, number, point in zip(boxes[row], classes[row], points[row][:, 0]):
                     same = masks[row] == number
-                    # A box with only a sliver in view may lie between the centres of pixels.
+                    # A box with only a sliver in view may lie between pixel centres.
                     if not same.any():
                         assert min(box[2:]) <= 1
                         continue
                     np.testing.assert_allclose(box, _sides(same), atol=2)
-                    # Away from borders the picture has the colour of the class.
+                    # Away from borders, the picture has the colour of the class.
                     inside = same.copy()
                     for axis in (0, 1):
                         for step in range(-4, 5):
@@ -107,7 +106,6 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
                     colours = images[row][inside].astype(int)
                     assert np.abs(colours - COLOURS[number]).max(initial=0) < 25
                     seen += len(colours)
-                    # The views of the batch agree.
                     stored = scenes[int(index)]["points"][number - 1, 0, :2]
                     there = views.from_source(row, stored)
                     if point[2]:
@@ -119,7 +117,7 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
 
 def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> None:
     def dataset(name: str, counts: list[int]) -> sp.Dataset:
-        """Pictures with the given numbers of boxes; arrays with a row for each box, and other arrays."""
+        """Pictures with the given numbers of boxes, arrays with a row per box, and other arrays."""
         schema = {"image": "image", **dict.fromkeys(("boxes", "classes", "points", "size", "words"), "array")}
         with sp.Writer(tmp_path / name, schema) as writer:
             for number, count in enumerate(counts):
@@ -140,10 +138,10 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     )
     with pytest.raises(sp.UsageError, match=expected):
         loader(some, ["image", "boxes", "classes"])
-    # Also without a name in `fields`; `points` has a row for each box, too.
+    # Also without a name in `fields`; `points` has a row per box too.
     with pytest.raises(sp.UsageError, match="`points` has a row for each box of `boxes`"):
         loader(some, classes=sp.align.rows_of("boxes"))
-    # `size` always has two rows, and `words` only sometimes a row for each box: neither is refused.
+    # `size` always has two rows, and `words` has a row per box only sometimes, so neither is refused.
     follow = {"classes": sp.align.rows_of("boxes"), "points": sp.align.keypoints(rows="boxes")}
     for batch in loader(some, **follow):
         assert all(len(boxes) == len(kinds) for boxes, kinds in zip(batch["boxes"], batch["classes"], strict=True))
@@ -154,7 +152,7 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     # Without aligned boxes no rows are removed.
     with pytest.warns(UserWarning, match="`boxes` is not aligned with its picture"):
         sp.Loader(some, 4, image="rrc16", fields=["image", "boxes", "classes"])
-    # One row for a single box proves nothing; two rows for two boxes do.
+    # One row for a single box proves nothing, but two rows for two boxes do.
     loader(dataset("ones", [1, 1, 1]), ["image", "boxes", "classes"])
     with pytest.raises(sp.UsageError, match="`classes` has a row for each box of `boxes` in the 3 samples"):
         loader(dataset("twos", [2, 2, 2]), ["image", "boxes", "classes"])
@@ -226,7 +224,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": None})
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "words"])
         sp.Loader(dataset, 2, image="rrc64")
-    # As the hint says.
+    # As the hint suggests.
     with sp.Writer(tmp_path / "arrays", {"image": "image", "boxes": "array:float32"}) as writer:
         for number, sample in enumerate(dataset):
             writer.write({"image": dataset.raw(number, "image"), "boxes": sample["boxes"]}, key=sample["__key__"])
@@ -335,12 +333,12 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
 
 
 def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(tmp_path: Path) -> None:
-    """The columns of the index have the size of the stored, turned picture."""
+    """The index columns have the size of the stored, turned picture."""
     (tmp_path / "photos").mkdir()
     (tmp_path / "masks").mkdir()
     rng = np.random.default_rng(1)
     masks = {}
-    # The first one is upright, and decides the columns.
+    # The first one is upright and decides the columns.
     for number, orientation in enumerate((1, 6, 3, 8)):
         mask = rng.integers(0, 9, (40 + 2 * number, 56), np.uint8)
         height, width = mask.shape
@@ -356,7 +354,7 @@ def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(
         (batch,) = sp.Loader(dataset, 4, image="full", fields=fields, shuffle=False)
         for key, mask in zip(batch.sample_keys, batch["mask"]):
             assert (np.asarray(mask) == masks[key]).all()
-    # In a grid, the size of each scene decides its number of patches.
+    # In a grid, the size of each scene determines its number of patches.
     grid = sp.Loader(dataset, 1, cube="patch20x20", patches="grid", fields=["mask"], shuffle=False)
     assert len(grid) == sum(-(-mask.shape[0] // 20) * -(-mask.shape[1] // 20) for mask in masks.values())
     for batch in grid:

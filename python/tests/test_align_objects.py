@@ -1,4 +1,4 @@
-"""Polygons, and masks of objects, that follow their picture."""
+"""Polygons and object masks that follow their picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIGN = {
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """0 to 4 separate triangles: as one mask, as a mask for each, and as COCO polygons."""
+    """0 to 4 separate triangles: as one mask, as one mask each, and as COCO polygons."""
     rng = np.random.default_rng(3)
     out = tmp_path_factory.mktemp("objects") / "packed"
     schema = {"image": "image", "mask": "array", "boxes": "array", "masks": "array", "segmentation": "json", "quads": "array"}
@@ -67,7 +67,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
                 assert len(polygons) == len(boxes) and quads.shape == (len(boxes), 4, 2) and quads.dtype == np.float32
                 stored = scenes[int(index)]
                 left_out += len(stored["boxes"]) - len(boxes)
-                # The union of the masks is the common mask.
+                # The union of the masks equals the common mask.
                 classes = [int(mask[of].max()) for of in masks if of.any()]
                 assert sorted(set(np.unique(mask)) - {0}) == sorted(classes)
                 for of, polygon, box, quad in zip(masks, polygons, boxes, quads, strict=True):

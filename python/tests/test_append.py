@@ -1,4 +1,4 @@
-"""`Writer(…, append=True)`: samples of a program as the next generation of a dataset."""
+"""`Writer(…, append=True)`: a program's samples as the next generation of a dataset."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ def whole(path: Path, generation: int | None = None) -> None:
 
 
 def same(one: Any, other: Any) -> None:
-    """Assert that two datasets have the same samples."""
     first, second = content(one, "image"), content(other, "image")
     assert sorted(first) == sorted(second)
     for key, values in first.items():
@@ -246,7 +245,7 @@ def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path
     whole(out, 1)
     assert len(sp.Dataset(out, generation=1)) == 4
     report = write(out, range(4, 40), append=True)
-    # If killed at the very end, the generation exists, or appears with the next call.
+    # If killed at the very end, the generation exists already or appears with the next call.
     assert report["outcome"] in ("complete", "already-complete") if when == "during" else report["outcome"] == "complete"
     assert (report["generation"], report["samples_of_dataset"]) == (2, 40)
     write(tmp_path / "one", range(40))
@@ -294,7 +293,7 @@ def test_a_packed_dataset_gets_samples_of_a_program_too(tmp_path: Path) -> None:
     with sp.Writer(out, append=True) as writer:
         writer.write({"image": jpeg(1), "label": "b"}, key="b/1.jpg")
     whole(out)
-    # As from a folder of the same files.
+    # Same as from a folder of the same files.
     sp.pack(photos(tmp_path / "third", ["c/7.jpg"]), tmp_path / "again")
     assert sp.Dataset(tmp_path / "again").schema == dataset.schema
 
@@ -382,7 +381,6 @@ def test_columns_of_a_table_stand_behind_those_of_the_picture(tmp_path: Path) ->
         for field, value in one[f"{key}/{key}.jpg"].items():
             np.testing.assert_equal(two[f"{key}.jpg"][field], value, f"{key}: {field}")
     assert sp.Dataset(out).schema == sp.Dataset(tmp_path / "whole").schema
-    # Operations that continue in the same way.
     (tmp_path / "week").mkdir()
     (tmp_path / "all" / "a" / "a.jpg").rename(tmp_path / "week" / "c.jpg")
     (tmp_path / "week.csv").write_text("key,label,age,who\nc.jpg,y,3.5,Cem\n")

@@ -17,13 +17,13 @@ MEANS, STDS = np.linspace(-1, 20, 8), np.linspace(0.5, 4, 8)
 
 
 def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The upper halves of float32, rounded to nearest, ties to even."""
+    """Returns the upper halves of float32 values, rounded to nearest, ties to even."""
     bits = values.view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def normalised(values: NDArray[np.float32], means: Any, stds: Any) -> NDArray[np.float32]:
-    """A fused product and sum: exact product in float64, and a sum rounded far below float32's precision."""
+    """Fused multiply-add: an exact product in float64, and a sum rounded far below float32's precision."""
     scale, bias = np.float32(1 / np.asarray(stds)), np.float32(-np.asarray(means) / stds)
     return (values.astype(np.float64) * scale + bias).astype(np.float32)
 
@@ -33,7 +33,7 @@ def turns(square: bool) -> list[tuple[bool, bool, int]]:
 
 
 def turned(values: NDArray[Any], turn: tuple[bool, bool, int]) -> NDArray[Any]:
-    """``[height, width, …]``: first quarter turns, then flips."""
+    """Applies quarter turns, then flips, to ``[height, width, …]``."""
     vertical, horizontal, quarters = turn
     values = np.rot90(values, quarters)
     values = values[::-1] if vertical else values
@@ -61,7 +61,7 @@ def test_a_cube_and_its_mask_are_turned_alike(cubes: Path, cube_values: list[np.
                     ]
                     assert found, index
                     seen.add(found[0])
-    # Two flips are half a turn, so there are two ways to each result.
+    # Two flips are half a turn, so each result can be reached in two ways.
     assert len(seen) == (8 if cube != "whole" else 4)
 
 
@@ -150,7 +150,7 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
     noisy, plain = rows(1), rows(1, augment=sp.augment.random_gain((2, 2)))
     noise = (noisy - plain).astype(np.float64)
     count = noise.size
-    # Noise follows the gain, whatever the order of the list; tolerance of five standard errors.
+    # Noise follows the gain, whatever the order of the list; the tolerance is five standard errors.
     assert abs(noise.mean()) < 5 * 0.5 / count**0.5
     assert abs(noise.std() / 0.5 - 1) < 5 / (2 * count) ** 0.5 + 1e-3
     assert (rows(3) == noisy).all() and (masks >= 0).all()

@@ -1,4 +1,4 @@
-"""Batches as mappings, with objects and tensors; and the fields of a sample that are read."""
+"""Batches as mappings with objects and tensors, and the fields of a sample that are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import shardpack as sp
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """50 samples with a picture, a caption, a document and bytes; every fifth has no caption."""
+    """50 samples with a picture, a caption, a document and bytes; every fifth lacks a caption."""
     out = tmp_path_factory.mktemp("batch") / "mixed"
     schema = {"image": "image", "label": "int64", "caption": "text", "meta": "json", "blob": "bytes"}
     with sp.Writer(out, schema) as writer:
@@ -30,7 +30,6 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
 
 
 def objects(label: int) -> tuple[str | None, dict[str, int], bytes]:
-    """Fields other than the label."""
     return None if label % 5 == 0 else f"picture {label}", {"n": label}, b"%d" % label
 
 
@@ -92,7 +91,7 @@ def test_a_batch_is_updated(mixed: sp.Dataset, fields: list[str] | None) -> None
 
 
 class MissingValue(dict[str, Any]):
-    """Claims a field that it lacks."""
+    """A dict that claims a field it lacks."""
 
     def keys(self) -> Any:
         return ["image", "missing"]
@@ -165,7 +164,7 @@ def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
         mixed.get(0, fields=["captions"])
     with pytest.raises(TypeError, match=r"hint: fields=\['caption'\]"):
         mixed.get_many([0], fields="caption")
-    # Damage in a picture that is not decoded, without checksums, is not noticed.
+    # Without checksums, damage in a picture that is not decoded goes unnoticed.
     for file in mixed.path.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     shard = next(tmp_path.glob("*.shard"))

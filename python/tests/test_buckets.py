@@ -1,4 +1,4 @@
-"""Datasets written to S3, on moto's server, if installed."""
+"""Datasets written to S3 on moto's server, if installed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ _NAMES = itertools.count()
 
 
 class Bucket:
-    """A bucket, and its objects."""
-
     def __init__(self, endpoint: str, name: str) -> None:
         self.endpoint, self.name, self.url = endpoint, name, f"s3://{name}/train"
         self.options = {
@@ -142,7 +140,6 @@ def test_sources_in_a_bucket_are_packed_as_folders(bucket: Bucket, tmp_path: Pat
 
 
 def tars(folder: Path, count: int) -> list[Path]:
-    """Tars with three texts each."""
     folder.mkdir()
     for number in range(count):
         with tarfile.open(folder / f"train-{number:03}.tar", "w") as tar:
@@ -178,7 +175,7 @@ def test_a_tar_that_cannot_be_read_is_no_bad_input(bucket: Bucket, tmp_path: Pat
     url = f"s3://{bucket.name}/tars/train-000.tar"
     with pytest.raises(OSError, match="train-000.tar"):
         sp.convert("webdataset", url, tmp_path / "out", on_bad_input="skip", storage_options=bucket.options)
-    # A damaged tar is bad input, as on a disk.
+    # A damaged tar is bad input, as on disk.
     bucket.client.put_object(Bucket=bucket.name, Key="tars/train-000.tar", Body=path.read_bytes()[:4000])
     found = sp.convert("webdataset", url, tmp_path / "out", on_bad_input="skip", storage_options=bucket.options)
     assert found["samples_skipped"] == 1 and url in found["skipped"][0]["reason"]

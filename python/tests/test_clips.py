@@ -1,4 +1,4 @@
-"""Several pictures a sample: packed from folders, written by a program, loaded as clips, and exported."""
+"""Several pictures per sample: packed from folders, written by a program, loaded as clips, and exported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pixels(frame: bytes) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight clips of 5 to 12 frames, in two classes; frame 10 comes after frame 9."""
+    """Eight clips of 5 to 12 frames in two classes; frame 10 comes after frame 9."""
     root = tmp_path_factory.mktemp("clips")
     for number in range(8):
         folder = root / ("run", "walk")[number % 2] / f"clip{number}"
@@ -55,7 +55,6 @@ def test_a_folder_of_frames_is_a_sample(source: Path, clips: sp.Dataset) -> None
         assert sample["image"].shape == (len(files), 48, 64, 3)
         for frame, file in zip(sample["image"], files):
             assert np.abs(frame.astype(int) - pixels(file.read_bytes()).astype(int)).max() <= 4
-    # Other datasets are concatenated with these.
     for words in (["verify", "--deep"], ["ls"], ["inspect"]):
         done = subprocess.run([*command(), *words, clips.path], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -107,7 +106,7 @@ def test_windows_are_in_a_row_and_drawn_by_key(clips: sp.Dataset) -> None:
                 assert len(first) == 1
                 rows.append(first[0])
             firsts.add(tuple(rows))
-    # One draw for each epoch, for any number of threads.
+    # One draw per epoch, for any number of threads.
     assert len(firsts) == 4
     short = next(iter(sp.Loader(clips, 8, frames="window6,every=3", **options)))["image"]
     assert (np.asarray(short[0]) == everything[0][[0, 3, 4, 4, 4, 4]]).all()
@@ -236,7 +235,7 @@ def test_exported_clips_of_one_frame_and_of_none(tmp_path: Path) -> None:
         writer.write({"views": None, "image": jpeg(3)}, key="b")
     sp.export(tmp_path / "out", "webdataset", tmp_path / "tars")
     assert members(tmp_path / "tars") == {"a.views.000.jpg": jpeg(1), "a.jpg": jpeg(2), "b.jpg": jpeg(3)}
-    # The first sample may lack frames: then the name must be given.
+    # The first sample may lack frames, so the name must be given.
     sp.convert("webdataset", tmp_path / "tars", tmp_path / "again", frames="views")
     again = sp.Dataset(tmp_path / "again")
     assert again.by_key("a")["views"].shape == (1, 48, 64, 3) and again.by_key("b")["views"] is None

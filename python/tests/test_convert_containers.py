@@ -1,4 +1,4 @@
-"""HDF5, Zarr and LMDB that are built to run code, to show other files, to hang, to fill the memory or to end the process."""
+"""HDF5, Zarr and LMDB files built to run code, show other files, hang, fill the memory or end the process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Runs:
 
 
 def v2(folder: Path, chunk: bytes | None, **changes: Any) -> Path:
-    """A group of version 2 with one array of three numbers."""
+    """Makes a version 2 group with one array of three numbers."""
     array = {"zarr_format": 2, "shape": [3], "chunks": [3], "dtype": "<i4", "fill_value": 0, "order": "C"}
     array |= {"compressor": None, "filters": None} | changes
     (folder / "x").mkdir(parents=True)
@@ -52,7 +52,7 @@ def v2(folder: Path, chunk: bytes | None, **changes: Any) -> Path:
 
 
 def v3(folder: Path, chunk: bytes | None, **changes: Any) -> Path:
-    """A codec of version 3 that unpacks a chunk to a bounded size."""
+    """Makes a version 3 codec that unpacks a chunk to a bounded size."""
     array = {"zarr_format": 3, "node_type": "array", "shape": [3], "data_type": "int32", "fill_value": 0}
     array |= {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}}, "attributes": {}}
     array |= {"chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
@@ -79,7 +79,7 @@ PICKLES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("place", ["array", "consolidated", "sample", "zip"])
 @pytest.mark.parametrize("case", PICKLES)
 def test_a_pickle_in_zarr_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, place: str) -> None:
-    # Older versions of numcodecs lack this switch: it is always on.
+    # Older versions of numcodecs lack this switch, which is then always on.
     monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     mark, source, options = tmp_path / "ran", tmp_path / "a.zarr", {}
     v2(source / "s" if place == "sample" else source, pickle.dumps(Runs(mark)), **PICKLES[case])
@@ -239,7 +239,7 @@ def test_the_codecs_that_are_taken_give_their_values(tmp_path: Path) -> None:
 
 
 def zeros(size: int, wbits: int = 15) -> bytes:
-    """Zeros packed by zlib, with a wrong checksum at the end."""
+    """Returns zeros compressed by zlib, with a wrong checksum at the end."""
     packer = zlib.compressobj(1, wbits=wbits)
     head = packer.compress(bytes(1)) + packer.flush(zlib.Z_FULL_FLUSH)
     # Each piece is independent.
@@ -248,7 +248,7 @@ def zeros(size: int, wbits: int = 15) -> bytes:
 
 
 def zstd(size: int, said: bool) -> bytes:
-    """A frame of zeros in run-length blocks."""
+    """Returns a frame of zeros in run-length blocks."""
     blocks = size >> 17
     frame = struct.pack("<I", 0xFD2FB528) + (b"\xe0" + struct.pack("<Q", size) if said else b"\x00\x58")
     return frame + b"".join(struct.pack("<I", (1 << 17) << 3 | 1 << 1 | (n == blocks - 1))[:3] + b"\0" for n in range(blocks))
@@ -299,7 +299,7 @@ def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", (MANY,), "u1", chunks=(1 << 20,), compression="gzip")
     with h5py.File(tmp_path / "groups.h5", "w") as file:
-        # Each a gibibyte of fill values.
+        # Each is a gibibyte of fill values.
         file.create_dataset("pool", (1 << 28,), "f4", chunks=(1 << 20,))
         for number in range(100):
             file[f"data/s{number}/x"] = file["pool"]
@@ -329,7 +329,7 @@ def test_fill_values_are_values(tmp_path: Path) -> None:
     for out in ("h", "z"):
         dataset = sp.Dataset(tmp_path / out)
         assert len(dataset) == 300 and (dataset[299]["mask"] == 7).all()
-    # If there are really only fill values, the option allows them.
+    # If there really are only fill values, the option allows them.
     v2(tmp_path / "b.zarr", None, shape=[200_000], chunks=[200_000], dtype="|u1")
     with pytest.raises(ValueError, match="raise max_expansion"):
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out")
@@ -430,7 +430,7 @@ def test_a_large_chunk_of_hdf5_is_checked_once(tmp_path: Path, monkeypatch: pyte
 
 
 def many_times(path: Path, shape: tuple[int, ...], data: bytes) -> None:
-    """A dataset of texts that all refer to the same place."""
+    """Makes a dataset of texts that all refer to the same place."""
     with h5py.File(path, "w") as file:
         text = file.create_dataset("s/text", shape, h5py.string_dtype())
         text[(0,) * len(shape)] = data
@@ -464,7 +464,6 @@ def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[in
         file["g/0"] = file["s/text"]
     out = bounded("hdf5", tmp_path / "b.h5", samples="rows", drop=["s"], max_sample_bytes=1 << 20)
     assert message in out and "sample None" not in out
-    # Data within the limit are accepted.
     many_times(tmp_path / "c.h5", shape, b"abc")
     assert "sample s" in bounded("hdf5", tmp_path / "c.h5", samples="groups", max_sample_bytes=1 << 16)
 
@@ -531,7 +530,7 @@ def test_a_zip_of_zarr_that_unpacks_to_gibibytes(tmp_path: Path) -> None:
 
 
 def linked(path: Path) -> dict[str, Path]:
-    """HDF5 files whose data are in another file."""
+    """Makes HDF5 files whose data are in another file."""
     secret = path / "secret"
     secret.write_bytes(b"secret of the user")
     with h5py.File(path / "other.h5", "w") as file:
@@ -608,12 +607,12 @@ def test_a_changed_byte_of_an_lmdb_ends_no_program(tmp_path: Path) -> None:
     env.close()
     file = tmp_path / "a/data.mdb"
     whole = bytearray(file.read_bytes())
-    # The node of a large value: its size in two halves, the flag of a large value, the size of the key, the key.
+    # The node of a large value: its size in two halves, the large-value flag, the key size, the key.
     at = whole.rindex(b"\x01\x00\x03\x00" + b"012") - 4
     whole[at + 3] = 0x20
     whole[at + 2] = 0
     file.write_bytes(whole)
-    # The file grows without bytes on the disk, so only the page after its end is missing.
+    # The file grows without bytes on disk, so only the page after its end is missing.
     with pytest.raises(ValueError, match=r"a`, after key `011`: .*damaged|SIGBUS|SIGSEGV"):
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
     report = sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input="skip")

@@ -22,7 +22,6 @@ def plane(seed: int, shape: tuple[int, ...] = (6, 5)) -> np.ndarray[Any, Any]:
 
 
 def save(path: Path, pixels: np.ndarray[Any, Any], *, series: str = SERIES, **tags: Any) -> None:
-    """A CT slice."""
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
@@ -112,7 +111,7 @@ def test_tables_and_doses_give_the_values_of_the_modality(tmp_path: Path) -> Non
 
 
 def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
-    """Functional groups of an enhanced CT, for each frame and for all."""
+    """Returns the functional groups of an enhanced CT, for each frame and for all frames."""
     from pydicom.dataset import Dataset
     from pydicom.sequence import Sequence
 
@@ -141,7 +140,7 @@ def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
 
 
 def enhanced(path: Path, pixels: np.ndarray[Any, Any], slopes: list[float], places: list[float], **tags: Any) -> None:
-    """An enhanced file of many frames, as newer scanners write: no attribute of frames at the top level."""
+    """Saves an enhanced file of many frames, as newer scanners write it, without frame attributes at the top level."""
     save(path, pixels, PixelSpacing=None, SliceThickness=None, NumberOfFrames=len(pixels), **groups(slopes, places), **tags)
 
 
@@ -156,11 +155,11 @@ def test_an_enhanced_file_is_a_volume_in_the_order_of_its_places(tmp_path: Path)
     assert meta["PixelSpacing"] == [0.25, 0.5] and meta["SliceThickness"] == 3
     assert meta["WindowCenter"] == 40 and meta["ImageOrientationPatient"] == [1, 0, 0, 0, 1, 0]
     assert [place[2] for place in meta["ImagePositionsPatient"]] == [-2, 4, 10]
-    # A single file keeps its order, and gives the positions of its frames.
+    # A single file keeps its order and gives the positions of its frames.
     sp.convert("dicom", tmp_path / "src", tmp_path / "files", samples="files")
     (sample,) = content(tmp_path / "files").values()
     assert np.array_equal(sample["image"], values) and [place[2] for place in sample["meta"]["ImagePositionsPatient"]] == [4, -2, 10]
-    # Two files of a series are one volume, also with fractional slopes.
+    # Two files of a series are one volume, even with fractional slopes.
     enhanced(tmp_path / "src" / "b", frames, [0.5, 1, 1], [7.0, 13.0, 1.0])
     sp.convert("dicom", tmp_path / "src", tmp_path / "both")
     (sample,) = content(tmp_path / "both").values()
@@ -231,7 +230,7 @@ def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
 
 
 def deflated(pieces: int) -> bytes:
-    """A deflated file: an element, and zeros."""
+    """Returns a deflated file: an element, and zeros."""
     uid = b"1.2.840.10008.1.2.1.99"
     meta = b"\x02\x00\x10\x00UI" + struct.pack("<H", len(uid)) + uid
     packer = zlib.compressobj(1, wbits=-15)

@@ -1,4 +1,4 @@
-"""From MosaicML's MDS. The sources are written here, by the layout of the format; `mosaicml-streaming` itself where it
+"""MosaicML's MDS. The sources are written here by the layout of the format, or by `mosaicml-streaming` where it
 is installed."""
 
 from __future__ import annotations

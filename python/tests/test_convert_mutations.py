@@ -1,7 +1,8 @@
-"""Sources changed by their structure: what carries a sum gets the right one again, so that a change reaches the code behind
-it. Whatever comes, `convert` succeeds or says in an error of its own what is wrong, in bounded time and memory.
+"""Structural mutations of sources. Checksums are corrected, so that a change reaches the code behind them. Whatever the
+change, `convert` succeeds or raises an error of its own that says what is wrong, in bounded time and memory.
 
-    SHARDPACK_MUTATIONS=5000 SHARDPACK_SEED=7 python -m pytest python/tests/test_convert_mutations.py     default 40 a format
+    SHARDPACK_MUTATIONS=5000 SHARDPACK_SEED=7 python -m pytest python/tests/test_convert_mutations.py     default 40
+    a format
 """
 
 from __future__ import annotations
@@ -39,8 +40,6 @@ _MEMORY = 1 << 30
 
 
 class Random(random.Random):
-    """Seeded random numbers."""
-
     calm = False
     """Little is changed: most sources with many changes are refused before the code behind the first check is reached."""
 
@@ -80,7 +79,7 @@ def png() -> bytes:
     return out.getvalue()
 
 
-# A replacement of a value.
+# Replacements for a value.
 TEXTS = [
     "", "a", "../../x", "/etc/passwd", "a\0b", "\ud800", "\x1b[2J\x07\u202e", "x" * 5000, "0", "-1", "1e999", "NaN", "é" * 300, "a/b/../c",
     "__key__", "é\u0301", "0 0 1 1", "true", " ", "\n", "*", "!!python/object/apply:os.system [x]", "\ufeff", "CON", "~", "//", "/dev/zero",
@@ -104,7 +103,7 @@ def anything(r: Random) -> Any:
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
-    """Each container of a tree, with each key."""
+    """Returns each container of a tree with each key."""
     found: list[tuple[Any, Any]] = []
     left = [tree]
     while left:
@@ -117,7 +116,7 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def changed(r: Random, tree: Any) -> Any:
-    """A tree with one to four changes."""
+    """Returns a tree with one to four changes."""
     tree = copy.deepcopy(tree)
     for _ in range(r.choice([1, 1, 1, 2, 4])):
         found = places(tree)
@@ -143,7 +142,7 @@ def changed(r: Random, tree: Any) -> Any:
 
 
 def document(r: Random, tree: Any) -> bytes:
-    """A changed tree as JSON; sometimes the text is changed."""
+    """Returns a changed tree as JSON, sometimes with changed text."""
     if r.calm and r.random() < 0.8:
         return json.dumps(tree).encode()
     text = bytearray(json.dumps(changed(r, tree), ensure_ascii=r.random() < 0.9).encode("utf-8", "surrogatepass"))
@@ -172,7 +171,7 @@ def coco(r: Random, folder: Path) -> Any:
 
 
 def element(r: Random, name: str, *inside: str) -> str:
-    """An XML element, sometimes changed."""
+    """Returns an XML element, sometimes changed."""
     share = r.random() * (10 if r.calm else 1)
     if share < 0.03:
         return ""
@@ -245,7 +244,7 @@ def varint(value: int) -> bytes:
 
 
 def message(r: Random, number: int, value: Any, share: float) -> bytes:
-    """A protobuf field: bytes, a number, or a list of fields; sometimes changed."""
+    """Returns a protobuf field (bytes, a number, or a list of fields), sometimes changed."""
     wire = 0 if isinstance(value, int) else 2
     if isinstance(value, list):
         value = b"".join(message(r, *one, share) for one in value)
@@ -478,7 +477,7 @@ def dicom(r: Random, folder: Path) -> Any:
 
 
 def bad_codecs(r: Random, *arrays: dict[str, Any]) -> None:
-    """Names a codec that is not supported in some of the arrays, and adds keys of the other version."""
+    """Names an unsupported codec in some of the arrays, and adds keys of the other version."""
     for array in arrays:
         if not chance(r, 0.3):
             continue
@@ -602,7 +601,7 @@ FORMATS: dict[str, Mutation] = {
 
 
 def run(format: str, count: int, seed: int, root: Path) -> None:
-    """Convert `count` changed sources in this process. Prints results that are neither a success
+    """Converts `count` changed sources in this process. Prints results that are neither a success
     nor an error of the package."""
     import resource
 

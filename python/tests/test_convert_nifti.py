@@ -17,7 +17,7 @@ nibabel = pytest.importorskip("nibabel")
 
 
 def volume(seed: int, shape: tuple[int, ...] = (6, 5, 4), dtype: Any = np.int16) -> np.ndarray[Any, Any]:
-    """`[x, y, z]`, as nibabel takes it."""
+    """Returns values `[x, y, z]`, the order that nibabel takes."""
     return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(dtype)
 
 
@@ -157,7 +157,7 @@ def test_a_mask_lies_where_its_volume_does(tmp_path: Path) -> None:
         assert (report["samples"], report["samples_skipped"]) == (1, 1)
         sp.convert("nifti", tmp_path / "images", tmp_path / "any", any_affine=True, **options)
         assert np.array_equal(content(tmp_path / "any")["b.nii"]["mask"], (volume(4) % 3).T)
-    # Rounding of programs and of quaternions.
+    # Rounding by programs and by quaternions.
     turn = np.eye(4)
     turn[:2, :2] = [[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]
     save(tmp_path / "images" / "b.nii", volume(2), affine=turn @ AFFINE)

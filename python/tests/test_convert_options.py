@@ -1,4 +1,4 @@
-"""Options and errors of `convert` that are common to all formats."""
+"""Options and errors of `convert` common to all formats."""
 
 from __future__ import annotations
 

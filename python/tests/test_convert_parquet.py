@@ -1,4 +1,4 @@
-"""From Parquet and Arrow files, Hugging Face's among them."""
+"""Parquet and Arrow files, including Hugging Face's."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
 
 
 def not_utf8(count: int, bad: int) -> Any:
-    """Texts `row 000` …; one is not UTF-8."""
+    """Texts `row 000` …, one of which is not UTF-8."""
     _, offsets, letters = pa.array([f"row {i:03}" for i in range(count)]).buffers()
     damaged = bytearray(letters.to_pybytes())
     damaged[7 * bad] = 0xFF

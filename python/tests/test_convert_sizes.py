@@ -1,4 +1,4 @@
-"""Masks that differ in size from their pictures, and could not be aligned."""
+"""Masks that differ in size from their pictures and could not be aligned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shardpack.convert._sizes import size_of
 
 pil = pytest.importorskip("PIL.Image")
 
-# Some writers put the header of JPEG's segment before the Exif data of a WebP.
+# Some writers put the header of a JPEG segment before the Exif data of a WebP.
 FILES: list[tuple[str, dict[str, Any], str]] = [
     ("JPEG", {}, "exif"), ("JPEG", {"progressive": True}, "exif"), ("PNG", {}, "exif"), ("WEBP", {}, "exif"),
     ("WEBP", {"lossless": True}, "exif"), ("WEBP", {}, "bare exif"), ("TIFF", {}, "tiff"), ("BMP", {}, "none"),
@@ -26,7 +26,7 @@ FILES: list[tuple[str, dict[str, Any], str]] = [
 
 
 def picture(format: str, options: dict[str, Any], exif: str, orientation: int, mode: str = "RGB") -> bytes:
-    """A stored picture of 24 × 40 pixels, with this Exif orientation if the format has one."""
+    """Returns a stored picture of 24 × 40 pixels, with this Exif orientation if the format has one."""
     out = io.BytesIO()
     given: dict[str, Any] = dict(options)
     if exif != "none" and orientation != 1:
@@ -84,7 +84,6 @@ def test_a_mask_of_another_size_is_named_or_skipped(tmp_path: Path) -> None:
     report = sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (2, 2) and set(content(tmp_path / "out")) == {"0", "3"}
     assert [one["key"] for one in report["skipped"]] == ["1", "2"] and "found 40 × 24" in report["skipped"][1]["reason"]
-    # The first sample is checked, too.
     with pytest.raises(sp.SourceError, match="sample `0`: column 'seg.png': expected a mask of 24 × 40 pixels"):
         sp.convert("webdataset", tar_of(tmp_path / "b.tar", masks[1:2]), tmp_path / "b", masks=["seg"])
 
@@ -170,7 +169,7 @@ def boxes_of(*boxes: list[float]) -> list[dict[str, Any]]:
 
 
 def said_of_coco(tmp_path: Path, image: bytes, sides: dict[str, Any], *boxes: list[float], **options: Any) -> dict[str, Any]:
-    """The report of a file whose first picture is `image`, declared with these sides."""
+    """Returns the report for a file whose first picture is `image`, declared with these sides."""
     for number in range(100):
         root = tmp_path / f"coco{number}"
         if not root.exists():
@@ -214,7 +213,7 @@ def test_boxes_outside_of_their_picture_are_refused(tmp_path: Path) -> None:
         said = rf"picture `a.jpg`: expected a `bbox` in the upright picture, 40 wide and 24 high, found: \[{box[0]}, {box[1]}, "
         with pytest.raises(sp.SourceError, match=said):
             said_of_coco(tmp_path, whole, {}, [1, 2, 3, 4], box)
-    # An object that is cut off, or a box without width, is valid.
+    # An object that is cut off and a box without width are valid.
     assert said_of_coco(tmp_path, whole, {}, [39, 23, 50, 50], [-5, -5, 6, 6], [40, 0, 0, 5], [1, 1, 0, 0])["samples"] == 2
     with pytest.raises(sp.SourceError, match=r"24 wide and 40 high, found: \[30, 1, 5, 5\]\nhint: the picture has the Exif orientation 6: boxes refer"):
         said_of_coco(tmp_path, turned, {}, [30, 1, 5, 5])

@@ -61,7 +61,7 @@ def write(path: Path, examples: list[bytes]) -> Path:
 
 
 def test_lists_of_features_are_refused(tmp_path: Path) -> None:
-    """A SequenceExample: its context looks like an Example."""
+    """A SequenceExample, whose context looks like an Example."""
     sequence = example(label=[1]) + message(2, message(1, message(1, b"frames") + message(2, message(1, feature([jpeg(0)])))))
     with pytest.raises(ValueError, match="record 0: expected a tf.train.Example, found a SequenceExample"):
         sp.convert("tfrecord", write(tmp_path / "a.tfrecord", [sequence]), tmp_path / "out")

@@ -222,7 +222,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     parts = [write_tar(tmp_path / f"{i}.tar", samples(2 * i, 2 * i + 2)).read_bytes() for i in range(3)]
     pack = gzip.compress if suffix else bytes
     path = tmp_path / f"t.tar{suffix}"
-    # The last sample of one tar and the first of the next stay separate, even with one key.
+    # The last sample of one tar and the first of the next stay separate, even if they have the same key.
     with tarfile.open(tmp_path / "empty.tar", "w"):
         pass
     path.write_bytes(pack((tmp_path / "empty.tar").read_bytes()) + b"".join(map(pack, parts)))
@@ -324,7 +324,6 @@ def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
     found = list(webdataset.open(plain, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Sample, Problem, Sample]
     assert "sample `b`: expected at most 1048576 bytes, found more: `b.bin`" in str(found[1])
-    # Many small members.
     many = write_tar(tmp_path / "m.tar.gz", [(f"a.{i}", bytes(1 << 18)) for i in range(9)], "w:gz")
     found = list(webdataset.open(many, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Problem]

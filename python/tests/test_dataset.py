@@ -195,7 +195,7 @@ def test_errors_are_those_of_python(tmp_path: Path, photos: Path) -> None:
         file.truncate(65 << 20)
     with pytest.raises(sp.LimitError, match="over the limit `max_[a-z_]+`: 68157440 > 67108864$"):
         sp.Dataset(tmp_path)
-    with pytest.raises(sp.UsageError, match="there is no stored field `label` among "):
+    with pytest.raises(sp.UsageError, match="there is no stored field `label`; the fields are "):
         sp.Dataset(photos).raw(0, "label")
 
 

@@ -1,4 +1,4 @@
-"""Decoding on a GPU: the same batches as the host's, to the bit.
+"""Decoding on a GPU gives the same batches as the host, bit for bit.
 
 Each test needs a GPU and PyTorch, and is skipped, with the reason, if one is missing.
 """
@@ -73,7 +73,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
-    # And maybe some of the next epoch, which is prepared ahead.
+    # And maybe part of the next epoch, which is prepared ahead.
     assert 2 * BIG <= stats["device_rows"] + refused <= 3 * BIG, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
@@ -89,7 +89,7 @@ def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) ->
     stats = compare(big, epochs=3, resident=True, **options)
     rows = sum(stats["refused"].values())
     assert 3 * BIG <= stats["device_rows"] + rows <= 4 * BIG
-    # Only the rows decoded by the host were read for it.
+    # Of these, only the rows decoded by the host were read.
     assert stats["read_bytes"] == before or rows > 0
 
 
@@ -171,7 +171,7 @@ def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list
     for codec in ("blosc2-lz4", "blosc2-zstd", "zstd", "raw"):
         out = pack(source, tmp_path / codec, "--values", "keep", "--codec", codec)
         stats = compare(out, rows=6, dtype="float32")
-        # One cube of each sample in a batch, and none decoded by the host.
+        # One cube of each sample in a batch, none decoded by the host.
         assert (stats["refused"], stats["device_rows"]) == ({}, len(cube_values) // 6 * 6), codec
 
 
@@ -252,7 +252,7 @@ def test_a_damaged_picture_harms_no_other(big: Path, tmp_path: Path) -> None:
     middle = content.index(stored) + len(stored) // 2
     content[middle : middle + 40] = bytes(byte ^ 0x5A for byte in content[middle : middle + 40])
     shard.write_bytes(content)
-    # With checksums the host finds the damage; without them the device does.
+    # With checksums the host finds the damage, without them the device does.
     for check in (True, False):
         damaged = sp.Dataset(copy, verify_crc=check)
         with (

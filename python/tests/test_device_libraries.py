@@ -78,7 +78,7 @@ def test_cupy(big: Path) -> None:
     for mine, theirs in zip(seen, expected, strict=True):
         for one, other in zip(mine, theirs, strict=True):
             assert one.get().tobytes() == other.tobytes()
-    # The interface alone.
+    # The array interface alone, without the conversion by the loader.
     with loader(big, **options) as device:
         core = next(iter(device))._core
         assert core is not None

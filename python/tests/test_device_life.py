@@ -22,7 +22,7 @@ from shardpack import _shardpack
 
 
 def current() -> int:
-    """The driver's context of this thread; 0 if it has none."""
+    """Returns the driver's context of this thread, or 0 if it has none."""
     driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
     assert driver.cuCtxGetCurrent(ctypes.byref(context)) == 0
     return context.value or 0
@@ -33,7 +33,7 @@ def test_the_callers_device_stays_the_current_one(big: Path) -> None:
 
     def work() -> None:
         seen.append(current())
-        # Without a framework that would choose a device; the bytes do not matter.
+        # No framework chooses a device here; the bytes do not matter.
         stage = _shardpack.Stage(0)
         seen.append(current())
         device = loader(big, 16, image="rrc32")

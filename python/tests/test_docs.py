@@ -1,8 +1,8 @@
-"""Runs the Python blocks of the pages, and compares their output.
+"""Runs the Python blocks of the pages and compares their output.
 
-Blocks of a page run in order, in one namespace and one temporary folder. A block ``text`` right after a ``python``
-block is what it prints; ``…`` in it stands for anything. What a page takes for granted (``it stands in a folder with
-…``) is made by the function below that bears its name.
+The blocks of a page run in order, in one namespace and one temporary folder. A ``text`` block right after a ``python``
+block is its expected output; ``…`` in it stands for anything. The files that a page assumes (``it stands in a folder
+with …``) are made by the function below with the page's name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAGES: dict[str, Callable[[Path], None]] = {}
 
 
 def page(name: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Register the function that prepares the folder of a page."""
+    """Register the function that prepares a page's folder."""
 
     def note(setup: Callable[[Path], None]) -> Callable[[Path], None]:
         PAGES[name] = setup
@@ -38,7 +38,6 @@ def page(name: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]
 
 
 def photos(folder: Path, count: int = 90) -> None:
-    """JPEGs in three class folders."""
     rng = np.random.default_rng(0)
     for number in range(count):
         kind = ("cat", "dog", "owl")[number % 3]
@@ -96,7 +95,7 @@ def augmentation(folder: Path) -> None:
 
 @page("alignment.md")
 def alignment(folder: Path) -> None:
-    """Pictures of three rectangles, with mask, boxes, classes and a caption."""
+    """Pictures of three rectangles, with masks, boxes, classes and a caption."""
     rng = np.random.default_rng(0)
     schema = {"image": "image", "mask": "array", "boxes": "array", "classes": "array", "caption": "text"}
     schema |= {"masks": "array", "segmentation": "json"}
@@ -190,11 +189,10 @@ def coming_from(folder: Path) -> None:
 
 
 def blocks(text: str) -> Iterator[tuple[int, str, str]]:
-    """Line, code and expected output (or nothing) of each Python block."""
+    """Yields line, code and expected output (or nothing) of each Python block."""
     found = list(BLOCK.finditer(text))
     for block, following in zip(found, [*found[1:], None], strict=True):
         if block[1] == "python":
-            # The output of a block follows it.
             printed = following and following[1] == "text" and not text[block.end() : following.start()].strip()
             yield text[: block.start()].count("\n") + 2, block[2], following[2] if following and printed else ""
 
@@ -214,7 +212,7 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
         out = io.StringIO()
         try:
             with contextlib.redirect_stdout(out):
-                # The line numbers of the page, so that a traceback points into it.
+                # Keep the line numbers of the page, so that a traceback points into it.
                 exec(compile("\n" * (line - 1) + code, str(DOCS / name), "exec"), namespace)
         except Exception as error:
             raise AssertionError(f"{name}, block at line {line}: {type(error).__name__}: {error}") from error

@@ -1,4 +1,6 @@
-"""Sources and datasets on an emulator of Azure, where `AZURITE` names its program: npm install azurite; AZURITE=node_modules/.bin/azurite-blob."""
+"""Sources and datasets on an Azure emulator, if `AZURITE` names its program: npm install azurite;
+AZURITE=node_modules/.bin/azurite-blob.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,13 @@ import pytest
 
 import shardpack as sp
 
-# The key of the emulator is public: its documentation has it.
+# The emulator's key is public: it is in its documentation.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @pytest.fixture
 def azure(tmp_path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A container, and its storage options."""
     program = os.environ.get("AZURITE")
     if not program:
         pytest.skip("AZURITE names no emulator of Azure")

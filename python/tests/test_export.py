@@ -278,7 +278,7 @@ def test_zarr_of_one_shape_and_back(tmp_path: Path) -> None:
 
 def test_zarr_of_varying_shapes_and_back(tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr", minversion="3")
-    # The shapes are equal at first, so one array becomes many later.
+    # The shapes are equal at first, so one array becomes many only later.
     shapes = [(2, 3)] * 4 + [(3, 3), (2, 3), (1, 7)]
     samples: dict[str, dict[str, Any]] = {
         f"k{i}": {"cube": np.full(shape, i, np.int16), "blob": bytes([i] * i)} for i, shape in enumerate(shapes)

@@ -1,4 +1,4 @@
-"""Hostile Exif, ICC, XMP and comments in JPEGs: none stops packing or changes a pixel."""
+"""Hostile Exif, ICC, XMP and comments in JPEGs. None stops packing or changes a pixel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = int(os.environ.get("SHARDPACK_HOSTILE_METADATA", "240"))
 
 
 def exif(rng: random.Random) -> bytes:
-    """A TIFF structure with entries of any type and count, offsets past the end, and directories in a circle."""
+    """Returns a TIFF structure with entries of any type and count, offsets past the end, and directory cycles."""
     order = rng.choice("<>")
     entries = []
     for _ in range(rng.randrange(6)):
@@ -40,7 +40,7 @@ def exif(rng: random.Random) -> bytes:
 
 
 def profile(rng: random.Random) -> bytes:
-    """A chunk of an ICC profile with arbitrary number, size and tags."""
+    """Returns a chunk of an ICC profile with arbitrary number, size and tags."""
     body = bytearray(rng.randbytes(rng.choice((0, 1, 127, 128, 132, 500))))
     if len(body) >= 132:
         body[36:40] = b"acsp"
@@ -50,7 +50,7 @@ def profile(rng: random.Random) -> bytes:
 
 
 def hostile(rng: random.Random, plain: bytes) -> bytes:
-    """The picture with up to eight such extra segments."""
+    """Returns the picture with up to eight such extra segments."""
     segments = []
     for _ in range(1 + rng.randrange(8)):
         marker, body = rng.choice(
@@ -72,7 +72,7 @@ def hostile(rng: random.Random, plain: bytes) -> bytes:
 
 
 def bare(jpeg: bytes) -> bytes:
-    """The picture without its metadata, because Pillow cannot open all of them."""
+    """Returns the picture without its metadata, because Pillow cannot open all of them."""
     out, at = jpeg[:2], 2
     while jpeg[at + 1] != 0xDA:
         end = at + 2 + struct.unpack_from(">H", jpeg, at + 2)[0]
@@ -83,7 +83,7 @@ def bare(jpeg: bytes) -> bytes:
 
 
 def turned(pixels: np.ndarray) -> list[bytes]:
-    """The eight orientations of a picture."""
+    """Returns a picture in the eight orientations."""
     flips = [pixels, pixels[:, ::-1], pixels[::-1], pixels[::-1, ::-1]]
     return [view.tobytes() + bytes(str(view.shape), "ascii") for flip in flips for view in (flip, flip.swapaxes(0, 1))]
 

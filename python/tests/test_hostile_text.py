@@ -1,4 +1,4 @@
-"""Names with control characters of terminals: errors, warnings and reprs escape them."""
+"""Names with terminal control characters, which errors, warnings and reprs escape."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def hidden(text: str) -> list[str]:
 
 
 def said(call: Callable[[], Any]) -> str:
-    """The message of the error that a call raises."""
     with pytest.raises(Exception) as caught:
         call()
     return f"{caught.value}\n{caught.value!r}"

@@ -1,4 +1,4 @@
-"""Limits for files: as in the command, unless the program sets others."""
+"""Limits for files, the same as in the command unless the program sets others."""
 
 from __future__ import annotations
 

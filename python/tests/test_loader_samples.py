@@ -116,7 +116,7 @@ def test_fields_and_classes_of_datasets_are_matched_by_name(squares: Path, tmp_p
             assert np.isnan(score) if has_image else (score == int(key[-1]) / 4 and note == f"note {key[-1]}")
         assert batch.mask.all() and batch.present("label").all()
     assert found == dict(zip(both.keys, both.labels.tolist(), strict=True)) and len(found) == 54
-    # In the other order the numbers differ, but mean the same classes.
+    # In the other order the numbers differ but mean the same classes.
     other = sp.concat([scored, one])
     assert other.classes is not None and other.classes[0] == "new"
     named = [{dataset.keys[i]: dataset.classes[label] for i, label in enumerate(dataset.labels)} for dataset in (both, other)]

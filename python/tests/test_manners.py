@@ -1,4 +1,4 @@
-"""Manners: Ctrl-C, threads, exits, memory, time."""
+"""Behaviour towards the rest of the system: Ctrl-C, threads, exits, memory, time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ import shardpack as sp
 
 
 def run(code: str, *arguments: object, timeout: float = 600) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
 def threads(expected: int) -> bool:
-    """True once the loaders of this process have `count` threads. It polls, because a thread names
-    itself, and the system's list lags behind."""
+    """Returns True once the loaders of this process have `count` threads. Polls, because a thread names
+    itself and the system's list lags behind."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         names = []
@@ -175,7 +174,7 @@ def test_other_threads_run_while_a_loader_waits(squares: Path) -> None:
 
     other = threading.Thread(target=count)
     other.start()
-    # Ten turns are easy unless waiting holds the interpreter; a busy machine may need more than one epoch.
+    # Ten turns are easy unless waiting holds the interpreter lock; a busy machine may need more than one epoch.
     for _ in range(100):
         for _ in loader:
             pass

@@ -14,7 +14,7 @@ import shardpack as sp
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """20 samples of 0 to 3 tokens; every fifth has no `depth`."""
+    """20 samples of 0 to 3 tokens, every fifth without `depth`."""
     out = tmp_path_factory.mktemp("odd") / "odd"
     with sp.Writer(out, {"depth": "array:float32", "tokens": "array:int32", "number": "int64"}) as writer:
         for number in range(20):

@@ -1,4 +1,4 @@
-"""Pictures of other programs: all packed ones can be decoded, to Pillow's pixels."""
+"""Pictures written by other programs: all that can be packed decode to Pillow's pixels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rgb(data: bytes) -> Pixels:
 
 
 def loaded(place: Path) -> Pixels:
-    """The only picture of a dataset, asserted equal for all ways of reading."""
+    """Returns the only picture of a dataset, asserting that all ways of reading agree."""
     assert sp.verify(place, deep=True)["whole"]
     dataset = sp.Dataset(place)
     pixels: Pixels = dataset[0]["image"]
@@ -76,7 +76,7 @@ def test_tiffs_have_the_pixels_of_pillow(tmp_path: Path, mode: str, compression:
             writer.write({"image": data})
     for place in (tmp_path / "out", tmp_path / "written"):
         difference = np.abs(loaded(place).astype(int) - rgb(data))
-        # We compute chroma in floats, Pillow with tables of integers.
+        # We compute chroma in floats, Pillow with integer tables.
         assert difference.max() <= (2 if mode == "YCbCr" else 0)
         assert sp.Dataset(place).raw(0, "image") == data
 
@@ -115,7 +115,7 @@ def test_a_fourth_band_is_no_colour(tmp_path: Path) -> None:
 
 def test_alpha_is_told(tmp_path: Path) -> None:
     clear = photo("RGB")
-    # WebP encoders omit an alpha of 255, and colours with alpha 0.
+    # WebP encoders drop an alpha of 255, and colours where alpha is 0.
     clear.putalpha(photo("L").point(lambda level: level // 2 + 1))
     for name, data in [
         ("a.png", written(clear, "png")),
@@ -147,7 +147,7 @@ def test_bmps_of_any_kind(tmp_path: Path) -> None:
     (tmp_path / "src" / "a.bmp").write_bytes(data[:6] + b"abcd" + data[10:])
     sp.pack(tmp_path / "src", tmp_path / "out")
     assert np.array_equal(loaded(tmp_path / "out"), rgb(data))
-    # A palette of four colours and run lengths that skip all pixels but two.
+    # A palette of four colours, and run lengths that skip all but two pixels.
     header = struct.pack("<IiiHHIIiiII", 40, 8, 4, 1, 8, 1, 0, 0, 0, 4, 0)
     palette = bytes([9, 8, 7, 0, 1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0])
     runs = bytes([2, 1, 0, 1])

@@ -22,7 +22,6 @@ from shardpack._keywords import types_of
 
 
 def photos(folder: Path, count: int = 12, side: int = 40) -> Path:
-    """Photos in two class folders."""
     random = np.random.default_rng(0)
     for number in range(count):
         path = folder / "ab"[number % 2] / f"{number:03}.jpg"
@@ -32,7 +31,6 @@ def photos(folder: Path, count: int = 12, side: int = 40) -> Path:
 
 
 def cubes(folder: Path, count: int, shape: tuple[int, ...]) -> Path:
-    """Cubes of noise."""
     folder.mkdir()
     for number in range(count):
         np.save(folder / f"{number:03}.npy", np.random.default_rng(number).random(shape).astype(np.float32))
@@ -194,7 +192,6 @@ def test_ctrl_c_ends_pack_on_its_way(tmp_path: Path) -> None:
     program.send_signal(signal.SIGINT)
     _, stderr = program.communicate(timeout=600)
     assert program.returncode == -signal.SIGINT and stderr.rstrip().endswith("KeyboardInterrupt")
-    # It was interrupted.
     assert not (tmp_path / "out/manifest.json").exists()
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.endswith(".tmp")]
 
@@ -246,7 +243,7 @@ def test_a_datasets_columns_of_figures_are_not_shown_as_the_users(tmp_path: Path
     assert done.returncode == 0, done.stderr
     expected = {**(sp.Dataset(tmp_path / "out").fidelity or {})}
     found = sp.Dataset(rebuilt).fidelity or {}
-    # No column gives the reason why a picture was kept.
+    # No column states why a picture was kept.
     expected["photo"] = {name: value for name, value in expected["photo"].items() if name != "kept_because"}
     assert found == expected
 
@@ -322,7 +319,6 @@ def test_of_several_variables_each_file_gives_its_first(tmp_path: Path) -> None:
     assert dataset.recipe["variable"] == ["cube", "*_corrected"]
     with pytest.raises(sp.UsageError, match=r"no numeric array named `x`, `y\*`: the file has `cube` .*, `other`"):
         sp.pack(source, tmp_path / "none", variable=["x", "y*"])
-    # More files of the same kind and names.
     week = tmp_path / "week"
     week.mkdir()
     np.savez(week / "c.npz", raw=one, lake_corrected=two)

@@ -20,7 +20,7 @@ Row = tuple[str, tuple[int, ...], bytes, bytes]
 
 
 def rows(loader: sp.Loader) -> list[Row]:
-    """All rows of an epoch: key, origin, and bytes of both fields."""
+    """Returns all rows of an epoch: key, origin, and bytes of both fields."""
     found = []
     for batch in loader:
         for row in range(len(batch)):
@@ -62,7 +62,7 @@ def test_few_patches_and_many_are_the_same_crops(layout: Any, values: list[NDArr
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
                 np.testing.assert_array_equal(batch["cube"][row], values[index][y : y + 16, x : x + 12])
                 seen.append(each)
-        # The same with conversions of values.
+        # The same with value conversions.
         more = {"dtype": "float16", "mean": {"cube": 0.5}, "std": {"cube": 2.0}}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options, **more):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
@@ -79,7 +79,7 @@ def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dic
         assert rows(sp.Loader(scenes, 4, threads=threads, **options)) == expected
     ranks = [rows(sp.Loader(scenes, 3, rank=rank, world_size=3, **options)) for rank in range(3)]
     assert sorted(sum(ranks, [])) == sorted(expected)
-    # In the middle of scenes, with another batch size.
+    # In the middle of scenes, with a different batch size.
     loader = sp.Loader(scenes, 4, **options)
     before: list[Row] = []
     for number, batch in enumerate(loader):
@@ -94,7 +94,7 @@ def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dic
     again = sp.Loader(scenes, 5, threads=7, **options)
     again.load_state_dict(state)
     assert before + rows(again) == expected
-    # As a copy sent to a worker.
+    # Like a copy sent to a worker.
     assert rows(pickle.loads(pickle.dumps(sp.Loader(scenes, 4, **options)))) == expected
 
 
@@ -205,7 +205,7 @@ def test_memory_is_predicted_and_held(alike: sp.Dataset) -> None:
         loader = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=8, open_scenes=scenes, threads=1, end="uneven")
         assert sum(len(batch) for batch in loader) == 40
         stats = loader.stats()
-        # The open scenes, and one that is being decoded.
+        # The open scenes, plus one that is being decoded.
         assert 8 * 16 * 12 * 4 * 4 <= stats["peak_run_bytes"] <= (scenes + 1) * 8 * 16 * 12 * 4 * 4
         assert stats["peak_run_bytes"] < loader.predicted_bytes
 
@@ -257,7 +257,7 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
     for batch in sp.Loader(dataset, 8, augment=["hflip", "vflip", "rot90"], patches={5: 1.0}, fields=fields, **options):
         assert (batch["mask"] == 5).any(axis=(1, 2, 3)).all()
         for row, index in enumerate(batch.indices):
-            # The origin of each voxel: planes keep their order, and all are turned alike.
+            # The origin of each voxel: planes keep their order, and all are turned the same way.
             z, y, x = batch["place"][row].transpose(3, 0, 1, 2)
             whole = dataset[int(index)]
             np.testing.assert_array_equal(batch["volume"][row], whole["volume"][z, y, x])

@@ -25,7 +25,7 @@ import shardpack.ray  # noqa: E402
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[None]:
-    """Ray with two nodes on this machine, each with room for all tasks, and a process for each task."""
+    """Ray with two nodes on this machine, each with room for all tasks, and one process per task."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
@@ -37,12 +37,11 @@ def workers() -> Iterator[None]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Everything in a folder except locks, which remain."""
+    """Returns everything in a folder except locks, which remain."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".shardpack-lock")}
 
 
 def slow_cubes(folder: Path, count: int, side: int = 128) -> Path:
-    """Cubes that compress slowly."""
     folder.mkdir()
     for number in range(count):
         values = np.random.default_rng(number).normal(size=(side, side, 16)).cumsum(axis=0)
@@ -51,7 +50,7 @@ def slow_cubes(folder: Path, count: int, side: int = 128) -> Path:
 
 
 class Killer(threading.Thread):
-    """Kills the worker of a part as soon as that part has a finished shard and has another to write."""
+    """Kills the worker of a part as soon as that part has finished one shard and has another to write."""
 
     def __init__(self, out: Path, part: str, shards: int) -> None:
         super().__init__(daemon=True)
@@ -141,7 +140,7 @@ def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def objects(client: Any) -> dict[str, bytes]:
-    """All objects below `train`, including a leftover claim."""
+    """Returns all objects below `train`, including a leftover claim."""
     found = client.list_objects_v2(Bucket="of-ray", Prefix="train/")["Contents"]
     return {
         entry["Key"].removeprefix("train/"): client.get_object(Bucket="of-ray", Key=entry["Key"])["Body"].read()
@@ -178,7 +177,7 @@ def test_a_worker_that_is_killed_changes_no_byte_of_a_bucket(tmp_path: Path, wor
     killer.ended.set()
     killer.join()
     assert killer.killed and list(packed["retried"]) == [2]
-    # The dead worker leaves no claim, and nothing in the spool.
+    # The dead worker leaves no claim and nothing in the spool.
     assert objects(client) == files(tmp_path / "whole")
     assert list(spool.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Augmentations of pictures: names, draws by key, and comparison with torchvision, if installed."""
+"""Picture augmentations: names, draws by key, and comparison with torchvision, if installed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(packed: Path, augment: Any = None, **options: Any) -> dict[int, NDArray[np.uint8]]:
-    """The pictures of an epoch, by sample."""
     options = {"image": "resize37x31", "fields": ["image"], "batch_size": 8, "seed": 5} | options
     with sp.Loader(sp.Dataset(packed), augment=augment, **options) as loader:
         return {int(i): row.copy() for batch in loader for i, row in zip(batch.indices, batch["image"], strict=True)}
@@ -171,7 +170,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
         list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))
 
 
-# Beside torchvision
+# Comparison with torchvision
 
 
 def tensor(row: NDArray[np.uint8]) -> Any:
@@ -180,7 +179,9 @@ def tensor(row: NDArray[np.uint8]) -> Any:
 
 
 def near(found: NDArray[np.uint8], expected: Any, moved: bool = False) -> bool:
-    """Within one level. If pixels move, one in a hundred may differ, because its source lies between two."""
+    """True if the pictures agree within one level. If pixels move, one in a hundred may differ, because its source lies
+    between two.
+    """
     apart = np.abs(found.astype(int) - expected.permute(1, 2, 0).numpy()) > 1
     return bool(apart.any(axis=-1).mean() <= (0.01 if moved else 0))
 
@@ -231,7 +232,7 @@ def test_a_map_is_torchvisions(lossless: Path, augment: str, name: str, options:
 
 
 def choices(transform: Any, bins: range, size: tuple[int, int]) -> list[tuple[str, Callable[[Any], Any]]]:
-    """All possible results of one of torchvision's policies."""
+    """Returns all possible results of one of torchvision's policies."""
     found = []
     for name, (magnitudes, signed) in transform._AUGMENTATION_SPACE.items():
         table = magnitudes(transform.num_magnitude_bins, *size)
@@ -263,6 +264,6 @@ def test_a_policy_does_what_torchvisions_may_do(lossless: Path, policy: str) -> 
             image = tensor(plain[index])
             matching = {name for name, apply in candidates if near(row, apply(image), name in MOVE)}
             assert matching, (epoch, index)
-            # Several, where the magnitude is 0.
+            # Several match where the magnitude is 0.
             seen |= matching if len(matching) == 1 else set()
     assert seen == set(twin._AUGMENTATION_SPACE) - (set() if policy == "RandAugment" else {"Identity"}), seen

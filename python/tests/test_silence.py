@@ -19,7 +19,7 @@ import shardpack as sp
 
 
 def deep_png(value: int, side: int = 8) -> bytes:
-    """A PNG of 16 bits a sample."""
+    """A PNG with 16 bits per sample."""
     out = io.BytesIO()
     Image.fromarray(np.full((side, side), value, np.uint16)).save(out, "png")
     return out.getvalue()
@@ -32,7 +32,7 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def told(found: list[warnings.WarningMessage]) -> list[str]:
-    """Texts of the warnings, which point to the program and not into the package."""
+    """Returns the texts of the warnings, which point to the program and not into the package."""
     assert {warning.filename for warning in found} <= {__file__}
     return [str(warning.message) for warning in found]
 
@@ -42,7 +42,7 @@ def told(found: list[warnings.WarningMessage]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four pictures, three of 16 bits."""
+    """Four pictures, three of them with 16 bits."""
     source = tmp_path_factory.mktemp("deep")
     for number in range(3):
         (source / f"{number}.png").write_bytes(deep_png(65_525))
@@ -189,7 +189,7 @@ def test_a_warning_that_is_an_error_leaves_the_dataset_whole(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Photos of one size with masks, and arrays of another size."""
+    """Photos of one size with masks, and arrays of a different size."""
     out = tmp_path_factory.mktemp("silence") / "masked"
     with sp.Writer(out, {"image": "image", "mask": "array", "code": "array"}) as writer:
         for number in range(8):
@@ -216,7 +216,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
     with pytest.raises(sp.UsageError, match="picture `image` is whole, and `mask` is flipped or turned\nhint: the view mirrors both"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
-    # Arrays of another size than the picture may be cut separately.
+    # Arrays whose size differs from the picture's may be cut separately.
     assert load(masked, "image", "code", cube="patch16x16")["code"].shape == (4, 16, 16)
 
 
@@ -259,7 +259,7 @@ def test_a_mask_is_not_stored_as_a_picture_unawares(tmp_path: Path, field: str) 
     assert sp.Dataset(tmp_path / "meant")[0][field].shape == (12, 10, 3)
 
 
-# Names of files
+# File names
 
 
 def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, mon
         with pytest.raises(sp.UsageError, match="name of a file"):
             writer.write({"image": file.name})
         writer.write({"image": file})
-    # File names in fields of text, and text that is not a file name.
+    # File names in text fields, and text that is not a file name.
     with sp.Writer(tmp_path / "names", {"image": "text", "image_path": "text", "caption": "text"}) as writer:
         writer.write({"image": file.name, "image_path": str(file), "caption": "as in a.jpg"})
     with sp.Writer(tmp_path / "undeclared") as writer:

@@ -1,4 +1,4 @@
-"""Silent, slow and false stores, with Ctrl-C, forks and many loaders."""
+"""Silent, slow and lying stores, with Ctrl-C, forks and many loaders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from PIL import Image
 import shardpack as sp
 from test_stores import _server as ranges
 
-# A server in this process: `mode` makes it answer, stay silent, or drip.
+# A server in this process. `mode` makes it answer, stay silent, or trickle.
 SERVER = """
     import http.server, os, re, signal, sys, threading, time, zlib
     from pathlib import Path
@@ -235,22 +235,22 @@ def test_many_loaders_in_one_process_leave_nothing(photos: Path, far: bool) -> N
         def make(times: int) -> None:
             for number in range(times):
                 loader = sp.Loader(sp.Dataset(path), 8, image="rrc32", threads=2)
-                # Every second one has started, and is dropped in the middle.
+                # Every second loader has started and is dropped in the middle.
                 if number % 2:
                     next(iter(loader))
 
         make(50)
         fds, threads, memory = settled((10_000, 10_000))
         make(count // 3 if far else count)
-        # Threads of requests that were given up, and of the server, end a little later. Connections that are
-        # kept for the next request have two ends and a thread here; a loader that left anything would leave it 100 times.
+        # Threads of abandoned requests and of the server end a little later. Connections kept for the next request
+        # have two ends and a thread here. A loader that leaks anything would leak it 100 times.
         after = settled((fds + 32, threads + 24))
     assert after[0] <= fds + 32 and after[1] <= threads + 24, (after, fds, threads)
     assert after[2] - memory < 64 << 20, (after[2] - memory) / 2**20
 
 
 def _certificates(folder: Path) -> Callable[..., Path]:
-    """Makes a certificate authority in a folder, and returns a function that issues certificates."""
+    """Makes a certificate authority in a folder and returns a function that issues certificates."""
 
     def openssl(*arguments: str) -> None:
         done = subprocess.run(["openssl", *arguments], cwd=folder, capture_output=True, text=True)
@@ -277,7 +277,7 @@ def _certificates(folder: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Issues certificates of an authority that is trusted here."""
+    """Issues certificates from an authority that is trusted here."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     make = _certificates(tmp_path)
@@ -314,7 +314,7 @@ def test_certificates_are_checked(
 
 @pytest.fixture
 def answering() -> Iterator[Callable[[bytes], tuple[int, list[int]]]]:
-    """Starts servers that answer whatever comes with the same bytes, and counts connections."""
+    """Starts servers that answer everything with the same bytes, and counts connections."""
     sockets: list[socket.socket] = []
 
     def start(answer: bytes) -> tuple[int, list[int]]:

@@ -1,4 +1,4 @@
-"""Datasets behind a URL give the same as from the disk."""
+"""Datasets behind a URL give the same results as on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ import shardpack as sp
 
 
 def _server() -> Any:
-    """The server of the command's tests."""
     place = Path(__file__).resolve().parents[2] / "tests" / "python" / "ranges.py"
     spec = importlib.util.spec_from_file_location("ranges", place)
     assert spec is not None and spec.loader is not None
@@ -115,7 +114,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(tmp_path: Path
 
     class Server(http.server.ThreadingHTTPServer):
         def handle_error(self, *of: object) -> None:
-            """Silent, because the client disconnects."""
+            """Prints nothing, because the client disconnects."""
 
     with Server(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)

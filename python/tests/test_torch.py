@@ -1,4 +1,4 @@
-"""PyTorch: tensors without a copy, data loaders with and without workers, ranks."""
+"""PyTorch: tensors without a copy, data loaders with and without workers, and ranks."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_default_collate_takes_batches(dataset: sp.Dataset) -> None:
 
 
 def ranked(rank: int, address: str, path: Path, results: Any) -> None:
-    """One process of a group."""
+    """Runs one process of a group."""
     import torch.distributed as dist
 
     dist.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=2)

@@ -95,7 +95,6 @@ def test_what_goes_wrong_names_the_sample(photos: Path, transform: Any, said: st
         with pytest.raises(sp.UsageError, match=said) as caught:
             list(batches)
         assert "sample " in str(caught.value)
-        # Later batches come as usual.
         assert int(next(batches).indices[0]) == 21 if transform is fails else True
 
 
@@ -128,7 +127,7 @@ def test_a_loader_with_a_transform_can_be_copied_and_resumed(photos: Path) -> No
 
 
 def test_a_loader_ends_while_threads_wait_for_the_interpreter(photos: Path) -> None:
-    """The program ends even if the loader is dropped, or never closed."""
+    """The program ends even if the loader is dropped or never closed."""
     program = f"""
 import time, shardpack as sp
 def slow(row):

@@ -37,7 +37,7 @@ def whose(row: sp.Row) -> None:
 
 
 def odd(row: sp.Row) -> None:
-    """Fails in different ways, by the number of the sample."""
+    """Fails in different ways, depending on the sample's index."""
     if row.index == 20:
         raise ZeroDivisionError("by nothing")
     if row.index == 21:
@@ -196,7 +196,7 @@ def test_closing_ends_a_process_in_the_middle_of_a_row(photos: Path) -> None:
     loader = sp.Loader(sp.Dataset(photos), transform=forever, transform_workers=2, threads=4, **OPTIONS)
     iterator = iter(loader)
     assert len(loader) > 0
-    # The first batch never comes, so a thread waits for it, which ends with the loader.
+    # The first batch never comes, so a thread waits for it and ends with the loader.
     import threading
 
     raised: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Views of pictures by their parameters, and the views that a batch reports."""
+"""Picture views by their parameters, and the views that a batch reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from PIL import Image
 
 @pytest.fixture(scope="module")
 def ramps(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Pictures whose colours are coordinates: red is x, green is y. Every third one is stored turned."""
+    """Pictures whose colours are coordinates: red is x, green is y. Every third picture is stored turned."""
     source = tmp_path_factory.mktemp("ramps")
     for number in range(12):
         height, width = 120 + number * 5, 180 - number * 7

@@ -25,7 +25,6 @@ def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="no sample was added"), sp.Writer(out):
         pass
     assert not out.exists()
-    # Existing files stay.
     with sp.Writer(out) as writer:
         writer.write({"i": 1})
     before = files(out)
@@ -81,7 +80,6 @@ def test_nothing_is_left_of_a_writer_that_was_aborted(tmp_path: Path) -> None:
 
 
 def run(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """A separate program."""
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -100,7 +98,7 @@ def test_a_writer_that_is_killed_leaves_no_dataset_and_locks_nobody_out(tmp_path
     assert program.stdout and program.stdout.readline() == "writing\n"
     program.kill()
     program.communicate()
-    # The samples are gone with the process; an unlocked lock file is left.
+    # The samples are gone with the process; only an unlocked lock file is left.
     assert all(path.name.startswith(".shardpack-lock") and path.stat().st_size < 200 for path in out.iterdir())
     with sp.Writer(out) as writer:
         writer.write({"i": 1})

@@ -1,14 +1,12 @@
-//! CPU time, which is independent of other work on the machine.
+//! CPU time, which does not depend on other work on the machine.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::time::Duration;
 
-/// CPU time of this process.
 pub(crate) fn process() -> Duration {
     now(rustix::time::ClockId::ProcessCPUTime)
 }
 
-/// CPU time of this thread.
 pub(crate) fn thread() -> Duration {
     now(rustix::time::ClockId::ThreadCPUTime)
 }

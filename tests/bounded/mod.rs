@@ -1,8 +1,8 @@
-//! Cases that could take unbounded memory or time, each in a separate process with bounds on both.
+//! Cases that could take unbounded memory or time, each in a separate process with limits on both.
 //!
-//! The test binary starts itself again for a single case, in a shell that sets the limits. A parser
-//! that allocates too much dies in that process, and the test fails. Limits count CPU time, so that
-//! a busy or slow machine causes no failures. The readers' tests include this file, too.
+//! The test binary starts itself again for a single case, in a shell that sets the limits, where a parser
+//! that allocates too much dies. Limits apply to CPU time, so that a busy or slow machine causes no failures.
+//! The readers' tests include this file too.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 pub(crate) mod clock;
@@ -11,7 +11,7 @@ use std::io::{Seek, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Name of the child's case.
+/// Environment variable with the name of the child's case.
 const CASE: &str = "SHARDPACK_BOUNDED_CASE";
 
 /// Default address space of a case, in KiB.
@@ -20,8 +20,7 @@ const MEMORY_KIB: u64 = 1 << 20;
 /// Default CPU time of a case, in seconds. A linear case takes less than one second.
 const CPU_SECONDS: u64 = 60;
 
-/// Wall-clock limit in seconds, for cases that hang without using the CPU. A healthy case is far
-/// below it.
+/// Wall-clock limit in seconds, for cases that hang without using the CPU. A healthy case stays far below it.
 const WALL_SECONDS: u64 = 600;
 
 /// Runs `case` of the test `path`: `concat!(module_path!(), "::name_of_the_test")`.
@@ -32,10 +31,10 @@ pub(crate) fn run(path: &str, case: impl FnOnce()) {
     within(path, MEMORY_KIB, CPU_SECONDS, case);
 }
 
-/// As [`run`], with `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
+/// Same as [`run`], with `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
 ///
 /// # Panics
-/// As [`run`].
+/// Same as [`run`].
 pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl FnOnce()) {
     let (_, name) = path.split_once("::").expect("a path below the crate");
     if cfg!(not(unix)) || std::env::var_os(CASE).is_some_and(|running| running == name) {
@@ -77,9 +76,9 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
 }
 
-/// Checks that four times the input takes about four times the CPU time, for work that could be
-/// quadratic and take sixteen times. Measures `work` on the output of `prepare`, for the sizes `n`
-/// and `4 * n`. Use it only in a case of [`run`], which has its own process.
+/// Checks that four times the input takes about four times the CPU time, for work that could be quadratic and
+/// take sixteen times. Measures `work` on the output of `prepare` for the sizes `n` and `4 * n`. Use it only
+/// within a case of [`run`], which has its own process.
 ///
 /// # Panics
 /// If the larger input takes eight times as long.
@@ -90,8 +89,8 @@ pub(crate) fn grows_with<T>(n: usize, mut prepare: impl FnMut(usize) -> T, mut w
         work(n, &prepared);
         clock::process() - before
     };
-    // The first run pays for pages and caches. Compare the slowest small run with the fastest large
-    // run, so that a busy machine causes no failures.
+    // The first run pays for page faults and cold caches. Compare the slowest small run with the fastest
+    // large run, so that a busy machine causes no failures.
     let small = (0..4).map(|_| time(n)).max().expect("runs");
     let large = (0..2).map(|_| time(4 * n)).min().expect("runs");
     assert!(

@@ -1,10 +1,9 @@
-//! Damage to a sound shard is always found: truncation at every length, every flipped bit, every
-//! number replaced by a hostile number.
+//! Damage to a sound shard is always found: truncation at every length, every flipped bit, every number
+//! replaced by a hostile one.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
 
-/// A shard on disk that is overwritten repeatedly.
 struct Scratch {
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -12,7 +11,7 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Self {
-        // In memory if the system has such a folder: the test writes tens of thousands of files.
+        // In memory if the system has such a folder, because the test writes tens of thousands of files.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         Self { path: folder.path().join("x.shard"), _folder: folder }
     }
@@ -49,7 +48,7 @@ fn t03_every_bit_flipped() {
     }
 }
 
-/// With a recomputed CRC of the footer, so that the number itself is checked.
+/// The footer's CRC is recomputed, so that the number itself is checked.
 #[test]
 fn l01_hostile_numbers_in_the_footer() {
     let (scratch, bytes) = (Scratch::new(), golden());

@@ -1,4 +1,4 @@
-//! The facade, used like by a Rust program: pack, open, verify, load typed batches, and helpful errors.
+//! Uses the facade as a Rust program would: pack, open, verify, load typed batches, and get helpful errors.
 
 use ndarray::{ArrayView1, ArrayView3, ArrayView4};
 use shardpack::collect::Sample;
@@ -7,7 +7,6 @@ use shardpack::{CollectOptions, CubeMode, Dataset, ErrorKind, PackOptions, Patch
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Packs pictures of two classes.
 fn packed(scratch: &Path) -> PathBuf {
     let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/tiles.jpg");
     for (class, count) in [("cat", 3), ("dog", 4)] {
@@ -127,7 +126,7 @@ fn cubes_come_as_their_type() {
     assert_eq!(ArrayView1::from(flat).len(), cubes.len());
 }
 
-/// The loop of the README equals the compiled loop of the crate's front page.
+/// The README's loop equals the compiled loop on the crate's front page.
 #[test]
 fn the_readme_shows_the_loop_that_is_compiled() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -33,7 +33,7 @@ fn each_target_is_listed_once_and_all_stay_small() {
     assert!(bytes < 1 << 20, "{bytes} bytes");
 }
 
-/// A released version's fixtures may never change again.
+/// Fixtures of a released version may never change.
 #[test]
 fn fixtures_of_released_versions_are_as_released() {
     for version in ["v1.0"] {
@@ -58,8 +58,8 @@ fn count(folder: &Path) -> usize {
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
 }
 
-/// Faults that are found only by comparing values across samples or shards, or with other files:
-/// `verify` finds them, a reader of single samples need not (spec §8).
+/// Faults that are found only by comparing values across samples, shards or files. `verify` finds them; a
+/// reader of single samples need not (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",
     "S06-key-twice-in-two-shards/",
@@ -73,7 +73,6 @@ const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "V01-label-outside-the-classes.shard",
 ];
 
-/// One entry of a table of expected results.
 struct Listed {
     target: String,
     verdict: String,
@@ -96,8 +95,8 @@ fn listed(folder: &Path) -> Vec<Listed> {
     out
 }
 
-/// `verify` finds the listed result, and the first error of `Dataset` is one of its problems.
-/// Includes the tables of released versions.
+/// `verify` finds the listed result, and the first error of `Dataset` is one of its problems. Includes the
+/// tables of released versions.
 #[test]
 fn every_fixture_reads_as_listed() {
     for folder in [root(), root().join("compat/v1.0")] {

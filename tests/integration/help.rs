@@ -1,11 +1,11 @@
-//! Help texts are short: each option has a line, and rare options are only in `--help`.
+//! Help texts are short: each option has one line, and rare options appear only in `--help`.
 
 use std::process::Command;
 
-/// Lines of a screen. `-h` takes at most one, `--help` at most two.
+/// Lines per screen. `-h` takes at most one screen, `--help` at most two.
 const SCREEN: usize = 24;
 
-/// Commands with more options than two screens have lines, with the limit of their `--help`.
+/// Commands with more options than fit on two screens, with their limit for `--help`.
 const LONG: &[(&str, usize)] = &[("pack", 78), ("plan", 76), ("bench", 60), ("report", 62)];
 
 fn help(command: &str, flag: &str) -> String {

@@ -1,5 +1,6 @@
-//! Compares the keywords of Python with the options of the library: each option of a loader has its keywords, the same
-//! default, and documentation that names it; options of packing, adding and reports accept the same words.
+//! Compares the Python keyword arguments with the options of the library. Each loader option has its keyword
+//! arguments, the same default, and documentation that names it; options for packing, adding and reports
+//! accept the same words.
 
 use crate::layers::root;
 use shardpack::order::{End, Mode, Order};
@@ -14,7 +15,7 @@ use shardpack_recipe::{About, Takes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Options whose keywords have different names, or that have several keywords.
+/// Options whose keyword arguments have different names, or that have several.
 const OTHERWISE: &[(&str, &[&str])] = &[
     ("mode", &["shuffle"]),
     ("sampling", &["weights", "mix"]),
@@ -31,17 +32,17 @@ const OTHERWISE: &[(&str, &[&str])] = &[
     ("slots", &["prefetch"]),
     ("max_batch_bytes", &["max_batch"]),
     ("stage", &["device", "decode"]),
-    // In Rust only.
+    // Only in Rust.
     ("read_ahead_bytes", &[]),
     ("part_bytes", &[]),
     ("begins_ahead", &[]),
     ("memory", &[]),
 ];
 
-/// Keywords about tensors, in Python only.
+/// Keyword arguments about tensors, which only Python has.
 const OF_PYTHON: &[&str] = &["to", "transform_batch"];
 
-/// Name and default of each keyword in the signature of `Loader`.
+/// Returns name and default of each keyword argument in the signature of `Loader`.
 fn signature(text: &str) -> BTreeMap<&str, &str> {
     let (_, rest) = text.split_once("    def __init__(\n").expect("an initialiser");
     let (parameters, _) = rest.split_once("        **unknown").expect("the end of the keywords");
@@ -52,7 +53,7 @@ fn signature(text: &str) -> BTreeMap<&str, &str> {
     pairs.collect()
 }
 
-/// The heads of the documented parameters, `name : type, default X`, by name.
+/// Returns the heads of the documented parameters, `name : type, default X`, by name.
 fn documented(text: &str) -> BTreeMap<&str, &str> {
     let (_, rest) = text.split_once("    Parameters\n    ----------\n").expect("documented parameters");
     let (parameters, _) = rest.split_once("\n    Raises\n").expect("the end of the parameters");
@@ -130,7 +131,7 @@ fn the_documentation_of_the_loader_names_every_keyword_and_its_default() {
     }
 }
 
-/// The words of `NAME: Literal["a", "b"]` in a file of the Python package, by name.
+/// Returns the words of `NAME: Literal["a", "b"]` in a file of the Python package, by name.
 fn literals(file: &str) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(root().join("python/shardpack").join(file)).expect("a file of the package");
     let words = |list: &str| list.split(", ").map(|word| word.trim_matches('"').to_owned()).collect();

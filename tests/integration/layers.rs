@@ -1,5 +1,5 @@
-//! The layers of ARCHITECTURE.md hold: allowed imports between packages, allowed places of
-//! `unsafe`, and words that libraries never use.
+//! The layers of ARCHITECTURE.md hold: allowed imports between packages, allowed places of `unsafe`, and
+//! words that libraries never use.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
@@ -8,8 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each package of the workspace, and the packages of the workspace that it may import. Arrows
-/// point down only.
+/// Each package of the workspace, and the workspace packages that it may import. Arrows only point down.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-format", &[]),
     ("shardpack-base", &["shardpack-format"]),
@@ -111,9 +110,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only places where `unsafe` is allowed: the wrappers of LZ4, libjpeg-turbo and the CUDA driver, of the
-/// rows of a batch and the streams in which other libraries use it, and of the C structs through which Python's
-/// frameworks take tensors; and the call through which tests run kernels on the CPU.
+/// The only places where `unsafe` is allowed: wrappers of LZ4, libjpeg-turbo and the CUDA driver; the rows of
+/// a batch and the streams in which other libraries use it; the C structs through which Python frameworks
+/// take tensors; and the call through which tests run kernels on the CPU.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/array/src/blosc2/ffi.rs",
     "crates/jpeg/src/turbo.rs",
@@ -138,7 +137,7 @@ const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("static mut", "no globals"),
 ];
 
-/// Further words that `format` may not use, because it is layout only.
+/// Additional words that `format` may not use, because it is layout only.
 const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("std::fs", "format does no I/O"),
     ("std::io", "format does no I/O"),
@@ -160,7 +159,6 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The packages of the workspace, from Cargo.
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
@@ -172,12 +170,10 @@ fn packages() -> Vec<Value> {
     metadata["packages"].as_array().expect("packages").clone()
 }
 
-/// Every Rust file below `dir`.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     files_below(dir, &["rs"])
 }
 
-/// The files below `dir` with one of these extensions, sorted.
 pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap_or_else(|e| panic!("`{}`: {e}", dir.display())) {
@@ -192,15 +188,15 @@ pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Returns whether a file is compiled for tests only, by its name and place in the repository.
+/// Returns whether a file is compiled only for tests, judging by its name and place in the repository.
 pub(crate) fn is_test_file(path: &Path) -> bool {
     let place = path.strip_prefix(root()).unwrap_or(path);
     place.components().any(|c| c.as_os_str().to_string_lossy().contains("test"))
 }
 
-/// The code of a file as numbered lines, without comments and without the test module at the end.
+/// Returns the code of a file as numbered lines, without comments and without the test module at the end.
 ///
-/// Only good enough for searching words: `//` within a string counts as a comment, too.
+/// Only good enough for searching words: `//` within a string counts as a comment too.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -215,7 +211,7 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns whether `line` has `word`, and not only as a part of a longer name.
+/// Returns whether `line` has `word` as a whole name, not only as part of a longer one.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -226,7 +222,6 @@ pub(crate) fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// All occurrences of `words` in the sources of `dir`, except tests.
 fn offences(dir: &Path, words: &[(&str, &str)]) -> Vec<String> {
     let mut found = Vec::new();
     for path in sources(dir).iter().filter(|p| !is_test_file(p)) {
@@ -251,7 +246,6 @@ fn libraries() -> Vec<PathBuf> {
     dirs
 }
 
-/// The command and the Python package.
 fn entries() -> [PathBuf; 2] {
     [root().join("src"), root().join("python/src")]
 }
@@ -270,7 +264,7 @@ fn arrows_point_down_only() {
         let package = packages.iter().find(|p| p["name"] == *name).unwrap_or_else(|| panic!("no package `{name}`"));
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let imported = dependency["name"].as_str().expect("a name");
-            // Tests may import across layers: the reader's tests need written shards.
+            // Tests may import across layers, because the reader's tests need written shards.
             let is_ours = names.contains(&imported) && dependency["kind"] != "dev";
             assert!(!is_ours || allowed.contains(&imported), "`{name}` imports `{imported}`: arrows point down only");
         }
@@ -315,7 +309,7 @@ fn other_libraries_forbid_unsafe() {
     }
 }
 
-/// The sources of all packages: their folders, and the names in the lists above.
+/// Returns the sources of all packages: their names in the lists above, and their folders.
 fn all_sources() -> Vec<(String, PathBuf)> {
     let of = |dir: PathBuf| {
         let package = dir.parent().expect("a package").strip_prefix(root()).expect("in the repository");
@@ -325,16 +319,16 @@ fn all_sources() -> Vec<(String, PathBuf)> {
     libraries().into_iter().chain(entries()).map(of).collect()
 }
 
-/// The path of a module within its package: `a/b.rs` and `a/b/mod.rs` are `["a", "b"]`.
+/// Path of a module within its package: `a/b.rs` and `a/b/mod.rs` are `["a", "b"]`.
 type Module = Vec<String>;
 
-/// The code of a file without its test module.
+/// Returns the code of a file without its test module.
 fn text_of(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("a readable source file");
     code(&text).into_iter().map(|(_, line)| line + "\n").collect()
 }
 
-/// The paths of a `use`, with its braces expanded.
+/// Returns the paths of a `use`, with its braces expanded.
 fn paths_of(tree: &str) -> Vec<Module> {
     let names = |path: &str| {
         let path = path.split(" as ").next().unwrap_or_default();
@@ -355,7 +349,7 @@ fn paths_of(tree: &str) -> Vec<Module> {
     items.flat_map(|item| paths_of(item)).map(|path| [head.clone(), path].concat()).collect()
 }
 
-/// The `use` declarations of a file, its re-exports, and the rest of its code.
+/// Returns the `use` declarations of a file, its re-exports, and the rest of its code.
 fn declarations(text: &str) -> (Vec<Module>, Vec<Module>, String) {
     let (mut used, mut handed, mut rest) = (Vec::new(), Vec::new(), String::new());
     let mut lines = text.lines();
@@ -381,7 +375,7 @@ fn declarations(text: &str) -> (Vec<Module>, Vec<Module>, String) {
     (used, handed, rest)
 }
 
-/// The paths in code that begin with `crate` or `super`.
+/// Returns the paths in code that begin with `crate` or `super`.
 fn paths_in(code: &str) -> Vec<Module> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let mut paths = Vec::new();
@@ -397,7 +391,7 @@ fn paths_in(code: &str) -> Vec<Module> {
     paths
 }
 
-/// The files of a package, and the files that each uses: follows a name to the file that defines it.
+/// Returns the files of a package and the files that each uses, following each name to the file that defines it.
 fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeSet<&Module> = sources.iter().map(|(module, _)| module).collect();
     let parsed: Vec<_> = sources.iter().map(|(module, text)| (module, declarations(text))).collect();
@@ -444,7 +438,7 @@ fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     found.collect()
 }
 
-/// The files that use themselves through other files.
+/// Returns the files that use themselves through other files.
 fn in_circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
     let reaches_itself = |file: &&Module| {
         let (mut seen, mut left) = (BTreeSet::new(), vec![*file]);
@@ -501,7 +495,7 @@ fn is_global(line: &str) -> bool {
     line.contains("thread_local!") || declares && holds.iter().any(|name| line.contains(name))
 }
 
-/// The lines of a package for which `has` is true, except tests.
+/// Returns the lines of a package for which `has` is true, except in tests.
 fn lines_that(src: &Path, has: fn(&str) -> bool) -> Vec<String> {
     let files = sources(src).into_iter().filter(|path| !is_test_file(path));
     let found = files.flat_map(|path| {
@@ -534,7 +528,7 @@ fn there_are_no_process_wide_variables() {
     assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
-/// Without the interpreter, a panic would reach Python as an exception of another type.
+/// Without holding the interpreter lock, a panic would reach Python as an exception of another type.
 #[test]
 fn the_interpreter_lock_is_released_in_one_file() {
     let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");
@@ -549,7 +543,7 @@ fn the_search_finds_circles() {
     let file = |name: &str, text: &str| (name.split('/').map(str::to_owned).collect::<Module>(), text.to_owned());
     let circles = |files: &[(Module, String)]| in_circles(&uses_of(files));
     let lib = (Module::new(), "mod a;\nmod b;\npub use b::Thing;\n".to_owned());
-    // By a `use`, by a path in the code, and by a re-export of `lib.rs`.
+    // Through a `use`, a path in the code, and a re-export in `lib.rs`.
     for text in ["use super::b::{Thing, other};\n", "fn f() { crate::b::g() }\n", "use crate::{c::X, Thing};\n"] {
         let files = [lib.clone(), file("a", text), file("b", "use super::a;\n"), file("c", "use super::a;\n")];
         assert_eq!(circles(&files)[..2], ["a", "b"], "{text}");

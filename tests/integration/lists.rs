@@ -1,18 +1,17 @@
-//! The lists "To add …" of `docs/code.md` are complete: each names one existing example, and every
-//! file whose code names the example. Each word of `ARCHITECTURE.md` is one type.
+//! The "To add …" lists of `docs/code.md` are complete: each names one existing example, and every file whose
+//! code names that example. Each word of `ARCHITECTURE.md` is one type.
 
 use crate::layers::{code, files_below, has_word, is_test_file, root};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that the lists cover.
 const FOLDERS: &[&str] = &["crates", "src", "python/src", "python/shardpack", "format-spec"];
 
-/// One section of `docs/code.md` that begins with "To add".
+/// A section of `docs/code.md` that begins with "To add".
 struct List {
     title: String,
-    /// The example's name in the code: the first word in backticks below the title.
+    /// Name of the example in the code: the first word in backticks below the title.
     example: String,
     /// Paths at the head of the section's items.
     files: BTreeSet<String>,
@@ -31,13 +30,11 @@ fn lists(text: &str) -> Vec<List> {
         .collect()
 }
 
-/// Rust, Python and CUDA files below `dir`, tests and examples left out.
 fn code_files(dir: &Path) -> Vec<PathBuf> {
     let is_code = |path: &PathBuf| !is_test_file(path) && !path.components().any(|part| part.as_os_str() == "examples");
     files_below(dir, &["rs", "py", "cu", "cuh"]).into_iter().filter(is_code).collect()
 }
 
-/// Paths in the repository of the files whose code has `example` in it.
 fn files_with(example: &str) -> BTreeSet<String> {
     let files = FOLDERS.iter().flat_map(|folder| code_files(&root().join(folder)));
     let names_it = |path: &PathBuf| {
@@ -63,7 +60,6 @@ fn lists_of_what_to_change_are_complete() {
     assert!(wrong.is_empty(), "docs/code.md:\n{}", wrong.join("\n"));
 }
 
-/// Returns whether a line defines a type of this name.
 fn defines(line: &str, name: &str) -> bool {
     let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     let is_head = words.by_ref().find(|word| !["pub", "crate", "super", "in"].contains(word));
@@ -94,7 +90,7 @@ fn each_noun_is_one_type() {
     }
 }
 
-/// Pages and code that name one scheme of a kind of stores name all schemes of that kind.
+/// Pages and code that name one scheme of a kind of store name all schemes of that kind.
 #[cfg(feature = "store")]
 #[test]
 fn lists_of_schemes_are_complete() {
@@ -111,8 +107,7 @@ fn lists_of_schemes_are_complete() {
     for path in files.iter().filter(|path| !path.ends_with("lists.rs")) {
         let text = fs::read_to_string(path).expect("a readable file");
         let lines: Vec<&str> = text.split("#[cfg(test)]").next().unwrap_or_default().lines().collect();
-        // A list has the second scheme on a line, and the others on this line or the adjacent
-        // lines.
+        // A list has the second scheme on a line, and the others on the same or adjacent lines.
         for number in
             (0..lines.len()).filter(|&number| lines[number].contains(&written[1]) && !lines[number].starts_with('|'))
         {

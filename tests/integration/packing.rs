@@ -1,5 +1,5 @@
-//! Packing as a library: errors that stop a run, files that are left out, and results that do not
-//! depend on the number of threads.
+//! Packing as a library: errors that stop a run, files that are left out, and results that do not depend on
+//! the number of threads.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::{contents, cube, run, write_cubes, write_npy};
@@ -56,7 +56,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     let marker = whole.windows(2).position(|pair| pair == [0xFF, 0xD2]).unwrap();
     let swapped = [&whole[..marker], &[0xFF, 0xD5], &whole[marker + 2..]].concat();
     let cut = [&whole[..marker], &[0xFF, 0xD9]].concat();
-    // Bytes between two segments of the header, and zeros before the end.
+    // Bytes between two header segments, and zeros before the end.
     let stray = [&whole[..20], b"odd", &whole[20..]].concat();
     let late = [&whole[..whole.len() - 2], &[0; 40], b"\xFF\xD9"].concat();
     let all = [("a", &whole), ("b", &swapped), ("c", &stray), ("d", &cut), ("e", &late)];
@@ -88,7 +88,7 @@ fn pictures_that_cannot_be_loaded_are_bad_input() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
     fs::create_dir(&src).unwrap();
-    // 2 × 2 pixels of a palette, in one strip; tags of width, height, bits, compression, colours, strip, palette.
+    // 2 × 2 palette pixels in one strip; tags for width, height, bits, compression, colours, strip, palette.
     let tiff = |compression: u16| {
         let mut out = b"II\x2a\0\x0c\0\0\0\0\x01\x01\0".to_vec();
         let entries: [(u16, u16, u32, u32); 9] = [
@@ -179,7 +179,7 @@ fn options_without_meaning_are_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // A missing bound, and a bound that no float32 can keep.
+    // A missing bound, and a bound that float32 cannot meet.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

@@ -1,5 +1,4 @@
-//! Salvage as a library: a bad manifest, a truncated shard, foreign and duplicate shards; and a
-//! rebuilt manifest.
+//! Salvage as a library: a bad manifest, a truncated shard, foreign and duplicate shards, and a rebuilt manifest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
@@ -16,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 
-/// Packs six cubes into a few shards.
 fn packed() -> (TempDir, PathBuf, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
     let (dataset, out) = (scratch.path().join("packed"), scratch.path().join("saved"));
@@ -25,7 +23,7 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
-/// Options that allow all generations, because the manifest of some of these datasets is lost.
+/// Returns options that allow all generations, because the manifest of some of these datasets is lost.
 fn all() -> SalvageOptions {
     SalvageOptions { all_generations: true, ..SalvageOptions::default() }
 }
@@ -84,7 +82,7 @@ fn missing_samples_are_counted_by_the_manifest() {
     let (_scratch, dataset, out) = packed();
     let shards = shards(&dataset);
     let there = contents(&shards[0]).len() as u64;
-    // Header and a part of the first record; and a missing shard.
+    // Header and part of the first record, and a missing shard.
     fs::write(&shards[0], &fs::read(&shards[0]).unwrap()[..200]).unwrap();
     let missing = contents(&shards[1]).len() as u64;
     fs::remove_file(&shards[1]).unwrap();
@@ -110,7 +108,7 @@ fn shards_of_others_and_copies_are_left_out() {
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
-    // A duplicate copy loses nothing.
+    // A duplicate shard loses nothing.
     assert_eq!((count("it belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
@@ -133,7 +131,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, dataset) = (scratch.path().join("src"), scratch.path().join("packed"));
     write_cubes(&src, 6);
-    // User columns with the names of a field's figures.
+    // User columns named like the figures of a field.
     let rows = (0..6).map(|i| format!("cube{i}.npy,{i},{}\n", i * 2));
     let table = "key,mask.nan,meta.max_abs_error\n".to_owned() + &rows.collect::<String>();
     fs::write(scratch.path().join("labels.csv"), table).unwrap();
@@ -160,8 +158,8 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     assert_eq!(manifest(), before);
 }
 
-/// Makes a survey in a separate thread, so that a survey that waits for a pipe or reads a device
-/// for ever fails the test instead of hanging it.
+/// Makes a survey in a separate thread. If it waits for a pipe or reads a device forever, the test fails
+/// instead of hanging.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();
@@ -197,7 +195,7 @@ fn pipes_devices_and_links_are_named_and_never_opened() {
         assert!(survey.damage.iter().any(|damage| damage.contains(MANIFEST_NAME)), "{:?}", survey.damage);
         let name = shard.file_name().unwrap().to_str().unwrap();
         assert!(survey.lost.iter().any(|lost| lost.contains(name)), "{:?}", survey.lost);
-        // Rebuilding a manifest does not replace the target of a link, and keeps the link.
+        // Rebuilding a manifest replaces neither a link nor its target.
         fs::remove_file(&shard).unwrap();
         assert!(restore_manifest(&dataset, &all()).is_err(), "a shard is missing");
     }
@@ -224,8 +222,7 @@ fn another_dataset_of_the_same_names_and_sizes_is_another_dataset() {
         let options = WriteOptions { cancel, threads: 1, ..WriteOptions::default() };
         survey.write(&out, &limits, &options)
     };
-    // An interrupted salvage of one dataset is not continued by the salvage of another, which
-    // starts anew.
+    // Salvaging another dataset starts from scratch instead of continuing an interrupted salvage.
     assert!(into_out(&a, Some(&cancel)).is_err());
     assert_eq!(into_out(&b, None).unwrap().samples_reused, 0);
     assert!(into_out(&b, None).is_ok(), "the same again: nothing to do");
@@ -253,8 +250,8 @@ fn a_flipped_bit_in_fidelity_figures_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Skip texts with the same value (such as other white space), which are no damage, and
-        // texts that are no longer a manifest, which are reported anyway.
+        // Skip texts with the same value (such as other white space), which are not damage, and texts that
+        // are no longer a manifest, which are reported anyway.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

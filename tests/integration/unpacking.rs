@@ -1,10 +1,10 @@
-//! `shardpack unpack` of names that collide, or that no file can have.
+//! `shardpack unpack` of names that collide or that no file can have.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
 use std::fs;
 
-/// A single test, because the command takes over the signals of its process only once.
+/// A single test, because the command can take over the process's signals only once.
 #[test]
 fn an_impossible_name_affects_no_other_sample() {
     let scratch = tempfile::tempdir().unwrap();
@@ -17,7 +17,7 @@ fn an_impossible_name_affects_no_other_sample() {
         (&long, b"a name that is too long"),
         ("folder/c.png", b"third"),
         ("d.png", b"fourth"),
-        // Its own name is taken by a folder, and so is the next choice.
+        // Folders already have this name and the next choice.
         ("e", b"a name that folders have"),
         ("e/f.png", b"fifth"),
         ("e.image.bin/g.png", b"sixth"),
@@ -25,7 +25,7 @@ fn an_impossible_name_affects_no_other_sample() {
     ];
     pictures(&dataset, &samples, 1 << 20);
     fs::create_dir(&out).unwrap();
-    // Leftovers of a killed run are replaced, and the user's files stay.
+    // Leftovers of a killed run are replaced; the user's files stay.
     fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
     // Nothing is written among the shards.
     let held = || fs::read_dir(&dataset).unwrap().count();

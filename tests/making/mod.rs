@@ -10,8 +10,7 @@ use shardpack_reader::Dataset;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Smooth float32 values with fractions, different for each `seed`: stored with loss under the
-/// default options.
+/// Returns smooth float32 values with fractions, different for each `seed`, which the default options store with loss.
 pub fn cube(seed: u8) -> Array {
     let values = (0..6 * 5 * 4_u16).map(|i| (f32::from(i) * 0.013).sin() + f32::from(seed) * 0.37);
     Array::new(Dtype::F32, vec![6, 5, 4], values.flat_map(f32::to_le_bytes).collect()).unwrap()
@@ -22,7 +21,7 @@ pub fn write_npy(path: &Path, array: &Array) {
     std::fs::write(path, [&shardpack_pack::npy::header(array), array.bytes()].concat()).unwrap();
 }
 
-/// `count` cubes, `cube0.npy` and so on.
+/// Writes `count` cubes: `cube0.npy` and so on.
 pub fn write_cubes(folder: &Path, count: u8) {
     (0..count).for_each(|i| write_npy(&folder.join(format!("cube{i}.npy")), &cube(i)));
 }
@@ -32,8 +31,7 @@ pub fn run(src: &Path, out: &Path, options: &PackOptions) -> shardpack::Result<P
     pack(src, out, options, &Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
 }
 
-/// Keys and decoded cubes, sorted by key. The first array field counts as the cube, whatever its
-/// name.
+/// Returns keys and decoded cubes, sorted by key. The first array field counts as the cube, whatever its name.
 pub fn contents(dataset: &Path) -> Vec<(String, Array)> {
     let mut decoder = ArrayDecoder::new();
     let dataset = Dataset::open(dataset).unwrap();

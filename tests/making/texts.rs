@@ -1,4 +1,4 @@
-//! Datasets of fake pictures: a few bytes under any key, distinguished by their content.
+//! Datasets of fake pictures: a few bytes under any key, told apart by their content.
 
 use shardpack_format::{Codec, Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{
@@ -34,7 +34,7 @@ impl SampleSource for Pictures<'_> {
     }
 }
 
-/// Writes a dataset with these samples, in this order, with `shard_bytes` per shard.
+/// Writes a dataset of these samples, in this order, with `shard_bytes` per shard.
 pub fn pictures(out: &Path, samples: &[(&str, &[u8])], shard_bytes: u64) {
     let schema = Schema::new(vec![Field::stored("image", FieldKind::Image)]).unwrap();
     let metadata = Metadata { schema: schema.clone(), ..Metadata::default() };

@@ -1,9 +1,9 @@
-"""Kill `pack` at random moments, many times, and compare the result of the last run with an
-undisturbed run. Long: `scripts/check.sh --long` runs it.
+"""Kill `pack` many times at random moments, and compare the result of the last run with an
+undisturbed run. Takes long, so only `scripts/check.sh --long` runs it.
 
     kill_campaign.py [--rounds 200] [--seed 1]
 
-Prints the seed, so that a failure can be met again (as far as the clock allows).
+Prints the seed, so that a failure can be repeated (as far as timing allows).
 """
 
 import argparse
@@ -20,7 +20,7 @@ from support import COMMAND, cubes, digests, pictures, shards
 
 def campaign(source, options, rounds, rng, folder):
     """Kill and resume until datasets are finished, and compare each with the undisturbed one.
-    Returns the numbers of kills and datasets."""
+    Return the numbers of kills and datasets."""
     command = [COMMAND, "pack", source]
     subprocess.run([*command, folder / "reference", *options], check=True, capture_output=True)
     started = time.monotonic()

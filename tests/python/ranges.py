@@ -1,4 +1,4 @@
-"""A file server that answers range requests, which the server of the standard library does not."""
+"""A file server that answers range requests, unlike that of the standard library."""
 
 import functools
 import http.server
@@ -8,7 +8,7 @@ import zlib
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """GET and HEAD of files in one folder."""
+    """Answers GET and HEAD for files in one folder."""
 
     protocol_version = "HTTP/1.1"
 

@@ -1,6 +1,6 @@
-"""Reads a shard without code of the project, for tests that decode stored bytes with other libraries.
+"""Reads a shard without the project's code, for tests that decode stored bytes with other libraries.
 
-Checks little on purpose. The reader that checks everything is `format-spec/reader.py`.
+Deliberately checks little; `format-spec/reader.py` checks everything.
 """
 
 import json
@@ -47,7 +47,6 @@ class Descriptor:
         return out
 
     def values(self, payload):
-        """The array, from the decompressed bytes."""
         stored = np.frombuffer(payload, self.stored.newbyteorder("<"))
         if self.band_major:
             stored = np.moveaxis(stored.reshape(self.shape[-1], *self.shape[:-1]), 0, -1)
@@ -72,8 +71,6 @@ class Descriptor:
 
 @dataclass
 class Field:
-    """One stored field of one record."""
-
     codec: str
     decoded_bytes: int
     descriptor: bytes
@@ -81,7 +78,7 @@ class Field:
 
 
 def records(path):
-    """Each record of a shard: key, and its stored fields by name."""
+    """Yields key and stored fields by name of each record of a shard."""
     data = Path(path).read_bytes()
     footer = data[-128:]
     record_count, index_offset, _ = struct.unpack_from("<3Q", footer, 72)
@@ -110,7 +107,7 @@ def records(path):
 
 
 def blosc2_chunks(payload):
-    """The chunks of a `blosc2` payload; each says its own size in bytes 12 to 15."""
+    """Yields the chunks of a `blosc2` payload. Each states its own size in bytes 12 to 15."""
     while payload:
         (size,) = struct.unpack_from("<i", payload, 12)
         yield payload[:size]
@@ -118,8 +115,8 @@ def blosc2_chunks(payload):
 
 
 def with_value(data, value):
-    """A shard of one record with one stored field and no scalars, with other stored bytes of the same codec and decoded size;
-    every length and checksum is put right.
+    """Replaces the stored bytes in a shard of one record, which has one stored field and no scalars. The new bytes have
+    the same codec and decoded size. Corrects every length and checksum.
     """
     footer = bytearray(data[-128:])
     (index_offset, index_bytes) = struct.unpack_from("<2Q", footer, 80)

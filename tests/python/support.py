@@ -1,4 +1,4 @@
-"""Shared by the tests of the command: its path, runs of it, and small sources to pack."""
+"""Shared by the command's tests: its path, runs of it, and small sources to pack."""
 
 import hashlib
 import io
@@ -23,7 +23,7 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def command_path():
-    """The built command: the debug build of this checkout, or the release build if that is newer."""
+    """Return the built command: the debug build of this checkout, or the release build if that is newer."""
     built = [ROOT / "target" / profile / "shardpack" for profile in ("debug", "release")]
     built = [path for path in built if path.exists()]
     if not built:
@@ -35,14 +35,13 @@ COMMAND = str(command_path())
 
 
 class Result:
-    """Exit code, stdout and stderr of one run, as text; `bytes` is stdout as it came."""
+    """Exit code, stdout and stderr of one run, as text. `bytes` is the raw stdout."""
 
     def __init__(self, args, done):
         self.args, self.code, self.bytes = args, done.returncode, done.stdout
         self.out, self.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
     def json(self):
-        """The one JSON object on stdout."""
         value = json.loads(self.out)
         if not isinstance(value, dict):
             raise AssertionError(f"expected one JSON object on stdout, found: {self.out[:200]}")
@@ -71,21 +70,19 @@ class CommandTest(unittest.TestCase):
         self.tmp = Path(folder.name)
 
     def ok(self, *args, **options):
-        """Run the command and expect exit code 0."""
         return self.expect(0, *args, **options)
 
     def expect(self, code, *args, **options):
-        """Run the command and expect this exit code."""
         result = shardpack(*args, **options)
         self.assertEqual(result.code, code, repr(result))
         return result
 
     def assertSameTree(self, left, right):
-        """Both folders have the same files with the same bytes."""
+        """Assert that both folders have the same files with the same bytes."""
         self.assertEqual(digests(left), digests(right))
 
     def assertCloseAsFloat16(self, source, got):
-        """Every value is within float16's rounding; NaN and infinities are in the same places."""
+        """Assert that every value is within float16's rounding, and that NaN and infinities are in the same places."""
         source, got = source.astype(np.float64), got.astype(np.float64)
         self.assertEqual(source.shape, got.shape)
         np.testing.assert_array_equal(np.isfinite(source), np.isfinite(got))
@@ -96,7 +93,7 @@ class CommandTest(unittest.TestCase):
 
 
 def digests(folder):
-    """SHA-256 of every file below a folder, by its path."""
+    """Return the SHA-256 of every file below a folder, by its path."""
     folder = Path(folder)
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -106,7 +103,7 @@ def digests(folder):
 
 
 def names(folder):
-    """Sorted names of the entries of a folder, hidden files included."""
+    """Return the sorted names of a folder's entries, including hidden files."""
     return sorted(path.name for path in Path(folder).iterdir())
 
 
@@ -121,14 +118,13 @@ def jpeg(seed, height=64, width=96, **options):
 
 
 def png(seed):
-    """A small PNG."""
     out = io.BytesIO()
     Image.fromarray(np.random.default_rng(seed).integers(0, 256, (9, 11, 3), dtype=np.uint8)).save(out, "PNG")
     return out.getvalue()
 
 
 def pictures(folder, count=30, classes=3):
-    """A folder of class folders; returns it."""
+    """Make a folder of class folders and return it."""
     for i in range(count):
         path = folder / f"class {i % classes}" / f"{i:04d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +142,7 @@ def cube(seed, shape=(24, 20, 17), dtype=np.float32):
 
 
 def cubes(folder, count=8, **options):
-    """A folder of .npy cubes; returns it."""
+    """Make a folder of .npy cubes and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(count):
         np.save(folder / f"cube{i:03d}.npy", cube(i, **options))
@@ -154,7 +150,7 @@ def cubes(folder, count=8, **options):
 
 
 def unpacked(folder, stem, field="cube"):
-    """The array that `unpack` wrote for the sample with this stem."""
+    """Return the array that `unpack` wrote for the sample with this stem."""
     found = [path for path in Path(folder).rglob("*.npy") if path.name.split(".")[0] == stem]
     masks = [path for path in found if path.name.endswith(".mask.npy")]
     found = masks if field == "mask" else [path for path in found if path not in masks]
@@ -164,7 +160,7 @@ def unpacked(folder, stem, field="cube"):
 
 
 def wait_until(condition, process=None, seconds=600):
-    """Wait for a condition; False if the process ends or the time is over first."""
+    """Wait for a condition. Return False if the process ends or the time is over first."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -176,19 +172,17 @@ def wait_until(condition, process=None, seconds=600):
 
 
 def catches(process, number):
-    """True if a process has a handler for a signal."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def shards(folder):
-    """Finished shards in a folder; empty if the folder does not exist."""
+    """Return the finished shards in a folder, or nothing if the folder does not exist."""
     return sorted(Path(folder).glob("shard-*.shard"))
 
 
 def start(*args, **options):
-    """Start the command in the background."""
     return subprocess.Popen([COMMAND, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 

@@ -3,7 +3,7 @@ read the same values.
 
     SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
-Bytes are changed at random, then the checksums are made right again, so that most mutations get past them.
+Bytes are changed at random, then the checksums are corrected, so that most mutations get past them.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def u64(data, at):
 
 
 def reseal(data, offsets, crc_column, index):
-    """Corrects every checksum, as far as the lengths are valid."""
+    """Correct every checksum, as far as the lengths are valid."""
     footer = len(data) - 128
     put_crc(data, 0, 60, 60)
     for i, at in enumerate(offsets):
@@ -78,7 +78,7 @@ def mutate(data, rng):
 
 
 def mutate_text(text, rng):
-    """A manifest with a token put in, taken out or doubled."""
+    """Insert, remove or double a token of a manifest."""
     for _ in range(rng.choice([1, 1, 2])):
         start = rng.randrange(len(text))
         end = min(len(text), start + rng.choice([0, 1, 1, 2, 5, 12]))
@@ -100,7 +100,7 @@ def spec_verdict(path):
 class Agreement(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # With the features of `cargo test --workspace --all-features`, which has then compiled it.
+        # With the features of `cargo test --workspace --all-features`, which has already compiled it.
         build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "verdicts"]
         subprocess.run(build, cwd=ROOT, check=True)
 

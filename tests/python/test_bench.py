@@ -14,7 +14,7 @@ STAGES = {"read", "crc", "decode", "waiting_for_data", "waiting_for_slot", "othe
 
 
 def hurt_record(shard, which=1):
-    """Flip a bit in the first field of one record; returns its key."""
+    """Flip a bit in the first field of one record and return its key."""
     key, fields = list(records(shard))[which]
     field = next(iter(fields.values())).data
     data = bytearray(shard.read_bytes())
@@ -35,7 +35,6 @@ class BenchTest(CommandTest):
         return self.packed(cubes(self.tmp / "src", count, **options))
 
     def bench(self, *args):
-        """The object that `bench` prints."""
         return self.ok("bench", *args, "--json").json()
 
 
@@ -47,10 +46,10 @@ class Figures(BenchTest):
         self.assertEqual((got["samples"], got["batches"], len(got["epochs"])), (24, 5, 3))
         self.assertIsNotNone(got["warm_up"])
         self.assertAlmostEqual(got["samples_per_s"], 24 / got["seconds"], delta=1e-6 * got["samples_per_s"])
-        # 32 × 32 × 3 bytes and a label of 8; fields begin at multiples of 64.
+        # 32 × 32 × 3 bytes and an 8-byte label; fields begin at multiples of 64.
         per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
         self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
-        # Some of each epoch is read before the previous epoch ends.
+        # Part of each epoch is read before the previous epoch ends.
         read = sum(epoch["read_mb_per_s"] * 1e6 * epoch["seconds"] for epoch in got["epochs"])
         self.assertTrue(2 * 0.9 * stored < read < 4 * 1.1 * stored, (read, stored))
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
@@ -149,7 +148,7 @@ class Views(BenchTest):
     def test_large_cubes_come_in_small_batches(self):
         (self.tmp / "src").mkdir()
         for i in range(4):
-            # 96 MiB that compress to nothing.
+            # 96 MiB that compress to almost nothing.
             np.save(self.tmp / "src" / f"{i}.npy", np.full((512, 512, 96), i + 0.5, np.float32))
         out = self.packed(self.tmp / "src")
         batch_size = lambda *args: self.bench(out, "--epochs", 1, *args)["options"]["batch_size"]
@@ -225,7 +224,7 @@ class Refused(BenchTest):
         self.assertEqual(result["options"]["mean"], [0.485, 0.456, 0.406])
         plain = self.expect(0, "bench", out, "--json", "--image", "rrc32").json()
         rate = lambda run: run["output_mb_per_s"] / run["samples_per_s"]
-        # 3 × 32 × 32 levels become floats of two bytes; the scalars do not change.
+        # 3 × 32 × 32 levels become two-byte floats; the scalars do not change.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
             (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std: no pictures are loaded as floats"),
@@ -300,7 +299,7 @@ class Ending(BenchTest):
             self.addCleanup(process.kill)
             self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
             process.send_signal(signal.SIGINT)
-            # A million epochs take hours.
+            # A million epochs would take hours.
             self.assertEqual(process.wait(600), 130)
             self.assertEqual(process.stdout.read(), b"")
             process.stdout.close()

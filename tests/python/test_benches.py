@@ -1,4 +1,4 @@
-"""Code that the benches share."""
+"""Code shared by the benches."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
 """Damaged datasets: `verify` finds and names the damage, the other commands never return wrong
-values, `salvage` copies the rest."""
+values, and `salvage` copies the rest."""
 
 import json
 import os
@@ -22,7 +22,6 @@ class Damage(CommandTest):
         self.assertGreaterEqual(len(shards(self.out)), 3)
 
     def flip(self, path, at):
-        """Flip one bit."""
         with path.open("r+b") as file:
             file.seek(at)
             byte = file.read(1)[0]
@@ -30,7 +29,7 @@ class Damage(CommandTest):
             file.write(bytes([byte ^ 0x10]))
 
     def hurt_record(self, shard, which=1):
-        """Flip a bit in the picture of one record; returns its key."""
+        """Flip a bit in the picture of one record and return its key."""
         key, fields = list(records(shard))[which]
         at = shard.read_bytes().index(fields["image"].data)
         self.flip(shard, at + len(fields["image"].data) // 2)
@@ -142,7 +141,6 @@ class Damage(CommandTest):
             self.assertEqual(digests(self.source)[path], digest)
 
     def salvage(self, *options):
-        """Salvage the damaged dataset and unpack the result."""
         result = shardpack("salvage", self.out, self.tmp / "saved", *options)
         self.assertIn(result.code, (0, 1), repr(result))
         self.ok("verify", self.tmp / "saved", "--deep", "--digest")

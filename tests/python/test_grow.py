@@ -22,7 +22,7 @@ class GrowTest(CommandTest):
             path.rename(path.with_name(f"week-{path.name}"))
 
     def check(self, newest):
-        """Both readers accept every generation."""
+        """Assert that both readers accept every generation."""
         for generation in range(1, newest + 1):
             report = self.expect(0, "verify", self.data, "--deep", "--digest", "--generation", generation, "--json").json()
             self.assertTrue(report["whole"], report)

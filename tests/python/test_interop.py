@@ -1,5 +1,5 @@
 """Stored arrays are decoded by the original libraries, python-blosc2 and zstandard, and assembled by NumPy.
-Chunks that python-blosc2 makes are read by the command and by the reader of the specification, or refused in words.
+Chunks made by python-blosc2 are read by the command and by the reader of the specification, or refused with a reason.
 """
 
 import struct
@@ -19,7 +19,7 @@ STREAM_BYTES = 64 << 10
 
 
 def decode(field):
-    """The bytes of a field's payload, decompressed by the codec's own library."""
+    """Return the bytes of a field's payload, decompressed by the codec's own library."""
     if field.codec == "blosc2":
         return b"".join(blosc2.decompress2(chunk) for chunk in blosc2_chunks(field.data))
     if field.codec == "zstd":
@@ -36,7 +36,7 @@ def decode(field):
 
 class Interop(CommandTest):
     def read_all(self, dataset):
-        """The `cube` field of every sample of a dataset, by the stem of its key."""
+        """Return the `cube` field of every sample of a dataset, by the stem of its key."""
         found = {}
         for shard in shards(dataset):
             for key, fields in records(shard):
@@ -44,7 +44,7 @@ class Interop(CommandTest):
         return found
 
     def check(self, dataset, sources):
-        """Other libraries decode every cube, equal or within float16's rounding."""
+        """Assert that other libraries decode every cube, equal or within float16's rounding."""
         fields = self.read_all(dataset)
         self.assertEqual(sorted(fields), sorted(sources))
         for stem, source in sources.items():
@@ -68,7 +68,7 @@ class Interop(CommandTest):
         source = self.tmp / "src"
         source.mkdir()
         for seed in range(2):
-            # Columns that repeat: every codec finds matches, also without a filter, and none falls back to raw.
+            # Repeating columns, so that every codec finds matches even without a filter, and none falls back to raw.
             np.save(source / f"cube{seed}.npy", np.tile(cube(seed, shape=(40, 8, 50)), (1, 4, 1)))
         expected = {path.stem: np.load(path) for path in source.iterdir()}
         for codec, format_code in BLOSC2_CODECS.items():
@@ -81,7 +81,9 @@ class Interop(CommandTest):
                             self.check_chunk(chunk, format_code, ids)
 
     def check_chunk(self, chunk, format_code, filter_ids):
-        """The header has the values that the specification requires, so streams are many and of one size."""
+        """Assert that the header has the values required by the specification, so that the streams are many and of
+        equal size.
+        """
         flags, typesize, nbytes, blocksize = struct.unpack_from("<BBii", chunk, 2)
         self.assertEqual(typesize, 2)
         self.assertEqual(nbytes, len(blosc2.decompress2(chunk)))
@@ -114,7 +116,7 @@ class Interop(CommandTest):
         for name in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"):
             (source / name).mkdir(parents=True)
             array = cube(3, dtype=np.float64)
-            # Spread over the whole range of integers, so that only one can be narrowed.
+            # Spread over the whole integer range, so that only one can be narrowed.
             info = np.iinfo(name) if name[0] in "ui" else None
             array = (info.min + array * (info.max - float(info.min)) * 0.9).astype(name) if info else array.astype(name)
             np.save(source / name / "a.npy", array)
@@ -157,7 +159,7 @@ class Interop(CommandTest):
 
 
 class ForeignChunks(CommandTest):
-    """Replaces our chunk by one of python-blosc2, for an array of one unit."""
+    """Replaces our chunk with one from python-blosc2, for an array of one unit."""
 
     SHAPE = (10, 50, 100)
 
@@ -166,7 +168,7 @@ class ForeignChunks(CommandTest):
         self.shells = {}
 
     def shell(self, dtype):
-        """A shard of one cube of this type, stored with Blosc2."""
+        """Return a shard with one cube of this type, stored with Blosc2."""
         if dtype not in self.shells:
             source = self.tmp / f"src-{dtype}"
             source.mkdir()
@@ -188,7 +190,7 @@ class ForeignChunks(CommandTest):
         return path
 
     def check(self, expected, chunk):
-        """Both readers decode the array; the slow reader of the specification knows only one type."""
+        """Assert that both readers decode the array. The slow reader of the specification knows only one type."""
         shard = self.shard(expected.dtype.name, chunk)
         np.testing.assert_array_equal(blosc2.decompress2(chunk), expected.tobytes())
         out = self.tmp / "cube.npy"
@@ -199,7 +201,7 @@ class ForeignChunks(CommandTest):
             self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
 
     def refuse(self, dtype, chunk, *words):
-        """Both readers refuse the chunk with a reason, although c-blosc2 decodes it."""
+        """Assert that both readers refuse the chunk with a reason, although c-blosc2 decodes it."""
         shard = self.shard(dtype, chunk)
         verified = self.expect(1, "verify", shard, "--deep")
         for word in words:
@@ -209,7 +211,7 @@ class ForeignChunks(CommandTest):
 
     @staticmethod
     def chunk(array, **given):
-        """Compression parameters that the format requires, changed by the arguments."""
+        """Make a chunk with the compression parameters that the format requires, changed by the arguments."""
         size = array.dtype.itemsize
         filters = given.pop("filters", [blosc2.Filter.SHUFFLE])
         options = {

@@ -20,7 +20,7 @@ class Interruption(CommandTest):
         super().setUp()
         self.source = self.tmp / "src"
         self.source.mkdir()
-        # Many small cubes: an interrupted worker finishes its cube within two seconds.
+        # Many small cubes, because an interrupted worker must finish its cube within two seconds.
         for i in range(240):
             np.save(self.source / f"cube{i:03d}.npy", cube(i, shape=(20, 20, 60)))
         self.out = self.tmp / "out"
@@ -34,7 +34,7 @@ class Interruption(CommandTest):
         return process
 
     def reference(self):
-        """Digests of the undisturbed run."""
+        """Return the digests of the undisturbed run."""
         self.ok("pack", self.source, self.tmp / "reference", *SLOW)
         return digests(self.tmp / "reference")
 
@@ -46,7 +46,7 @@ class Interruption(CommandTest):
         return process.returncode, err.decode()
 
     def finish(self, kept):
-        """Run the same command again: finished shards stay, and the result equals that of one run."""
+        """Run the same command again and assert that finished shards stay and that the result equals that of one run."""
         self.assertNotIn("manifest.json", names(self.out))
         self.ok("pack", self.source, self.out, *SLOW)
         for path, inode in kept.items():
@@ -68,7 +68,7 @@ class Interruption(CommandTest):
     def test_sigkill_loses_no_finished_shard(self):
         code, _ = self.interrupt(signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
-        # The last shard may lack its line in the journal. It is written again with the same bytes.
+        # The last shard may lack its line in the journal, in which case it is written again with the same bytes.
         self.finish({path: path.stat().st_ino for path in shards(self.out)[:-1]})
 
     def test_killed_again_and_again(self):

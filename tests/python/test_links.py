@@ -1,4 +1,4 @@
-"""The check of Markdown links finds dead links, and accepts live ones like a code host."""
+"""The check of Markdown links finds dead links, and accepts live ones, like a code host."""
 
 import subprocess
 import sys

@@ -107,7 +107,7 @@ class Pictures(CommandTest):
         guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
         self.assertIn("hint: `--key-column NAME` names that column", guess.err)
         self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
-        # The same samples; the recipe records the name of the column for `add`.
+        # The samples are the same; the recipe records the name of the column for `add`.
         first, other = (self.ok("inspect", self.tmp / name, "--json").json()["recipe"]["labels"] for name in ("out", "out1"))
         self.assertEqual(other, first | {"key_column": "photo"})
         listed = [self.ok("ls", self.tmp / name, "--columns", "class,score,bytes").out for name in ("out", "out1")]
@@ -199,7 +199,7 @@ class Pictures(CommandTest):
         (source / "back").symlink_to(self.tmp)
         self.assertIn("`back`: link leads in a circle", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
         (source / "back").unlink()
-        # The output may be behind a link.
+        # The output may be reached through a link.
         (source / "linked").unlink()
         (self.tmp / "elsewhere" / "class 0").rename(self.tmp / "elsewhere" / "photos")
         (source / "other").symlink_to(self.tmp / "elsewhere")
@@ -341,7 +341,6 @@ class Refusals(CommandTest):
 
 class Cubes(CommandTest):
     def pack(self, array, *options, code=0):
-        """Pack one array; returns the result of the run."""
         source = self.tmp / "src"
         source.mkdir(exist_ok=True)
         np.save(source / "a.npy", array)

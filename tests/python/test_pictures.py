@@ -12,7 +12,6 @@ PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 
 def photo(seed, size=(160, 120), mode="RGB", **options):
-    """A JPEG with some texture in `mode`."""
     rng = np.random.default_rng(seed)
     small, bands = (max(size[0] // 8, 1), max(size[1] // 8, 1)), len(mode)
     coarse = rng.integers(0, 256, small[0] * small[1] * bands, dtype=np.uint8).tobytes()
@@ -23,7 +22,7 @@ def photo(seed, size=(160, 120), mode="RGB", **options):
 
 
 def pixels(path_or_bytes):
-    """Pixels as Pillow decodes them, before any Exif orientation."""
+    """Return pixels as Pillow decodes them, before any Exif orientation."""
     source = io.BytesIO(path_or_bytes) if isinstance(path_or_bytes, bytes) else path_or_bytes
     with Image.open(source) as picture:
         return np.asarray(picture)
@@ -37,7 +36,7 @@ def exif(orientation):
 
 
 def kinds(folder):
-    """One picture of each kind that a camera, a scanner or a web site may leave behind."""
+    """Make one picture of each kind that a camera, a scanner or a web site may produce."""
     files = {
         "420.jpg": photo(1, subsampling=2),
         "422.jpg": photo(2, subsampling=1),

@@ -1,4 +1,4 @@
-"""The count of turns of phrase finds them in comments, docs and messages, and its ceilings only fall."""
+"""The script that counts turns of phrase finds them in comments, docs and messages, and its ceilings only fall."""
 
 import subprocess
 import sys

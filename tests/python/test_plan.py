@@ -66,7 +66,7 @@ class Plan(CommandTest):
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)
-        # Other options, another source, a damaged listing, a missing listing, another file.
+        # Different options, a different source, a damaged listing, a missing listing, another file.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
         self.assertIn("option `class_folders`: expected null, found false\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")

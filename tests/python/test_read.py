@@ -1,4 +1,4 @@
-"""The commands that read: `unpack`, `cat`, `inspect`, `verify`, on undamaged and damaged datasets."""
+"""The reading commands `unpack`, `cat`, `inspect` and `verify`, on undamaged and damaged datasets."""
 
 import json
 import os
@@ -15,14 +15,13 @@ from support import CommandTest, cube, cubes, digests, jpeg, names, pictures, pn
 
 
 def flip(path, at):
-    """Flip one bit."""
     data = bytearray(path.read_bytes())
     data[at] ^= 0x10
     path.write_bytes(data)
 
 
 def hurt_record(shard, which=1):
-    """Flip a bit in the first field of one record; returns its key."""
+    """Flip a bit in the first field of one record and return its key."""
     key, fields = list(records(shard))[which]
     data = next(iter(fields.values())).data
     flip(shard, shard.read_bytes().index(data) + len(data) // 2)
@@ -35,10 +34,10 @@ def hurt_footer(shard):
 
 
 def small_files(limit):
-    """Options of a process that can write files up to `limit` bytes, to simulate a full disk."""
+    """Return options for a process that can write files of up to `limit` bytes, to simulate a full disk."""
     return {
         "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        # Leaves SIGXFSZ ignored: the write fails instead.
+        # Keeps SIGXFSZ ignored, so that the write fails instead.
         "restore_signals": False,
     }
 

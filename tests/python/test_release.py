@@ -1,4 +1,4 @@
-"""A release requires a committed tree and the date of the release; a trial accepts any tree."""
+"""A release requires a committed tree and a release date; a trial accepts any tree."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CARGO = '[workspace.package]\nversion = "1.2.3"\nedition = "2024"\n\n[workspace]\n'
 READY = "# Changelog\n\n## 1.2.3 - 2026-11-30\n"
-# This check follows those of the version and of the tree. Nothing is built.
+# This check comes after those of the version and the tree. Nothing is built.
 REACHED = 'raise SystemExit("would build")\n'
 
 
@@ -64,13 +64,13 @@ class Release(unittest.TestCase):
             with self.subTest(heading):
                 self.commit(f"# Changelog\n\n{heading}\n\n## 1.2.2 - 2026-10-01\n")
                 said = self.refused("release: CHANGELOG.md: expected the day of the release, as in `## 1.2.3 - ")
-                self.assertIn(f"found: {heading}\nhint: --trial builds all the same, to try and not to publish\n", said)
+                self.assertIn(f"found: {heading}\nhint: --trial builds anyway, to try and not to publish\n", said)
                 self.assertIn("release: a trial, not to publish: CHANGELOG.md: expected the day", self.goes_on("--trial"))
 
     def test_a_version_without_a_heading_is_refused_in_a_trial_too(self):
         self.commit("# Changelog\n\n## 1.2.30 - 2026-11-30\n\n## 1x2x3 - 2026-11-30\n")
         for trial in ([], ["--trial"]):
-            self.refused("release: CHANGELOG.md: expected a heading of version 1.2.3, found none", *trial)
+            self.refused("release: CHANGELOG.md: expected a heading for version 1.2.3, found none", *trial)
 
     def test_a_tree_with_changes_is_refused(self):
         for name, change, listed in (("Cargo.toml", CARGO + "\n", " M Cargo.toml"), ("new.rs", "", "?? new.rs")):
@@ -78,13 +78,13 @@ class Release(unittest.TestCase):
                 self.commit()
                 (self.root / name).write_text(change)
                 said = self.refused("release: expected a tree as it was committed, found changes:\n")
-                self.assertIn(f"\n{listed}\nhint: --trial builds all the same", said)
+                self.assertIn(f"\n{listed}\nhint: --trial builds anyway", said)
                 self.assertIn("release: a trial, not to publish: expected a tree as it was committed", self.goes_on("--trial"))
 
     def test_without_git_nothing_is_built(self):
         (self.root / "CHANGELOG.md").write_text(READY)
         for trial in ([], ["--trial"]):
-            self.refused("release: expected a checkout of git", *trial)
+            self.refused("release: expected a git checkout", *trial)
 
     def test_unknown_arguments_name_the_known_ones(self):
         self.commit()

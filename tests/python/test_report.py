@@ -14,7 +14,7 @@ QUICK = ["--samples", "4", "--gallery", "1"]
 
 class ReportTest(CommandTest):
     def report(self, src, *args, code=0):
-        """The data of a report, and the page, which holds the same data."""
+        """Return the data of a report and the page, which holds the same data."""
         page = self.tmp / "page.html"
         found = self.expect(code, "report", src, "-o", page, "--json", *args).json()
         text = page.read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ class Pictures(ReportTest):
         self.assertEqual(lossy, sorted(lossy, reverse=True))
         self.assertEqual((found["whole"]["samples"], found["provenance"]["drawn"]), (12, 4))
         self.assertIn("--samples=4", found["provenance"]["command"])
-        # The same seed draws the same samples, and figures are the same to the last digit.
+        # The same seed draws the same samples, and figures are equal to the last digit.
         again, _ = self.report(self.tmp / "in", *QUICK, "--threads", "1")
         self.assertEqual([c["rows"] for c in again["candidates"]], [c["rows"] for c in found["candidates"]])
         other, _ = self.report(self.tmp / "in", *QUICK, "--seed", "1")
@@ -55,7 +55,7 @@ class Pictures(ReportTest):
     def test_a_user_metric_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
-        # Depends on the bytes of the candidate and the number of the run.
+        # Depends on the candidate's bytes and the number of the run.
         script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
         metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
         found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)
@@ -71,7 +71,7 @@ class Pictures(ReportTest):
         self.assertIn("Your metric", page)
         text = self.expect(0, "report", source, *QUICK, "--quality", "80", "-o", self.tmp / "b.html", *metric[:2], "--metric-baseline-runs", "1").out
         self.assertIn(f"bytes: {low:.0f} in 1 run on the original", text)
-        # The command that repeats the run names it.
+        # The command that repeats the run includes the option.
         self.assertIn("--metric-baseline-runs=2", found["provenance"]["command"])
         for wrong in ("accuracy", "=true", "accuracy="):
             error = self.expect(2, "report", source, "--metric", wrong).err
@@ -269,14 +269,14 @@ class Cubes(ReportTest):
         panel = found["cubes"][0]
         self.assertEqual(len(panel["bands"]), 17)
         self.assertEqual([pair["why"] for pair in panel["spectra"]], ["worst", "median"])
-        # The noise that was put in is 0.01.
+        # The data has noise of 0.01.
         for band in panel["bands"]:
             self.assertTrue(0.005 < band["noise"] < 0.015, band)
         self.assertLess(abs(panel["autocorrelation_columns"][0]), 0.2)
 
     def test_quiet_bands_and_dark_pixels_limit_the_recommendation(self):
-        # One band has a hundredth of the noise of the others, and a few pixels are nearly dark: an error
-        # that fits a typical band ruins both.
+        # One band has a hundredth of the noise of the others, and a few pixels are nearly dark. An error
+        # that suits a typical band ruins both.
         rng = np.random.default_rng(3)
         source = self.tmp / "in"
         source.mkdir()
@@ -365,7 +365,7 @@ class Datasets(ReportTest):
         self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
         self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60\\. .* became .*B\\. (All 8|7 of the 8) samples that were drawn reach ")
         self.assertIn("--source=", found["provenance"]["command"])
-        # The loss equals the loss that a report before packing shows for the same recipe.
+        # The loss equals that shown by a report before packing for the same recipe.
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
         scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
         self.assertEqual(scores(found, 0), scores(before, 1))

@@ -1,4 +1,4 @@
-"""The array job of `examples/slurm`, run task by task with a fake `srun`; and the parts that
+"""The array job of `examples/slurm`, run task by task with a fake `srun`, and the parts that
 `merge` names for another submission."""
 
 import os
@@ -30,7 +30,7 @@ class SlurmTest(CommandTest):
         self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "SRUN_LOG": str(self.log)}
 
     def task(self, number, *arguments, **variables):
-        """The arguments of Popen for one task of the array."""
+        """Return the Popen arguments for one task of the array."""
         environment = {**self.environment, "SLURM_ARRAY_TASK_ID": str(number), "SLURM_CPUS_PER_TASK": "2", **variables}
         arguments = arguments or (self.source, self.out, PARTS, *OPTIONS)
         return {"args": ["bash", str(SCRIPT), *map(str, arguments)], "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -76,7 +76,7 @@ class SlurmTest(CommandTest):
             for text, code in ends:
                 self.assertIn(code, (0, 2), text)
                 self.assertTrue(code == 0 or "is being written by another packer" in text, text)
-        # A task that runs once more after its part has ended changes nothing.
+        # A task that runs again after its part has ended changes nothing.
         before = {path.name: path.read_bytes() for path in self.out.glob("shard-*")}
         self.assertEqual(self.run_task(3).returncode, 0)
         self.assertEqual(before, {path.name: path.read_bytes() for path in self.out.glob("shard-*")})
@@ -84,13 +84,13 @@ class SlurmTest(CommandTest):
         self.assertSameTree(self.whole(), self.out)
 
     def test_a_task_that_is_killed_continues_when_it_is_requeued(self):
-        # Killed at an arbitrary moment: the bytes must be the same.
+        # After a kill at an arbitrary moment, the bytes must be the same.
         for number in range(1, PARTS + 1):
             task = subprocess.Popen(**self.task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all"))
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"
             while task.poll() is None and not (journal.exists() and journal.read_text().count("\n") > 1):
                 time.sleep(0.001)
-            # srun and the script have become the command.
+            # The process of srun and the script is now the command.
             task.send_signal(signal.SIGKILL)
             task.communicate()
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all")

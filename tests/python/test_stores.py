@@ -61,7 +61,7 @@ class Stores(CommandTest):
             self.assertEqual(self.ok("cat", server.url, "3").bytes, expected)
             rotten = self.ok("verify", server.url, "--deep", "--json").json()
             self.assertTrue(rotten["whole"])
-            # A changed object has other blocks.
+            # A changed object has different blocks.
             shard = self.dataset / "shard-00000.shard"
             kept, other = shard.read_bytes(), bytearray(shard.read_bytes())
             other[len(other) // 2] ^= 1

@@ -1,5 +1,5 @@
-"""Links below a destination, and links that are swapped for folders while a command runs: nothing
-is read or written outside of the given folders."""
+"""Links below a destination, and links swapped for folders while a command runs: nothing
+is read or written outside the given folders."""
 
 import ctypes
 import os
@@ -19,14 +19,14 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def exchange(one, other):
-    """Swaps the names of two files or folders atomically."""
+    """Swap the names of two files or folders atomically."""
     at, swap = -100, 2
     if LIBC.renameat2(at, os.fsencode(one), at, os.fsencode(other), swap):
         raise OSError(ctypes.get_errno(), "renameat2")
 
 
 class Swapper(threading.Thread):
-    """Swaps `path` with a link to `outside` again and again until it is stopped."""
+    """Keeps swapping `path` with a link to `outside` until it is stopped."""
 
     def __init__(self, path, outside):
         super().__init__(daemon=True)
@@ -52,7 +52,7 @@ class Swapper(threading.Thread):
 
 
 def cubes(folder, count, seed):
-    """Cubes that no codec compresses, so stored bytes equal theirs. All have one size and time."""
+    """Make cubes that no codec compresses, so that stored bytes equal theirs. All have the same size and time."""
     folder.mkdir(parents=True)
     for number in range(count):
         path = folder / f"{number:04}.npy"
@@ -72,7 +72,7 @@ class SwappedLinks(CommandTest):
         self.assertIn("`class 0` in the path is a file or a link, which is not followed", result.err)
         self.assertEqual(list(outside.iterdir()), [])
         self.assertEqual(len(list((files / "class 1").iterdir())), 10)
-        # The destination itself may be a link: the user named it.
+        # The destination itself may be a link, because the user named it.
         (self.tmp / "named").symlink_to(outside)
         self.ok("unpack", self.tmp / "packed", self.tmp / "named")
         self.assertEqual(len(list((outside / "class 0").iterdir())), 10)

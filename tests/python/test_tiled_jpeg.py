@@ -1,5 +1,5 @@
-"""docs/tiled-jpeg.md: the steps in Python cut the same pixels as a full decode, with another
-encoder and decoder; the pictures are up to date."""
+"""docs/tiled-jpeg.md: the steps in Python cut the same pixels as a full decode, with a different
+encoder and decoder, and the pictures are up to date."""
 
 import io
 import random
@@ -18,7 +18,7 @@ import cut_jpeg  # noqa: E402
 
 
 def decode(jpeg):
-    """Pixels, as libjpeg-turbo decodes them by default."""
+    """Return pixels as libjpeg-turbo decodes them by default."""
     return np.asarray(Image.open(io.BytesIO(jpeg)))
 
 

@@ -1,8 +1,6 @@
-//! The results of `crates/reader` for a file: the verdict of `verify`, and the values from
-//! `Dataset`.
+//! Results of `crates/reader` for a file: the verdict of `verify`, and the values from `Dataset`.
 //!
-//! Shared by the tests of the fixtures, by the tests of damage, and by the comparison with the
-//! independent reader in `format-spec/`.
+//! Shared by the fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/`.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use sha2::{Digest as _, Sha256};
@@ -10,8 +8,8 @@ use shardpack_format::{FieldKind, to_usize};
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
-/// Verifies every byte and every digest, and decodes every field except pictures, whose content is
-/// not part of the format.
+/// Verifies every byte and every digest, and decodes every field except pictures, whose content is not part
+/// of the format.
 ///
 /// # Errors
 /// If there is nothing to verify.
@@ -26,7 +24,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, Error> {
     shardpack_reader::verify(path, &options)
 }
 
-/// Key, field, type and SHA-256 of each value, in stored order.
+/// Returns key, field, type and SHA-256 of each value, in stored order.
 ///
 /// # Errors
 /// The first error of the reader.
@@ -78,7 +76,7 @@ fn value(
     })
 }
 
-/// The kind of an error in the spelling of `fixtures/expected.txt`.
+/// Returns the kind of an error as written in `fixtures/expected.txt`.
 pub fn kind(error: &Error) -> &'static str {
     match error {
         Error::Format(_) => "format",

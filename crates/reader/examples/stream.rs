@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Drops a file, which must not be dirty, from the page cache.
+/// Drops a file from the page cache. The file must not be dirty.
 fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
 }

@@ -5,15 +5,13 @@ use shardpack_io::ReadAt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of one announcement: large enough to hide the latency of a request, small enough to keep
-/// many requests under way.
+/// Bytes per announcement: large enough to hide the latency of a request, small enough to keep many requests in flight.
 pub(crate) const STEP_BYTES: u64 = 8 << 20;
 
-/// A range of one file that is read from front to back, announced some way ahead of the reader.
+/// A range of one file that is read from front to back and announced ahead of the reader.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     file: Arc<dyn ReadAt>,
-    /// The bytes that are not announced yet.
     rest: Range<u64>,
     window: u64,
 }
@@ -24,7 +22,7 @@ impl Ahead {
         Self { file, rest: range, window }
     }
 
-    /// Tells the announcer that the reader has reached `position`.
+    /// Notes that the reader has reached `position`, and announces what comes within the window.
     pub(crate) fn reach(&mut self, position: u64) {
         let end = position.saturating_add(self.window).min(self.rest.end);
         while self.window > 0 && self.rest.start < end {
@@ -35,12 +33,12 @@ impl Ahead {
     }
 }
 
-/// Announces the records of a dataset in stored order ahead of the reader. It crosses the ends of
-/// shards, and opens the next shards early.
+/// Announces the records of a dataset in stored order ahead of the reader, across shard boundaries. Opens the
+/// next shards early.
 #[derive(Debug)]
 pub(crate) struct Onward {
     dataset: Dataset,
-    /// The next shard.
+    /// Index of the next shard.
     slot: usize,
     current: Option<(Arc<dyn ReadAt>, Range<u64>)>,
     window: u64,
@@ -48,7 +46,7 @@ pub(crate) struct Onward {
 }
 
 impl Onward {
-    /// Number of shards that are announced to the storage before their turn.
+    /// Shards announced to the storage before their turn.
     const SHARDS: usize = 8;
 
     /// Returns `None` if the storage needs no announcements.
@@ -57,7 +55,7 @@ impl Onward {
         (window > 0).then(|| Self { dataset: dataset.clone(), slot: 0, current: None, window, announced: 0 })
     }
 
-    /// Tells the announcer that the reader has read `read` bytes of records.
+    /// Notes that the reader has read `read` bytes of records.
     pub(crate) fn reach(&mut self, read: u64) {
         let end = read.saturating_add(self.window);
         while self.announced < end {
@@ -73,7 +71,7 @@ impl Onward {
             }
             let next = self.slot.saturating_add(1);
             self.dataset.advise_shards(self.slot..next.saturating_add(Self::SHARDS).min(self.dataset.shards().len()));
-            // The stream reports a shard that cannot be opened when it reaches that shard.
+            // If a shard cannot be opened, the stream reports it on reaching that shard.
             self.current = self.dataset.shard(self.slot).ok().and_then(|shard| {
                 let records = shard.span(&(0..shard.len())).ok()?;
                 Some((shard.file().handle().ok()?, records))

@@ -1,17 +1,17 @@
-//! Buffers shared by the threads that read ahead and the consumer: bounded in number and in bytes.
+//! Buffers that pass between the read-ahead threads and the consumer, bounded in number and bytes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Most runs between the readers and the consumer, including the run that the consumer holds.
+/// Maximum number of runs between the readers and the consumer, including the run that the consumer holds.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// Most bytes of these runs. Larger runs, such as records of many MiB, are limited to two: one
+/// Maximum bytes of these runs. If single runs are larger, such as records of many MiB, two are allowed: one
 /// being read, one in use.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
-/// A buffer above this size is kept for the next large record only while few such buffers are kept.
+/// Buffers above this size are kept for the next large record only while few of them are kept.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// A stack of empty buffers: with a consumer that keeps up, one or two buffers are reused and stay
-/// in the cache.
+/// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused and stay in the
+/// CPU cache.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     state: Mutex<State>,
@@ -31,8 +31,7 @@ impl Buffers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a run of `bytes` may be read, and returns a buffer for it; `None` once the
-    /// consumer is gone.
+    /// Waits until a run of `bytes` may be read, and returns a buffer for it, or `None` once the consumer is gone.
     pub(crate) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
         loop {
@@ -49,7 +48,6 @@ impl Buffers {
         }
     }
 
-    /// Takes back the buffer of a run of `bytes`.
     pub(crate) fn give(&self, buffer: Vec<u8>, bytes: u64) {
         let mut state = self.state();
         state.in_flight = state.in_flight.saturating_sub(1);
@@ -62,7 +60,7 @@ impl Buffers {
         self.given.notify_one();
     }
 
-    /// Marks the consumer as gone, and wakes all waiting threads.
+    /// Marks the consumer as gone and wakes all waiting threads.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.given.notify_all();

@@ -1,5 +1,5 @@
-//! Checks a record's bytes before they are handed out. The rules are in `shardpack_format`; this
-//! module applies them in order, and adds the offset in the file to errors.
+//! Checks a record's bytes before they are handed out. The rules are in `shardpack_format`; this module
+//! applies them in order and adds file offsets to errors.
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
@@ -8,22 +8,21 @@ use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to
 pub enum Crc {
     /// Compute it over the bytes.
     Compute,
-    /// It was computed while the bytes came in.
+    /// Already computed while the bytes were read.
     Known(u32),
-    /// Do not compare it, at the caller's request.
+    /// Do not compare it (requested by the caller).
     Skip,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedRecord<'a> {
     pub(crate) shard_number: u32,
-    /// Its number in the shard.
     pub(crate) record: u64,
     pub(crate) limits: &'a Limits,
 }
 
-/// Checks a whole record: frame, CRC32, head, agreement with index and schema, padding. `bytes` are
-/// the record and its padding. Errors name their offset in the file.
+/// Checks a whole record: frame, CRC32, head, agreement with index and schema, and padding. `bytes` holds the
+/// record and its padding. Errors name their offset in the file.
 pub(crate) fn check_record<'a>(
     index: &Index,
     expected: &ExpectedRecord<'_>,
@@ -33,7 +32,7 @@ pub(crate) fn check_record<'a>(
     let ExpectedRecord { shard_number: number, record, limits } = *expected;
     let offset = index.row(record).map_or(0, |row| row.offset);
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
-    // Before the CRC32: a sound record in the wrong place is not a damaged one.
+    // Checked before the CRC32, because an intact record in the wrong place is not a damaged record.
     index.check_frame(record, number, &frame)?;
     let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;

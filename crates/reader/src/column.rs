@@ -1,9 +1,9 @@
-//! A scalar field of many samples: labels, heights, widths, read from the indexes alone.
+//! A scalar field of many samples, such as labels, heights or widths, read from the indexes alone.
 
 use crate::scalar::Scalar;
 use shardpack_format::Dtype;
 
-/// All values of one scalar field, in the order of the samples, packed.
+/// All values of one scalar field in sample order, packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     dtype: Dtype,
@@ -19,25 +19,25 @@ impl Column {
         self.bytes.extend(bytes);
     }
 
-    /// Element type.
+    /// Returns the element type.
     #[must_use]
     pub const fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// The elements' bytes, little-endian.
+    /// Returns the elements' bytes, little-endian.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Converts the column into the elements' bytes.
+    /// Converts the column into its bytes.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.bytes.len() as u64 / self.dtype.bytes()
@@ -49,7 +49,7 @@ impl Column {
         self.bytes.is_empty()
     }
 
-    /// Value `i`; `None` past the end.
+    /// Returns value `i`, or `None` past the end.
     #[must_use]
     pub fn value(&self, i: u64) -> Option<Scalar> {
         let width = self.dtype.size();
@@ -57,7 +57,7 @@ impl Column {
         Scalar::from_bytes(self.dtype, self.bytes.get(start..start.checked_add(width)?)?)
     }
 
-    /// Every value.
+    /// Iterates over all values.
     pub fn values(&self) -> impl Iterator<Item = Scalar> {
         (0..self.len()).filter_map(|i| {
             let value = self.value(i);
@@ -66,14 +66,13 @@ impl Column {
         })
     }
 
-    /// Every value as a signed integer; `None` if the type is floating point, or a value is 2⁶³ or
-    /// more.
+    /// Returns all values as signed integers, or `None` if the type is floating point or a value is 2⁶³ or more.
     #[must_use]
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         self.values().map(Scalar::as_i64).collect()
     }
 
-    /// Every value as floating point; integers beyond 2⁵³ are rounded.
+    /// Returns all values as floating point; integers beyond 2⁵³ are rounded.
     #[must_use]
     pub fn to_f64s(&self) -> Vec<f64> {
         self.values().map(Scalar::as_f64).collect()

@@ -1,4 +1,4 @@
-//! Several datasets as one: to mix them, or to read them in sequence, without packing them again.
+//! Several datasets as one, to mix them or read them in sequence without packing them again.
 
 use crate::dataset::{Dataset, Inner, MemberShard, Origin, Slot};
 use crate::error::{Error, Result};
@@ -9,25 +9,21 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 impl Dataset {
-    /// Concatenates `datasets` in their order into one dataset, whose shards stay in place. Touches
-    /// no file.
+    /// Concatenates `datasets` into one dataset, whose shards stay in place. Touches no file.
     ///
-    /// Fields are matched by name: the result has the fields of all datasets, beginning with the
-    /// first dataset's. A sample whose dataset lacks a field has no value for it
-    /// ([`Dataset::without`]); its place in a column holds −1, NaN, false, or the maximum of an
-    /// unsigned type. Classes are matched by name too: the first dataset's classes keep their
-    /// numbers, new classes follow, and labels are indexes into that list. Keys stay the same:
-    /// [`Dataset::by_key`] refuses datasets that share a key; look such a key up in its own
-    /// dataset. There is no manifest. The recipe is the datasets' recipe if all have the same, else
-    /// empty. Each dataset keeps its limits; decoders use the limits of the first.
+    /// Fields are matched by name, and the result has the fields of all datasets, beginning with those of the
+    /// first. A sample whose dataset lacks a field has no value for it ([`Dataset::without`]); its place in a
+    /// column holds −1, NaN, false, or the maximum of an unsigned type. Classes are matched by name too: the
+    /// first dataset's classes keep their indexes, new classes follow, and labels are indexes into that list.
+    /// Keys do not change: [`Dataset::by_key`] refuses datasets that share a key, so look such a key up in
+    /// its own dataset. There is no manifest. The recipe is that of the datasets if all have the same one,
+    /// otherwise empty. Each dataset keeps its limits; decoders use the limits of the first.
     ///
-    /// The loader draws from them by a mixture of their orders (`Mixture` of `shardpack-loader`), which
-    /// sets the share of each dataset.
+    /// To set the share of each dataset, use `Mixture` of `shardpack-loader`.
     ///
     /// # Errors
-    /// `Usage` if `datasets` is empty, if a field has different kinds or types in two of them, or
-    /// if one names its classes and another has labels without named classes. The error names the
-    /// dataset.
+    /// `Usage`, naming the dataset, if `datasets` is empty, if a field has different kinds or types in two of
+    /// them, or if one dataset names its classes and another has labels without class names.
     pub fn concat(datasets: &[Self]) -> Result<Self> {
         let Some(first) = datasets.first() else {
             return Err(Error::usage("there are no datasets to concatenate"));
@@ -76,14 +72,14 @@ impl Dataset {
         })))
     }
 
-    /// The range of samples of each dataset passed to [`Dataset::concat`]; for any other dataset,
-    /// one range of all its samples.
+    /// Returns the sample range of each dataset passed to [`Dataset::concat`], or one range of all samples
+    /// for any other dataset.
     #[must_use]
     pub fn parts(&self) -> &[Range<u64>] {
         &self.0.parts
     }
 
-    /// The samples of a dataset made by [`Dataset::concat`] that have no value for a field, because
+    /// Returns the samples of a dataset made by [`Dataset::concat`] that have no value for a field because
     /// their own dataset lacks it. Empty for any other dataset. Opens nothing.
     #[must_use]
     pub fn without(&self, field: &str) -> Vec<Range<u64>> {

@@ -1,4 +1,4 @@
-//! A dataset: its manifest is in memory, its shards are opened when they are first needed.
+//! A dataset: its manifest is in memory, and its shards are opened when first needed.
 
 use crate::cast::Cast;
 use crate::column::Column;
@@ -16,10 +16,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// An open dataset. Cloning it is cheap; all methods may be called from many threads at once.
+/// An open dataset. Cheap to clone; all methods may be called from many threads at once.
 ///
-/// Samples are numbered in stored order: the records of the first shard, then the records of the
-/// second, and so on.
+/// Samples are numbered in stored order: the records of the first shard, then those of the second, and so on.
 #[derive(Debug, Clone)]
 pub struct Dataset(pub(crate) Arc<Inner>);
 
@@ -29,17 +28,16 @@ pub(crate) struct Inner {
     pub(crate) samples: u64,
     pub(crate) dataset_id: DatasetId,
     pub(crate) metadata: Metadata,
-    /// `None` for a lone shard, and for a concatenation.
+    /// `None` for a lone shard and for a concatenation.
     pub(crate) source: Option<FromManifest>,
-    /// Storage of its files; `None` for a shard that was opened by its path, and for a
-    /// concatenation.
+    /// Storage of the dataset's files; `None` for a shard opened by its path and for a concatenation.
     pub(crate) storage: Option<Arc<dyn Storage>>,
     pub(crate) slots: Vec<Slot>,
-    /// The samples of each concatenated dataset; for any other dataset, all samples.
+    /// Samples of each concatenated dataset; for any other dataset, one range of all samples.
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) options: ShardOptions,
     pub(crate) keys: OnceLock<KeyTable>,
-    /// Metadata of the first opened shard, shared by all shards with the same metadata.
+    /// Metadata of the first opened shard, shared by all shards with equal metadata.
     pub(crate) known: OnceLock<SharedMetadata>,
 }
 
@@ -49,26 +47,24 @@ pub(crate) struct FromManifest {
     pub(crate) manifest: Manifest,
 }
 
-/// One shard, opened when it is first needed.
+/// One shard, opened when first needed.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Index of its first sample.
+    /// Index of the shard's first sample.
     pub(crate) first: u64,
     pub(crate) samples: u64,
     pub(crate) origin: Origin,
     pub(crate) shard: OnceLock<Arc<Shard>>,
-    /// Damage of header, footer or index, kept so that a large index is read and checked once and
-    /// not for every sample. Failed reads are not kept: they are tried again.
+    /// Damage in the header, footer or index, kept so that a large index is not read and checked again for
+    /// every sample. Failed reads are not kept, so they are retried.
     pub(crate) damage: OnceLock<FormatError>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// An entry of the manifest.
     Entry(ShardEntry),
-    /// A shard that was opened alone.
+    /// A shard that was opened on its own.
     Lone,
-    /// A shard of another dataset.
     Member(MemberShard),
 }
 
@@ -89,10 +85,9 @@ pub(crate) struct MemberShard {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardInfo {
-    /// File name, relative to the manifest; in a concatenation, with the folder of the shard's
-    /// dataset.
+    /// File name relative to the manifest; in a concatenation, preceded by the folder of the shard's dataset.
     pub name: String,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
@@ -126,33 +121,32 @@ impl Dataset {
         Self(Arc::new(inner))
     }
 
-    /// Path of the manifest or of the lone shard; for a concatenation, all paths joined by ` + `,
+    /// Returns the path of the manifest or of the lone shard; for a concatenation, all paths joined by ` + `,
     /// for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The manifest; `None` for a lone shard, and for a concatenation.
+    /// Returns the manifest, or `None` for a lone shard and for a concatenation.
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
         self.0.source.as_ref().map(|s| &s.manifest)
     }
 
-    /// The id that all shards of the dataset share; for a concatenation, a digest of the datasets'
-    /// ids.
+    /// Returns the id that all shards of the dataset share; for a concatenation, a digest of the datasets' ids.
     #[must_use]
     pub fn dataset_id(&self) -> DatasetId {
         self.0.dataset_id
     }
 
-    /// Limits on the sizes that files may request.
+    /// Returns the limits on the sizes that files may request.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.options.limits
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.samples
@@ -164,44 +158,42 @@ impl Dataset {
         self.len() == 0
     }
 
-    /// The fields of a sample.
+    /// Returns the fields of a sample.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.0.metadata.schema
     }
 
-    /// Names of the classes, if there are classes: the field `label` is an index into this list,
-    /// from 0.
+    /// Returns the class names, if there are classes. The field `label` is a zero-based index into this list.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.0.metadata.classes.as_deref()
     }
 
-    /// Every option that made the dataset.
+    /// Returns all options that made the dataset.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.0.metadata.recipe
     }
 
-    /// Fidelity figures over all samples, by field; `None` for a lone shard.
+    /// Returns fidelity figures over all samples, by field, or `None` for a lone shard.
     #[must_use]
     pub fn fidelity(&self) -> Option<&Recipe> {
         self.manifest().map(|m| &m.fidelity)
     }
 
-    /// Name, size and number of samples of each shard. Opens no shard.
+    /// Returns the name, size and number of samples of each shard. Opens no shard.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = ShardInfo> {
         self.0.slots.iter().map(|slot| self.info(slot))
     }
 
-    /// The samples in shard `number`; empty if there is no such shard. Opens nothing.
+    /// Returns the range of samples in shard `number`, empty if there is no such shard. Opens nothing.
     #[must_use]
     pub fn samples_in(&self, number: usize) -> Range<u64> {
         self.0.slots.get(number).map_or(0..0, |slot| slot.first..slot.first + slot.samples)
     }
 
-    /// Number of each shard that holds some of `samples`, and their range of records in it. Opens
-    /// nothing.
+    /// Returns each shard that holds some of `samples`, with their range of records in it. Opens nothing.
     pub fn records_of(&self, samples: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let (slots, end) = (&self.0.slots, samples.end);
         let from = slots.partition_point(|slot| slot.first + slot.samples <= samples.start);
@@ -231,15 +223,15 @@ impl Dataset {
         }
     }
 
-    /// Shard `number`, opened and compared with the manifest on first use.
+    /// Returns shard `number`, which is opened and compared with the manifest on first use.
     ///
     /// # Errors
-    /// `Usage` past the end; else as [`Shard::open`], and `Format` if the shard differs from its
-    /// entry in the manifest.
+    /// `Usage` past the end; `Format` if the shard differs from its entry in the manifest; otherwise same as
+    /// [`Shard::open`].
     pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
         let slots = &self.0.slots;
         let slot = slots.get(number).ok_or_else(|| {
-            Error::usage(format!("the dataset has {} shards, none with number {number}", slots.len()))
+            Error::usage(format!("shard {number} is past the end: the dataset has {} shards", slots.len()))
         })?;
         if let Some(shard) = slot.shard.get() {
             return Ok(Arc::clone(shard));
@@ -252,7 +244,7 @@ impl Dataset {
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
             (Some(source), Origin::Entry(entry)) => (source, entry),
-            // A single shard is opened with its dataset.
+            // A lone shard is opened together with its dataset.
             _ => bug("a dataset without a storage has an open shard"),
         };
         if let Some(damage) = slot.damage.get() {
@@ -265,8 +257,8 @@ impl Dataset {
         }
     }
 
-    /// Returns whether [`Dataset::shard`] would read nothing: the shard is open, known to be
-    /// damaged, or does not exist.
+    /// Returns whether [`Dataset::shard`] would read nothing, because the shard is open, known to be damaged,
+    /// or does not exist.
     #[must_use]
     pub fn is_open(&self, number: usize) -> bool {
         self.0.slots.get(number).is_none_or(|slot| match &slot.origin {
@@ -275,8 +267,8 @@ impl Dataset {
         })
     }
 
-    /// As [`Dataset::shard`], but `None` if the shard is damaged, for callers that inspect all
-    /// shards and can skip one. A later read of its samples reports the damage.
+    /// Same as [`Dataset::shard`], but returns `None` if the shard is damaged, for callers that can skip one.
+    /// A later read of its samples reports the damage.
     ///
     /// # Errors
     /// `Io` if it cannot be read.
@@ -288,11 +280,10 @@ impl Dataset {
         }
     }
 
-    /// The numbers of all shards, for callers that open them in sequence. Each shard is announced
-    /// to the storage ahead of its turn, so that a storage behind a network fetches several at
-    /// once.
+    /// Iterates over the indexes of all shards. Announces each shard ahead of its turn, so that a networked
+    /// storage fetches several at once.
     pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
-        /// Enough to have many small requests on their way.
+        /// Enough to keep many small requests in flight.
         const AHEAD: usize = 64;
         self.advise_shards(0..AHEAD.min(self.0.slots.len()));
         (0..self.0.slots.len()).inspect(|number| {
@@ -329,13 +320,13 @@ impl Dataset {
         storages
     }
 
-    /// Bytes that the storage reads ahead into its own memory; 0 on local disks.
+    /// Returns how many bytes the storage reads ahead into its own memory: 0 for local disks.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
         self.storages().iter().fold(0, |sum, storage| sum.saturating_add(storage.read_ahead_bytes()))
     }
 
-    /// Counts of the storage's network requests so far; zeros on local disks.
+    /// Returns counts of the storage's network requests so far: zeros for local disks.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.storages().iter().fold(Traffic::default(), |sum, storage| sum.plus(storage.traffic()))
@@ -351,13 +342,13 @@ impl Dataset {
         Ok(shard)
     }
 
-    /// The shard that holds sample `index`, and the record's number there.
+    /// Returns the shard that holds sample `index`, and the index of its record there.
     ///
     /// # Errors
     /// `Usage` past the end.
     pub fn locate(&self, index: u64) -> Result<(usize, u64)> {
-        // Empty shards share their first index with the next shard: the last shard with that index
-        // holds the sample.
+        // An empty shard has the same first index as the next shard, so the last shard with that index holds
+        // the sample.
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
@@ -368,16 +359,15 @@ impl Dataset {
         }
     }
 
-    /// All values of a scalar field, in the order of the samples. Opens every shard, reads no
-    /// record.
+    /// Returns all values of a scalar field in sample order. Opens every shard but reads no record.
     ///
     /// # Errors
-    /// `Usage` if the dataset has no scalar field of this name; else as [`Dataset::shard`].
+    /// `Usage` if the dataset has no scalar field of this name; otherwise same as [`Dataset::shard`].
     pub fn column(&self, name: &str) -> Result<Column> {
         let Some((position, dtype)) = self.schema().scalar_position(name) else {
             let names: Vec<&str> = self.schema().scalars().map(|(name, _)| name).collect();
             return Err(Error::usage(format!(
-                "the dataset has no scalar field `{}`, but [{}]",
+                "the dataset has no scalar field `{}`; its scalar fields are [{}]",
                 name.escape_debug(),
                 names.join(", ")
             )));
@@ -385,17 +375,17 @@ impl Dataset {
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
-            // Without this shard's values, every later label would belong to the wrong sample.
+            // Skipping this shard's values would assign every later label to the wrong sample.
             let of_shard = shard.column_bytes(position);
             column.extend(of_shard.ok_or_else(|| FormatError::format("columns of a shard", position + 1, position))?);
         }
         Ok(column)
     }
 
-    /// The class of every sample: the scalar field `label` as signed integers.
+    /// Returns the class of every sample: the scalar field `label` as signed integers.
     ///
     /// # Errors
-    /// `Usage` if there is no such field, or it holds no integers; else as [`Dataset::shard`].
+    /// `Usage` if there is no such field or it does not hold integers; otherwise same as [`Dataset::shard`].
     pub fn labels(&self) -> Result<Vec<i64>> {
         let schema = self.schema();
         if !schema.scalars().any(|(name, _)| name == "label") {
@@ -405,7 +395,7 @@ impl Dataset {
             return Err(match names.as_slice() {
                 [] => error,
                 _ => error.with_hint(
-                    Hint::new(format!("`pack` can make classes from a text, here {}: use ", names.join(", ")))
+                    Hint::new(format!("to make classes from a text field (here {}), pack with ", names.join(", ")))
                         .and([Setting::any("label_column", "NAME")]),
                 ),
             });

@@ -1,5 +1,5 @@
-//! Decodes field values (arrays, text, bytes) by the codecs of `shardpack_array`. The check of the
-//! record has matched codecs and fields.
+//! Decodes field values (arrays, text, bytes) with the codecs of `shardpack_array`. Checking the record has
+//! already matched codecs to fields.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
@@ -9,7 +9,7 @@ use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{Frames, JpegHeader, Rendering};
 
-/// Exif orientation of a picture, 1..=8: the value that the packer stored, or, in datasets without
+/// Returns the Exif orientation of a picture, 1..=8: the value stored by the packer or, in datasets without
 /// one, the JPEG's own.
 pub fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
     let orientation = match stored {
@@ -36,7 +36,6 @@ pub fn name_field(name: &str, error: FormatError) -> FormatError {
     }
 }
 
-/// All pictures of a value, concatenated.
 fn all(
     frames: &Frames<'_>,
     orientation: u8,
@@ -61,7 +60,7 @@ fn all(
             return Err(FormatError::usage(format!(
                 "frame {number} is {high} × {wide}, the first frame is {height} × {width}"
             ))
-            .with_hint("load them by a view of fixed size"));
+            .with_hint("load them with a view of fixed size"));
         }
         decoder.decode_into(frames.media_type(), frame, &rendering, out)?;
     }
@@ -69,21 +68,21 @@ fn all(
 }
 
 impl RecordView<'_> {
-    /// Shape, types and transform of an array field, without decoding it.
+    /// Returns the shape, types and transform of an array field without decoding it.
     ///
     /// # Errors
-    /// `Usage` if there is no such array field, or if this sample has no value for it; `Format` or
-    /// `Limit` if the descriptor is not valid.
+    /// `Usage` if there is no such array field or this sample has no value for it; `Format` or `Limit` if the
+    /// descriptor is not valid.
     pub fn descriptor(&self, name: &str) -> Result<ArrayDescriptor> {
         let value = self.present(name, &[FieldKind::Array])?;
         ArrayDescriptor::parse(value.descriptor, self.limits()).map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes an array field; `decoder` keeps its scratch memory for the next call.
+    /// Decodes an array field. `decoder` keeps its scratch memory for the next call.
     ///
     /// # Errors
-    /// As [`RecordView::descriptor`]; `Format` too if the payload is damaged or does not decode to
-    /// the array's size.
+    /// Same as [`RecordView::descriptor`], plus `Format` if the payload is damaged or does not decode to the
+    /// array's size.
     pub fn array(&self, name: &str, decoder: &mut ArrayDecoder) -> Result<Array> {
         let value = self.present(name, &[FieldKind::Array])?;
         let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
@@ -91,11 +90,10 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes an array field directly into `out`, C-contiguous, exactly as long as the
-    /// descriptor's `decoded_bytes`.
+    /// Decodes an array field directly into `out`, C-contiguous, whose length must be the descriptor's `decoded_bytes`.
     ///
     /// # Errors
-    /// As [`RecordView::array`]; `Usage` too if the length of `out` differs.
+    /// Same as [`RecordView::array`], plus `Usage` if the length of `out` differs.
     pub fn array_into(&self, name: &str, decoder: &mut ArrayDecoder, out: &mut [u8]) -> Result<()> {
         let value = self.present(name, &[FieldKind::Array])?;
         let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
@@ -103,13 +101,12 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8; a list of
-    /// pictures becomes `[time, height, width, 3]`. `decoder` keeps its scratch memory for the next
-    /// call.
+    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8. A list of pictures
+    /// becomes `[time, height, width, 3]`. `decoder` keeps its scratch memory for the next call.
     ///
     /// # Errors
-    /// As [`RecordView::image`]; `Format` too if the picture is damaged, `Limit` if it is too
-    /// large; `Usage` if the pictures of a list differ in size.
+    /// Same as [`RecordView::image`], plus `Format` if the picture is damaged, `Limit` if it is too large,
+    /// and `Usage` if the pictures of a list differ in size.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
         let stored =
@@ -122,30 +119,30 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// The decoded content of a text, JSON or bytes field.
+    /// Decodes the content of a text, JSON or bytes field.
     ///
     /// # Errors
-    /// `Usage` if there is no such field, or if this sample has no value for it; `Format` or
-    /// `Limit` if it cannot be decoded.
+    /// `Usage` if there is no such field or this sample has no value for it; `Format` or `Limit` if it cannot
+    /// be decoded.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         let value = self.present(name, &[FieldKind::Text, FieldKind::Json, FieldKind::Bytes])?;
         let decoded = decode_bytes(value.codec, value.bytes, value.decoded_bytes, self.limits());
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// The content of a text or JSON field.
+    /// Decodes the content of a text or JSON field.
     ///
     /// # Errors
-    /// As [`RecordView::bytes`]; `Format` too if it is not UTF-8.
+    /// Same as [`RecordView::bytes`], plus `Format` if it is not UTF-8.
     pub fn text(&self, name: &str) -> Result<String> {
         self.present(name, &[FieldKind::Text, FieldKind::Json])?;
         String::from_utf8(self.bytes(name)?)
             .map_err(|e| self.field_error(name, FormatError::format("text", "UTF-8", e.utf8_error())))
     }
 
-    /// Adds the field and the place of this record to an error in its bytes.
+    /// Adds the field and the place of this record to an error about its bytes.
     pub(crate) fn field_error(&self, name: &str, error: FormatError) -> crate::Error {
-        // The offset so far counts within the value, which means nothing to the user.
+        // The error's offset is relative to the value, which means nothing to the user.
         self.error(name_field(name, error))
     }
 }
@@ -155,15 +152,15 @@ impl Sample {
     /// [`RecordView::pixels`].
     ///
     /// # Errors
-    /// As [`RecordView::pixels`].
+    /// Same as [`RecordView::pixels`].
     pub fn pixels(&self, name: &str) -> Result<Array> {
         self.view().pixels(name, &mut PictureDecoder::new(self.view().limits().clone()))
     }
 
-    /// As [`RecordView::descriptor`].
+    /// Same as [`RecordView::descriptor`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Same as [`RecordView::descriptor`].
     pub fn descriptor(&self, name: &str) -> Result<ArrayDescriptor> {
         self.view().descriptor(name)
     }
@@ -172,23 +169,23 @@ impl Sample {
     /// [`RecordView::array`].
     ///
     /// # Errors
-    /// As [`RecordView::array`].
+    /// Same as [`RecordView::array`].
     pub fn array(&self, name: &str) -> Result<Array> {
         self.view().array(name, &mut ArrayDecoder::new())
     }
 
-    /// As [`RecordView::bytes`].
+    /// Same as [`RecordView::bytes`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Same as [`RecordView::bytes`].
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         self.view().bytes(name)
     }
 
-    /// As [`RecordView::text`].
+    /// Same as [`RecordView::text`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Same as [`RecordView::text`].
     pub fn text(&self, name: &str) -> Result<String> {
         self.view().text(name)
     }

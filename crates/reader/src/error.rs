@@ -1,4 +1,4 @@
-//! Errors of reading, in the families of the project.
+//! Read errors, in the project's four families.
 
 use shardpack_format as format;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, visible_path};
@@ -12,10 +12,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The environment: a file is missing, may not be read, or the disk failed.
+    /// The environment: a file is missing, is not readable, or the disk failed.
     #[error("`{}`: cannot {action}{}: {source}{}", visible_path(path), Offset(*offset), OfSample(sample))]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The operation, as a verb.
         action: &'static str,
@@ -23,21 +23,20 @@ pub enum Error {
         offset: Option<u64>,
         /// The sample that was read, if known.
         sample: Option<SampleName>,
-        /// The error of the operating system or of the store.
+        /// The error from the operating system or the store.
         source: Cause,
     },
-    /// The bytes break the specification: always [`shardpack_format::Error::Format`].
+    /// The bytes violate the specification. Always [`shardpack_format::Error::Format`].
     #[error("{0}")]
     Format(format::Error),
-    /// The bytes ask for more than the caller's [`Limits`](crate::Limits) allow: always
+    /// The bytes request more than the caller's [`Limits`](crate::Limits) allow. Always
     /// [`shardpack_format::Error::Limit`].
     #[error("{0}")]
     Limit(format::Error),
-    /// The caller's request cannot be served: always [`shardpack_format::Error::Usage`].
+    /// The caller's request cannot be served. Always [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(format::Error),
-    /// A state that the code rules out, for instance a panic: always
-    /// [`shardpack_format::Error::Internal`].
+    /// A state that the code rules out, for instance a panic. Always [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(format::Error),
 }
@@ -53,12 +52,12 @@ impl From<shardpack_io::Error> for Error {
     }
 }
 
-/// A sample of a shard, as an error names it.
+/// The sample of a shard that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleName {
-    /// Number of its record in the shard.
+    /// Index of the record in the shard.
     pub record: u64,
-    /// Its key.
+    /// Key of the sample.
     pub key: String,
 }
 
@@ -96,17 +95,17 @@ impl From<format::Error> for Error {
 }
 
 impl Error {
-    /// A failed call of the system: `action` on `path`.
+    /// Returns the error for a failed system call: `action` on `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, sample: None, source: source.into() }
     }
 
-    /// As [`Error::io`], at a byte offset in the file.
+    /// Same as [`Error::io`], with a byte offset in the file.
     pub fn io_at(path: impl Into<PathBuf>, action: &'static str, offset: u64, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: Some(offset), sample: None, source: source.into() }
     }
 
-    /// Adds the sample to an `Io` error; other errors name it already.
+    /// Adds the sample to an `Io` error; other errors already name it.
     #[must_use]
     pub fn of_sample(self, name: impl FnOnce() -> SampleName) -> Self {
         match self {
@@ -117,13 +116,12 @@ impl Error {
         }
     }
 
-    /// A request that cannot be served.
+    /// Returns the error for a request that cannot be served.
     pub fn usage(text: impl Into<String>) -> Self {
         format::Error::usage(text).into()
     }
 
-    /// Adds a next step, as [`shardpack_format::Error::with_hint`] does; `Io` errors stay as they
-    /// are.
+    /// Adds a next step, like [`shardpack_format::Error::with_hint`]; does not change `Io` errors.
     #[must_use]
     pub fn with_hint(self, next: impl Into<Hint>) -> Self {
         match self {
@@ -133,8 +131,8 @@ impl Error {
         }
     }
 
-    /// The next step. It is not part of the error's text: the front end decides how options are
-    /// spelled ([`Hint::told`]).
+    /// Returns the next step. It is not part of the error's text, because the front end decides how options
+    /// are written ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -143,13 +141,13 @@ impl Error {
         }
     }
 
-    /// An error for a state that the code rules out.
+    /// Returns the error for a state that the code rules out.
     pub fn internal(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         Self::Internal(format::Error::internal(what, expected, found))
     }
 
-    /// Returns whether the bytes are at fault, not the environment or the caller. `verify` reports
-    /// such an error as a finding; any other error stops it.
+    /// Returns whether the bytes are at fault, rather than the environment or the caller. `verify` reports
+    /// such an error as a finding and stops at any other error.
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Limit(_))

@@ -1,4 +1,4 @@
-//! Reads single samples, and many samples by few reads.
+//! Reads single samples, and many samples in few reads.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -8,9 +8,9 @@ use crate::shard::Shard;
 use shardpack_format::bug;
 use std::sync::Arc;
 
-/// Most bytes of neighbouring records in one read.
+/// Maximum bytes of neighbouring records in one read.
 const MAX_READ_BYTES: u64 = 4 << 20;
-/// Largest gap between records of one read: reading the gap is cheaper than a second read.
+/// Maximum gap between records of one read. Reading such a gap is cheaper than a second read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,6 @@ struct Wanted {
     shard: usize,
     record: u64,
     index: u64,
-    /// Position in the result.
     position: usize,
 }
 
@@ -33,13 +32,13 @@ impl Dataset {
         sample_at(&self.shard(number)?, index, record)
     }
 
-    /// Reads many samples, and returns them in the requested order. Reads in stored order,
-    /// neighbours in one read of up to 4 MiB, over gaps of up to 64 KiB.
+    /// Reads many samples and returns them in the requested order. Reads in stored order, with neighbours in
+    /// one read of up to 4 MiB, across gaps of up to 64 KiB.
     ///
-    /// The result holds all samples in memory: the sum of their sizes.
+    /// The result holds all samples in memory.
     ///
     /// # Errors
-    /// As [`Dataset::get`], for the first sample in stored order that fails.
+    /// Same as [`Dataset::get`], for the first sample in stored order that fails.
     pub fn get_many(&self, indices: &[u64]) -> Result<Vec<Sample>> {
         let mut wanted = Vec::with_capacity(indices.len());
         for (position, &index) in indices.iter().enumerate() {
@@ -62,8 +61,7 @@ impl Dataset {
     }
 }
 
-/// Reads neighbouring samples, beginning with `first`, and adds each with its position in the
-/// result.
+/// Reads neighbouring samples, beginning with `first`, and stores each with its position in the result.
 fn read_run(
     shard: &Arc<Shard>,
     first: &Wanted,
@@ -73,7 +71,7 @@ fn read_run(
 ) -> Result<()> {
     let last = run.last().unwrap_or(first);
     if first.record == last.record {
-        // A single record is read into its final buffer.
+        // A single record is read directly into its final buffer.
         let sample = sample_at(shard, first.index, first.record)?;
         out.extend(run.iter().map(|wanted| (wanted.position, sample.clone())));
         return Ok(());
@@ -101,7 +99,7 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
 }
 
-/// Number of the sorted wanted records that one read should fetch.
+/// Returns how many of the sorted `wanted` records one read should fetch.
 fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize> {
     shard.check_length(first.record)?;
     let mut span = shard.span(&(first.record..first.record + 1))?;
@@ -118,7 +116,7 @@ fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize>
     Ok(count)
 }
 
-/// The bytes of a record, including padding, in a buffer that begins at offset `start` of the file.
+/// Returns the bytes of a record, including padding, from a buffer that begins at offset `start` of the file.
 ///
 /// # Errors
 /// `Usage` if the buffer does not hold the record, or there is no such record.
@@ -130,7 +128,7 @@ pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Re
     bytes.ok_or_else(|| Error::usage(format!("the buffer of {} bytes does not hold record {record}", buffer.len())))
 }
 
-/// A checked record without its padding.
+/// Returns a checked record without its padding.
 pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {
     padded.get(..length).unwrap_or_else(|| bug("a record that is whole"))
 }

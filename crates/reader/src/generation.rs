@@ -1,4 +1,4 @@
-//! Generations of a dataset (spec §3.5), and their manifests.
+//! Generations of a dataset and their manifests (spec §3.5).
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use shardpack_format::{DatasetId, Limits, MANIFEST_NAME, Manifest, generation_na
 use shardpack_io::Storage;
 use std::io::ErrorKind;
 
-/// Finds the manifest of a generation, by default the newest, and its file name.
+/// Finds the manifest of a generation (default: the newest) and its file name.
 pub(crate) fn find_manifest(
     storage: &dyn Storage,
     generation: Option<u32>,
@@ -39,16 +39,16 @@ pub(crate) fn find_manifest(
 }
 
 impl Dataset {
-    /// Number of this generation of the dataset: 1 after packing, one more with each addition or
-    /// removal. 1 for a lone shard and for a concatenation.
+    /// Returns the number of this generation: 1 after packing, one more with each addition or removal. 1 for
+    /// a lone shard and for a concatenation.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.manifest().map_or(1, Manifest::generation)
     }
 
-    /// Identifies this generation of this dataset: the dataset id for the first generation, and a
-    /// digest of id, number and shards for later ones. The number alone is not enough: two copies
-    /// of a dataset may grow apart and have generations of the same number.
+    /// Returns the id of this generation of this dataset: the dataset id for the first generation, otherwise
+    /// a digest of id, generation number and shards. The number alone is not enough, because two copies of a
+    /// dataset may grow apart and reach the same number.
     #[must_use]
     pub fn version_id(&self) -> DatasetId {
         let (id, generation) = (self.dataset_id(), self.generation());

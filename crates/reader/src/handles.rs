@@ -1,5 +1,5 @@
-//! A bounded set of open files that closes the least recently used: a dataset may have more shards
-//! than a process may have open files.
+//! A bounded set of open files that closes the least recently used one, because a dataset may have more
+//! shards than a process may have open files.
 
 use crate::error::Result;
 use rustix::io::Errno;
@@ -30,7 +30,7 @@ impl Handles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open file of this name; it stays open while a reader holds it, even if the set drops it.
+    /// Returns the open file of this name. It stays open while a reader holds it, even if the set drops it.
     fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
         {
             let mut state = self.state();
@@ -41,7 +41,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Open without holding the lock: opening is slow on a network file system.
+        // Open without the lock, because opening is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,
@@ -74,7 +74,7 @@ impl Handles {
 
 impl State {
     fn close_oldest(&mut self) {
-        // A scan over a few hundred entries costs less than the `open` that led here.
+        // Scanning a few hundred entries costs less than the `open` that led here.
         let oldest = self.open.iter().min_by_key(|(_, (used, _))| *used).map(|(name, _)| Arc::clone(name));
         if let Some(name) = oldest {
             self.open.remove(&name);
@@ -87,7 +87,7 @@ fn out_of_handles(error: &shardpack_io::Error) -> bool {
     source.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].iter().any(|e| e.raw_os_error() == code))
 }
 
-/// One shard's bytes: a file that stays open, or is opened again when needed.
+/// The file of one shard, either kept open or reopened when needed.
 #[derive(Debug, Clone)]
 pub struct ShardFile {
     path: Arc<Path>,
@@ -113,12 +113,12 @@ impl ShardFile {
         Ok(Self { path: path.into(), len, source: Source::Pooled(Arc::clone(handles), name) })
     }
 
-    /// The file as the user would name it, for messages.
+    /// Returns the path as the user would write it, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     pub const fn len(&self) -> u64 {
         self.len
     }
@@ -128,10 +128,10 @@ impl ShardFile {
         self.len == 0
     }
 
-    /// The file, open until the caller drops it.
+    /// Returns the open file, which stays open until the caller drops it.
     ///
     /// # Errors
-    /// `Io` if it cannot be opened again; `Format` if its size has changed.
+    /// `Io` if it cannot be reopened; `Format` if its size has changed.
     pub fn handle(&self) -> Result<Arc<dyn ReadAt>> {
         match &self.source {
             Source::Open(file) => Ok(Arc::clone(file)),
@@ -140,7 +140,7 @@ impl ShardFile {
                 if file.len() != self.len {
                     let found = format!("{} bytes", file.len());
                     let error = shardpack_format::Error::format(
-                        "shard size, opened again (replaced while in use?)",
+                        "size of the reopened shard (replaced while in use?)",
                         format!("{} bytes", self.len),
                         found,
                     );
@@ -151,10 +151,10 @@ impl ShardFile {
         }
     }
 
-    /// Fills `buffer` from `offset` on.
+    /// Fills `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// `Io` if the file ends before, or cannot be read.
+    /// `Io` if the file ends too early or cannot be read.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         Ok(read_exact_at(&*self.handle()?, &self.path, buffer, offset)?)
     }

@@ -1,11 +1,11 @@
-//! The keys of all samples of a dataset, by their hashes.
+//! Hashes of all sample keys of a dataset.
 
 use std::hash::RandomState;
 
-/// Hashes of all keys, sorted: 16 bytes a sample. The keys themselves stay in the shards' indexes.
+/// Sorted hashes of all keys, 16 bytes per sample. The keys themselves stay in the shard indexes.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
-    // Keyed at random, so that an attacker cannot prepare keys that collide.
+    // Randomly keyed, so that an attacker cannot prepare colliding keys.
     pub(crate) hasher: RandomState,
     pub(crate) entries: Vec<(u64, u64)>,
 }

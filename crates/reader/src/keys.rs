@@ -1,4 +1,4 @@
-//! Maps sample keys to sample numbers; built from the shards' indexes at the first lookup.
+//! Maps sample keys to sample indexes. The table is built from the shard indexes at the first lookup.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
-/// The key of a record of the shard, whose index was checked at opening.
+/// Returns the key of a record of the shard, whose index was checked on opening.
 fn key_of(shard: &Shard, record: u64) -> &str {
     shard.index().key(record).unwrap_or_else(|| bug("a key for every record of a shard"))
 }
@@ -54,22 +54,22 @@ fn check_distinct(dataset: &Dataset, first: u64, second: u64) -> Result<()> {
 }
 
 impl Dataset {
-    /// The key of sample `index`, from the index of its shard.
+    /// Returns the key of sample `index`, from the index of its shard.
     ///
     /// # Errors
-    /// `Usage` past the end; else as [`Dataset::shard`].
+    /// `Usage` past the end; otherwise same as [`Dataset::shard`].
     pub fn key(&self, index: u64) -> Result<String> {
         let (number, record) = self.locate(index)?;
         let shard = self.shard(number)?;
         Ok(key_of(&shard, record).to_owned())
     }
 
-    /// The index of the sample with this key; `None` if there is none. The first call opens every
-    /// shard and takes 16 bytes of memory a sample.
+    /// Returns the index of the sample with this key, or `None`. The first call opens every shard and takes
+    /// 16 bytes of memory per sample.
     ///
     /// # Errors
-    /// `Format` if a key occurs twice in the dataset, `Usage` if concatenated datasets share a key;
-    /// else as [`Dataset::shard`].
+    /// `Format` if a key occurs twice in the dataset, `Usage` if concatenated datasets share a key; otherwise
+    /// same as [`Dataset::shard`].
     pub fn by_key(&self, key: &str) -> Result<Option<u64>> {
         let table = match self.0.keys.get() {
             Some(table) => table,
@@ -89,9 +89,9 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Up to three keys similar to `text`, best first, for error messages: keys whose last part is the same except
-    /// for folders, extension, case and leading zeros, else the keys spelled most alike. Scans all keys of the
-    /// shards that can be opened.
+    /// Returns up to three keys similar to `text`, best first, for error messages: keys whose last part
+    /// differs only in folders, extension, case or leading zeros, otherwise the keys with the most similar
+    /// spelling. Scans all keys of the shards that can be opened.
     #[must_use]
     pub fn keys_like(&self, text: &str) -> Vec<String> {
         let wanted = stem(text);
@@ -117,11 +117,11 @@ impl Dataset {
     }
 }
 
-/// Number of suggested keys, and their minimum similarity, from 0 to 1.
+/// Maximum number of suggested keys, and their minimum similarity from 0 to 1.
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 
-/// The last part of a key without its extension, in lower case; its numbers without leading zeros.
+/// Returns the last part of a key in lower case, without extension and without leading zeros in numbers.
 fn stem(key: &str) -> String {
     let name = key.rsplit('/').next().unwrap_or(key);
     let name = name.split_once('.').map_or(name, |(stem, _)| stem);

@@ -1,4 +1,4 @@
-//! Files of a dataset's folder other than shards, and the names of the shards.
+//! Files in a dataset's folder other than shards, and the names of the shards.
 
 use crate::error::{Error, Result};
 use shardpack_format::{Error as FormatError, Limits, Manifest};
@@ -8,7 +8,6 @@ use std::path::Path;
 /// Journal of the packer, present until the dataset is complete.
 const JOURNAL: &str = ".shardpack-journal.jsonl";
 
-/// Returns whether the folder holds the journal of a dataset that is not complete.
 pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
     storage.open(JOURNAL).is_ok()
 }
@@ -30,15 +29,15 @@ pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> 
 /// Reads the manifest `name` of a folder.
 ///
 /// # Errors
-/// As [`read_manifest`].
+/// Same as [`read_manifest`].
 pub(crate) fn manifest_in(storage: &dyn Storage, name: &str, limits: &Limits) -> Result<Manifest> {
     read_manifest(&*storage.open(name)?, &storage.path().join(name), limits)
 }
 
-/// Names of the entries directly in the folder that end in `.shard`, sorted.
+/// Returns the sorted names of the folder's direct entries that end in `.shard`.
 ///
 /// # Errors
-/// `Io` if the folder cannot be listed; of kind `Unsupported` if the storage never lists.
+/// `Io` if the folder cannot be listed, of kind `Unsupported` if the storage cannot list at all.
 pub(crate) fn shard_names(storage: &dyn Storage) -> Result<Vec<String>> {
     let mut names = storage.names()?;
     names.retain(|name| name.ends_with(".shard") && !name.starts_with('.'));

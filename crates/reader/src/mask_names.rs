@@ -1,4 +1,4 @@
-//! Names of fields and folders that hold masks: class numbers, which must not be interpolated.
+//! Names of fields and folders that hold masks: class indexes, which must not be interpolated.
 
 const MASKS: &[&str] = &[
     "mask",
@@ -21,18 +21,16 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Names of masks only if there is no other word: `label_text`, `bottle_label` and
-/// `semantic_features` are not masks.
+/// Names that mean masks only on their own: `label_text`, `bottle_label` and `semantic_features` are not masks.
 const ALONE: &[&str] = &["label", "labels", "semantic"];
 
-/// Names of masks for folders only. A field `gt` may hold photos: the targets of super-resolution.
+/// Names that mean masks for folders only. A field `gt` may hold photos, such as the targets of super-resolution.
 const FOLDERS: &[&str] = &["gt"];
 
-/// Most words of a name of [`MASKS`].
+/// Maximum number of words in a name of [`MASKS`].
 const MOST_WORDS: usize = 2;
 
-/// Returns whether the name of a field indicates masks: `mask`, `mask_2`, `cloud.masks`,
-/// `label_map`.
+/// Returns whether the name of a field suggests masks: `mask`, `mask_2`, `cloud.masks`, `label_map`.
 #[must_use]
 pub fn is_mask(field: &str) -> bool {
     let words = words(field);
@@ -40,15 +38,14 @@ pub fn is_mask(field: &str) -> bool {
     (1..=MOST_WORDS).any(has) || ALONE.contains(&words.join(" ").as_str())
 }
 
-/// Returns whether `name`, for example of a folder, indicates masks and has no other word: a class
-/// may be `with_mask`.
+/// Returns whether `name`, for example of a folder, suggests masks and has no other word. A class, for
+/// instance, may be called `with_mask`.
 #[must_use]
 pub fn is_whole(name: &str) -> bool {
     let name = words(name).join(" ");
     [MASKS, ALONE, FOLDERS].into_iter().any(|names| names.contains(&name.as_str()))
 }
 
-/// Words of a name, separated by anything but letters.
 fn words(name: &str) -> Vec<String> {
     let words = name.split(|c: char| !c.is_ascii_alphabetic());
     words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()

@@ -34,8 +34,7 @@ impl Default for DatasetOptions {
 }
 
 impl DatasetOptions {
-    /// The defaults: limits for data from strangers, CRC32 checked, no symlinks, at most 256 open
-    /// files.
+    /// Returns the defaults: limits for untrusted data, CRC32 checked, no symlinks, at most 256 open files.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -48,39 +47,37 @@ impl DatasetOptions {
         self
     }
 
-    /// Sets whether the CRC32 of each record is compared before the record is handed out. Default
-    /// true; headers, indexes and frames are always checked.
+    /// Sets whether the CRC32 of each record is checked before the record is handed out. Default true;
+    /// headers, indexes and frames are always checked.
     #[must_use]
     pub const fn verify_crc(mut self, verify_crc: bool) -> Self {
         self.shard.check_crc = verify_crc;
         self
     }
 
-    /// Allows shards to be symlinks, to anywhere. Default false: a link in a dataset from a
-    /// stranger could lead to any file of yours. Caches that keep files elsewhere need it.
+    /// Allows shards to be symlinks to anywhere, which caches that keep files elsewhere need. Default false:
+    /// a link in an untrusted dataset could lead to any of your files.
     #[must_use]
     pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
         self.follow_symlinks = follow_symlinks;
         self
     }
 
-    /// Sets the maximum number of open shards, default 256. The limit of open files of the process
-    /// may lower it.
+    /// Sets the maximum number of open shards, default 256. The process's limit on open files may lower it.
     #[must_use]
     pub const fn max_open_files(mut self, max_open_files: usize) -> Self {
         self.max_open_files = max_open_files;
         self
     }
 
-    /// Sets the generation of the dataset to open, from 1; default the newest. For folders only: a
-    /// manifest is one generation.
+    /// Sets the generation of the dataset to open, from 1; default the newest. For folders only, because a
+    /// manifest is a single generation.
     #[must_use]
     pub const fn generation(mut self, generation: Option<u32>) -> Self {
         self.generation = generation;
         self
     }
 
-    /// Refuses the option `generation` for a path that is itself a single generation.
     pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
         let Some(generation) = generation else { return Ok(()) };
         let path = path.display();
@@ -90,8 +87,8 @@ impl DatasetOptions {
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
     ///
     /// # Errors
-    /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if
-    /// the manifest or the lone shard is not valid.
+    /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if the manifest
+    /// or the lone shard is not valid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
@@ -114,7 +111,7 @@ impl DatasetOptions {
     /// Opens the dataset whose manifest is in `storage`.
     ///
     /// # Errors
-    /// As [`DatasetOptions::open`].
+    /// Same as [`DatasetOptions::open`].
     pub fn open_in(&self, storage: Arc<dyn Storage>) -> Result<Dataset> {
         let found = find_manifest(&*storage, self.generation, &self.shard.limits);
         let (name, manifest) = found.map_err(|e| match e {
@@ -128,7 +125,7 @@ impl DatasetOptions {
     /// Opens the manifest or the lone shard `name` of `storage`.
     ///
     /// # Errors
-    /// As [`DatasetOptions::open`].
+    /// Same as [`DatasetOptions::open`].
     pub fn open_file_in(&self, storage: Arc<dyn Storage>, name: &str) -> Result<Dataset> {
         let path = storage.path().join(name);
         Self::refuse_generation(self.generation, &path)?;
@@ -152,7 +149,7 @@ impl DatasetOptions {
                 shard: OnceLock::new(),
                 damage: OnceLock::new(),
             };
-            // The sum does not overflow: parsing the manifest has checked it.
+            // Cannot overflow: parsing the manifest has checked the sum.
             first = first.saturating_add(entry.samples);
             slot
         });
@@ -180,7 +177,8 @@ impl DatasetOptions {
     }
 }
 
-/// Decides by the content of a file; by its name only if it is neither a shard nor a manifest.
+/// Returns whether the file is a shard. Its content decides, and its name only if the content is neither a
+/// shard nor a manifest.
 fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     let mut magic = [0; 8];
     let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
@@ -189,13 +187,12 @@ fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
 }
 
-/// The error for a path that cannot be opened, with a hint if it is not a path at all.
+/// Returns the error for a path that cannot be opened, with a hint if it is not a path at all.
 pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     let text = path.to_string_lossy();
     match text.split_once("://") {
         Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-            let hint =
-                Hint::new("").only(Voice::Rust, "datasets in object stores are opened by the crate shardpack-store");
+            let hint = Hint::new("").only(Voice::Rust, "open datasets in object stores with the crate shardpack-store");
             Error::usage("dataset: expected a local path, found a URL").with_hint(hint)
         }
         _ => Error::io(path, "open", source),
@@ -224,7 +221,6 @@ fn no_manifest(storage: &dyn Storage) -> Error {
     }
 }
 
-/// The error for a folder without a manifest and without shards.
 pub(crate) fn no_dataset(path: &Path) -> Error {
     Error::usage(format!("`{}` is not a dataset: it has no manifest.json and no shards", path.display()))
 }
@@ -234,7 +230,7 @@ impl Dataset {
     /// manifest, or a lone shard.
     ///
     /// # Errors
-    /// As [`DatasetOptions::open`].
+    /// Same as [`DatasetOptions::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         DatasetOptions::default().open(path)
     }

@@ -26,9 +26,9 @@ pub struct RecordView<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image<'a> {
-    /// `image/jpeg`, `image/png`, …
+    /// For example `image/jpeg` or `image/png`.
     pub media_type: &'a str,
-    /// The file's bytes.
+    /// Bytes of the picture file.
     pub bytes: &'a [u8],
 }
 
@@ -43,37 +43,37 @@ impl<'a> RecordView<'a> {
         Self { index, record_number, record, bytes, shard }
     }
 
-    /// Number of the sample in the dataset, in stored order.
+    /// Returns the index of the sample in the dataset, in stored order.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index
     }
 
-    /// The sample's key.
+    /// Returns the sample's key.
     #[must_use]
     pub const fn key(&self) -> &'a str {
         self.record.key
     }
 
-    /// The sample's number in the order of the sources.
+    /// Returns the sample's number in source order.
     #[must_use]
     pub const fn sample_id(&self) -> u64 {
         self.record.frame.sample_id
     }
 
-    /// The parsed record.
+    /// Returns the parsed record.
     #[must_use]
     pub const fn record(&self) -> &Record<'a> {
         &self.record
     }
 
-    /// The whole record as stored, without the padding that follows it.
+    /// Returns the whole record as stored, without the padding after it.
     #[must_use]
     pub const fn record_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The fields of the dataset.
+    /// Returns the fields of the dataset.
     #[must_use]
     pub fn schema(&self) -> &'a Schema {
         self.shard.schema()
@@ -83,16 +83,16 @@ impl<'a> RecordView<'a> {
         &self.shard.options().limits
     }
 
-    /// The value of a scalar field.
+    /// Returns the value of a scalar field.
     ///
     /// # Errors
-    /// `Usage` if there is no scalar field of this name, or if this sample has no value for it.
+    /// `Usage` if there is no scalar field of this name or this sample has no value for it.
     pub fn scalar(&self, name: &str) -> Result<Scalar> {
         self.scalar_if_any(name)?.ok_or_else(|| self.no_value(name))
     }
 
-    /// The value of a scalar field; `None` if this sample has no value, because in a concatenation
-    /// its own dataset lacks the field.
+    /// Returns the value of a scalar field, or `None` if this sample has no value because, in a
+    /// concatenation, its own dataset lacks the field.
     ///
     /// # Errors
     /// `Usage` if the dataset has no scalar field of this name.
@@ -101,7 +101,7 @@ impl<'a> RecordView<'a> {
         if !self.shard.has_scalar(position) {
             return Ok(None);
         }
-        // The record's own scalars were compared with the index.
+        // The record's own scalars have already been compared with the index.
         let start = usize::try_from(self.record_number).ok().and_then(|record| record.checked_mul(dtype.size()));
         let column = self.shard.column_bytes(position).unwrap_or_default();
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
@@ -111,7 +111,7 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// The stored value of a field; `None` if this sample has no value.
+    /// Returns the stored value of a field, or `None` if this sample has no value.
     ///
     /// # Errors
     /// `Usage` if there is no stored field of this name.
@@ -124,14 +124,14 @@ impl<'a> RecordView<'a> {
         Ok(*value)
     }
 
-    /// The stored value of a field of one of these kinds; `Usage` if there is no such field, or if
+    /// Returns the stored value of a field of one of these kinds, or `Usage` if there is no such field or
     /// this sample has no value for it.
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
             let kinds: Vec<_> = kinds.iter().map(ToString::to_string).collect();
             return Err(Error::usage(format!(
-                "field `{}` is of kind {}, not {}",
+                "field `{}` has kind {}, not {}",
                 name.escape_debug(),
                 field.kind,
                 kinds.join(" or ")
@@ -140,17 +140,17 @@ impl<'a> RecordView<'a> {
         value.ok_or_else(|| self.no_value(name))
     }
 
-    /// The picture in an image field.
+    /// Returns the picture in an image field.
     ///
     /// # Errors
-    /// `Usage` if there is no image field of this name, or if this sample has no value for it;
-    /// `Format` if its media type is not UTF-8.
+    /// `Usage` if there is no image field of this name or this sample has no value for it; `Format` if its
+    /// media type is not UTF-8.
     pub fn image(&self, name: &str) -> Result<Image<'a>> {
         let value = self.present(name, &[FieldKind::Image])?;
         image_of(&value).map_err(|e| self.field_error(name, e))
     }
 
-    /// Adds the place of this record to an error in its bytes.
+    /// Adds the place of this record to an error about its bytes.
     pub(crate) fn error(&self, error: shardpack_format::Error) -> Error {
         self.shard.in_record(self.record_number, error).into()
     }
@@ -162,20 +162,22 @@ impl<'a> RecordView<'a> {
 
     fn no_field(&self, kind: &str, name: &str) -> Error {
         let names: Vec<&str> = self.schema().fields().iter().map(|f| f.name.as_str()).collect();
-        Error::usage(format!("there is no {kind} field `{}` among [{}]", name.escape_debug(), names.join(", ")))
+        Error::usage(format!(
+            "there is no {kind} field `{}`; the fields are [{}]",
+            name.escape_debug(),
+            names.join(", ")
+        ))
     }
 }
 
-/// Reads the picture of a field value. The check of the record has checked the descriptor, which is
-/// the media type.
+/// Reads the picture of a field value. The descriptor, which is the media type, was checked together with the record.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
     let media_type =
         std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Offsets of a record's parts from its start, for an owner that cannot hold references into
-/// itself.
+/// Offsets of a record's parts from its start, for an owner that cannot hold references into itself.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordOffsets {
     frame: Frame,
@@ -193,7 +195,7 @@ struct FieldOffsets {
 }
 
 impl RecordOffsets {
-    /// The offsets of the parts of `record`, which was parsed from `base`.
+    /// Returns the offsets of the parts of `record`, which was parsed from `base`.
     pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
         let range = |part: &[u8]| {
             let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
@@ -212,7 +214,6 @@ impl RecordOffsets {
         }
     }
 
-    /// Length of the record without padding.
     pub(crate) fn record_bytes(&self) -> usize {
         to_usize(self.frame.record_bytes)
     }
@@ -220,8 +221,7 @@ impl RecordOffsets {
 
 /// One sample that owns its record.
 ///
-/// It keeps the index of its shard in memory, for the schema: drop the sample when you no longer
-/// need it.
+/// It keeps the index of its shard in memory for the schema, so drop the sample when you no longer need it.
 #[derive(Debug, Clone)]
 pub struct Sample {
     index: u64,
@@ -247,7 +247,7 @@ impl Sample {
         self.bytes.get(range.clone()).unwrap_or_default()
     }
 
-    /// The sample as a [`RecordView`], which has all accessors.
+    /// Returns the sample as a [`RecordView`], which has all accessors.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
         let fields = self.offsets.fields.iter().map(|part| {
@@ -267,13 +267,13 @@ impl Sample {
         RecordView::new(self.index, self.record_number, record, &self.bytes, &self.shard)
     }
 
-    /// Number of the sample in the dataset, in stored order.
+    /// Returns the index of the sample in the dataset, in stored order.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index
     }
 
-    /// The sample's key.
+    /// Returns the sample's key.
     #[must_use]
     pub fn key(&self) -> &str {
         let key = std::str::from_utf8(self.slice(&self.offsets.key));
@@ -281,38 +281,38 @@ impl Sample {
         key.unwrap_or_default()
     }
 
-    /// The sample's number in the order of the sources.
+    /// Returns the sample's number in source order.
     #[must_use]
     pub const fn sample_id(&self) -> u64 {
         self.offsets.frame.sample_id
     }
 
-    /// The whole record as stored, without the padding that follows it.
+    /// Returns the whole record as stored, without the padding after it.
     #[must_use]
     pub fn record_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// As [`RecordView::scalar`].
+    /// Same as [`RecordView::scalar`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Same as [`RecordView::scalar`].
     pub fn scalar(&self, name: &str) -> Result<Scalar> {
         self.view().scalar(name)
     }
 
-    /// As [`RecordView::field`].
+    /// Same as [`RecordView::field`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Same as [`RecordView::field`].
     pub fn field(&self, name: &str) -> Result<Option<FieldValue<'_>>> {
         self.view().field(name)
     }
 
-    /// As [`RecordView::image`].
+    /// Same as [`RecordView::image`].
     ///
     /// # Errors
-    /// The same errors.
+    /// Same as [`RecordView::image`].
     pub fn image(&self, name: &str) -> Result<Image<'_>> {
         self.view().image(name)
     }

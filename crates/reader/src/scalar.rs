@@ -1,4 +1,4 @@
-//! One number from a record's head or an index's column.
+//! One number from a record's head or an index column.
 
 use shardpack_format::Dtype;
 
@@ -22,7 +22,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Reads one packed little-endian element; `None` if `bytes` has a different length.
+    /// Reads one packed little-endian element. Returns `None` if `bytes` has a different length.
     #[must_use]
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
         let n = dtype.size();
@@ -32,7 +32,7 @@ impl Scalar {
         let mut wide = [0; 8];
         wide.get_mut(..n)?.copy_from_slice(bytes);
         let unsigned = u64::from_le_bytes(wide);
-        // Sign extension: shift to the top and back.
+        // Sign-extend by shifting to the top and back.
         let shift = 64 - 8 * u32::try_from(n).ok()?;
         let signed = (unsigned << shift).cast_signed() >> shift;
         Some(match dtype {
@@ -46,7 +46,7 @@ impl Scalar {
         })
     }
 
-    /// As a signed integer; `None` for floating point, and for values that do not fit.
+    /// Returns the value as a signed integer, or `None` if it is floating point or does not fit.
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         match self {
@@ -57,7 +57,7 @@ impl Scalar {
         }
     }
 
-    /// As floating point; integers beyond 2⁵³ are rounded.
+    /// Returns the value as floating point; integers beyond 2⁵³ are rounded.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         match self {

@@ -2,11 +2,10 @@
 
 use crate::error::{Error, Result};
 
-/// Bytes of one read of a large record: they stay in the second-level cache until their CRC32 is
-/// computed.
+/// Bytes per read of a large record, few enough to stay in the second-level cache until their CRC32 is computed.
 pub const STEP_BYTES: usize = 256 << 10;
 
-/// The first `bytes` bytes of a buffer. It grows only when needed and never shrinks, so that it is
+/// Returns the first `bytes` bytes of a buffer. The buffer grows only when needed and never shrinks, so it is
 /// not zeroed again for every read.
 ///
 /// # Errors

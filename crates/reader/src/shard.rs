@@ -1,4 +1,4 @@
-//! One shard: its identity, its index in memory, and its records on request.
+//! One shard: its identity, its index in memory, and its records on demand.
 
 use crate::anatomy::Anatomy;
 use crate::check::{Crc, ExpectedRecord, check_record};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub struct ShardOptions {
     /// Limits on the sizes that the file may request.
     pub limits: Limits,
-    /// Compare the CRC32 of a record before it is handed out. Default true. Header, footer, index
+    /// Whether to check the CRC32 of a record before it is handed out. Default true. Header, footer, index
     /// and frames are always checked.
     pub check_crc: bool,
 }
@@ -39,16 +39,15 @@ impl Default for ShardOptions {
 
 /// An open shard. Its index is in memory, its records are on disk.
 ///
-/// Opening costs two reads, the 64 bytes of the header and the last 64 KiB, and a third if the
-/// index is larger than that.
+/// Opening takes two reads, the 64-byte header and the last 64 KiB, and a third if the index does not fit in
+/// those 64 KiB.
 #[derive(Debug)]
 pub struct Shard {
     file: ShardFile,
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// Fields and classes of the concatenation that the shard is part of; `None` if they equal its
-    /// own.
+    /// Fields and classes of the concatenation that the shard is part of; `None` if they equal its own.
     union: Option<UnionColumns>,
 }
 
@@ -56,18 +55,18 @@ impl Shard {
     /// Opens the shard at `path`.
     ///
     /// # Errors
-    /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if header, footer
-    /// or index break the specification, `Limit` if they exceed the limits.
+    /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if header, footer or index
+    /// violate the specification, `Limit` if they exceed the limits.
     pub fn open(path: impl AsRef<Path>, options: ShardOptions) -> Result<Self> {
         let path = path.as_ref();
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    /// Opens a shard, and shares the metadata of another shard (`known`) if it is the same.
+    /// Opens a shard. Shares the metadata of another shard (`known`) if both are equal.
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
-            // The header first: it shows whether this is a shard at all.
+            // The header first, because it shows whether this is a shard at all.
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
@@ -78,25 +77,24 @@ impl Shard {
         Ok(Self::from_parts(file, footer, index, options))
     }
 
-    /// A shard without a checked header: `verify` continues after a damaged header.
+    /// Returns a shard whose header was not checked, because `verify` continues after a damaged header.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
         Self { file, footer, index: Arc::new(index), options, union: None }
     }
 
-    /// This shard as part of a concatenation.
     pub(crate) fn part_of(&self, union: UnionColumns) -> Self {
         let (file, footer, options) = (self.file.clone(), self.footer, self.options.clone());
         Self { file, footer, index: Arc::clone(&self.index), options, union: Some(union) }
     }
 
-    /// The fields of the dataset; in a concatenation, the fields of all its datasets. Records and
+    /// Returns the fields of the dataset; in a concatenation, the fields of all its datasets. Records and
     /// index hold the fields of [`Index::metadata`].
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.union.as_ref().map_or_else(|| &self.index.metadata().schema, |union| &union.schema)
     }
 
-    /// Position in the records of stored field `position` of [`Shard::schema`]; `None` if the
+    /// Returns the position in the records of stored field `position` of [`Shard::schema`], or `None` if the
     /// records lack the field.
     #[must_use]
     pub fn stored_at(&self, position: usize) -> Option<usize> {
@@ -112,8 +110,8 @@ impl Shard {
         self.values(position).is_some_and(|values| !matches!(values, UnionColumn::Absent(_)))
     }
 
-    /// The column of scalar field `position` of [`Shard::schema`], packed. Absent values are −1,
-    /// NaN, false, or the maximum of an unsigned type.
+    /// Returns the packed column of scalar field `position` of [`Shard::schema`]. Absent values are −1, NaN,
+    /// false, or the maximum of an unsigned type.
     #[must_use]
     pub fn column_bytes(&self, position: usize) -> Option<&[u8]> {
         match &self.union {
@@ -125,7 +123,6 @@ impl Shard {
         }
     }
 
-    /// Source of the values of scalar field `position` of [`Shard::schema`].
     pub(crate) fn values(&self, position: usize) -> Option<UnionColumn> {
         match &self.union {
             None => self.index.column(position).map(|_| UnionColumn::Own(position)),
@@ -133,49 +130,49 @@ impl Shard {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Size of the file.
+    /// Returns the size of the file in bytes.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         self.file.len()
     }
 
-    /// Version, dataset and number of the shard.
+    /// Returns version, dataset and number of the shard.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.footer.identity
     }
 
-    /// The footer, with the offset and size of the index.
+    /// Returns the footer, with the offset and size of the index.
     #[must_use]
     pub const fn footer(&self) -> &Footer {
         &self.footer
     }
 
-    /// CRC32 of the footer's bytes, which the manifest also stores.
+    /// Returns the CRC32 of the footer's bytes, which the manifest also stores.
     #[must_use]
     pub fn footer_crc32(&self) -> u32 {
         self.footer.crc32()
     }
 
-    /// The index: rows, keys, scalar columns, schema and recipe.
+    /// Returns the index: rows, keys, scalar columns, schema and recipe.
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// The options of the open shard.
+    /// Returns the options that the shard was opened with.
     #[must_use]
     pub const fn options(&self) -> &ShardOptions {
         &self.options
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.index.len()
@@ -187,7 +184,7 @@ impl Shard {
         self.index.is_empty()
     }
 
-    /// All values of a scalar field, without reading a record; `None` if there is no scalar field
+    /// Returns all values of a scalar field without reading a record, or `None` if there is no scalar field
     /// of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Column> {
@@ -195,14 +192,14 @@ impl Shard {
         Some(Column::new(dtype, self.column_bytes(position)?.to_vec()))
     }
 
-    /// The row of a record.
+    /// Returns the index row of a record.
     ///
     /// # Errors
     /// `Usage` past the end.
     pub fn row(&self, record: u64) -> Result<Row> {
-        self.index
-            .row(record)
-            .ok_or_else(|| Error::usage(format!("the shard has {} records, none with number {record}", self.len())))
+        self.index.row(record).ok_or_else(|| {
+            Error::usage(format!("record {record} is past the end: the shard has {} records", self.len()))
+        })
     }
 
     /// Reads record `record` into the front of `buffer`, which grows if needed, checks it and
@@ -224,8 +221,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// Reads the bytes of a record, including padding, and returns the source of its CRC32: for a
-    /// large record it is computed while reading.
+    /// Reads the bytes of a record, including padding, and returns the source of its CRC32, which for a large
+    /// record is computed while reading.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -240,8 +237,8 @@ impl Shard {
         Ok((bytes, crc))
     }
 
-    /// Reads a record, including padding, in steps, and computes the CRC32 of its body while the
-    /// bytes are in the cache.
+    /// Reads a record, including padding, in steps, and computes the CRC32 of its body while the bytes are in
+    /// the CPU cache.
     pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
         let row = self.row(record)?;
         let length = to_usize(row.length);
@@ -257,26 +254,25 @@ impl Shard {
         Ok(Crc::Known(crc.finalize()))
     }
 
-    /// The handling of CRC32s that the options ask for.
+    /// Returns the CRC32 handling set by the options.
     pub const fn crc(&self) -> Crc {
         if self.options.check_crc { Crc::Compute } else { Crc::Skip }
     }
 
-    /// The file, to read from it.
+    /// Returns the file of the shard.
     pub const fn file(&self) -> &ShardFile {
         &self.file
     }
 
-    /// Checks the bytes of a record, including padding; errors name file, record, key and offset as
-    /// far as known.
+    /// Checks the bytes of a record, including padding. Errors name file, record, key and offset as far as known.
     ///
     /// # Errors
-    /// As [`Record::parse`]; `Format` also if it disagrees with the index.
+    /// Same as [`Record::parse`], plus `Format` if the record disagrees with the index.
     pub fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
         check_record(&self.index, &self.expected(record), bytes, crc).map_err(|e| self.name_record(record, e))
     }
 
-    /// The expected properties of a record, by the index and the options.
+    /// Returns the properties that the index and the options require of a record.
     fn expected(&self, record: u64) -> ExpectedRecord<'_> {
         ExpectedRecord { shard_number: self.identity().shard_number, record, limits: &self.options.limits }
     }
@@ -287,8 +283,7 @@ impl Shard {
         self.name_record(record, error.at(offset))
     }
 
-    /// As [`Shard::in_record`], for an error whose offset already counts from the start of the
-    /// file.
+    /// Same as [`Shard::in_record`], for an error whose offset is already relative to the start of the file.
     fn name_record(&self, record: u64, error: FormatError) -> FormatError {
         error
             .in_record(record)
@@ -296,7 +291,7 @@ impl Shard {
             .in_file(self.path().to_string_lossy())
     }
 
-    /// Range of bytes from the start of the first record to the end of the last record's padding;
+    /// Returns the byte range from the start of the first record to the end of the last record's padding, or
     /// `0..0` for no records.
     ///
     /// # Errors
@@ -304,7 +299,7 @@ impl Shard {
     pub fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
-        // The index was checked: no sum overflows, and every end is inside the file.
+        // The index was checked, so no sum overflows and every end is inside the file.
         let end = last.offset.checked_add(last.length).and_then(align_up);
         let end = end.unwrap_or_else(|| bug("a record that ends inside the file"));
         Ok(first.offset..end)
@@ -313,7 +308,7 @@ impl Shard {
     /// Refuses a record over the limits before memory is allocated for it.
     ///
     /// # Errors
-    /// `Limit` if it has more than `max_record_bytes`; `Usage` if there is no such record.
+    /// `Limit` if it exceeds `max_record_bytes`; `Usage` if there is no such record.
     pub fn check_length(&self, record: u64) -> Result<()> {
         let limit = self.options.limits.max_record_bytes;
         let length = self.row(record)?.length;
@@ -323,11 +318,10 @@ impl Shard {
         Err(self.in_record(record, FormatError::limit("record", "max_record_bytes", limit, length)).into())
     }
 
-    /// Reads the bytes of a record, including padding, without a check.
+    /// Reads the bytes of a record, including padding, without checking them.
     ///
     /// # Errors
-    /// As [`Shard::check_length`]; `Usage` if its memory cannot be allocated; `Io` if it cannot be
-    /// read.
+    /// Same as [`Shard::check_length`], plus `Usage` if its memory cannot be allocated, and `Io` if it cannot be read.
     pub fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;

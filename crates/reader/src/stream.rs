@@ -19,31 +19,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of consecutive records that one read fetches. A larger record is a run by itself. From the
-/// page cache, 1 MiB streamed at 1.2 times the rate of 4 MiB, because a run is still in the CPU
-/// cache when its CRC32 is computed; from a disk, the kernel reads ahead anyway.
+/// Bytes of consecutive records per read. A larger record is a run by itself. From the page cache, 1 MiB
+/// streamed at 1.2 times the rate of 4 MiB, because the run is still in the CPU cache when its CRC32 is
+/// computed; from a disk, the kernel reads ahead anyway.
 const RUN_BYTES: u64 = 1 << 20;
-/// Threads that read and compute CRC32s. A single thread is slower than a plain read loop by the
-/// time for the CRC32.
+/// Threads that read and compute CRC32s. A single thread would be slower than a plain read loop, by the time
+/// it takes to compute the CRC32.
 const READERS: usize = 2;
 
-/// Consecutive records of one shard.
 #[derive(Debug)]
 struct Place {
     shard: Arc<Shard>,
-    /// Index of the shard's first sample.
+    /// Dataset index of the shard's first sample.
     first: u64,
     records: Range<u64>,
 }
 
-/// The result of a reading thread: a run of records in memory, or an error. Both hold a buffer,
-/// which bounds the number of pending errors too.
+/// Result of a reading thread: a run of records in memory, or an error. Both hold a buffer, so that pending
+/// errors are bounded in number too.
 #[derive(Debug)]
 struct Delivery {
-    /// Its place in the order of the dataset.
+    /// Position of the delivery in dataset order.
     number: u64,
     buffer: Vec<u8>,
-    /// Bytes that the buffer was taken for.
+    /// Bytes that the buffer was requested for.
     bytes: u64,
     run: Result<Run>,
 }
@@ -53,7 +52,7 @@ struct Run {
     place: Place,
     start: u64,
     bytes: usize,
-    /// CRC32 of the body of each record of the run; empty if CRC32s are not compared.
+    /// CRC32 of the body of each record of the run; empty if CRC32s are not checked.
     crcs: Vec<u32>,
     first_record: u64,
 }
@@ -65,13 +64,12 @@ struct Current {
     bytes: u64,
 }
 
-/// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] hands
-/// out views into the run.
+/// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] returns views into the run.
 ///
-/// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are
-/// in the cache; the caller's thread only walks through the records. A few buffers, one run each,
-/// are recycled. Memory: up to 24 MiB, or four times the largest record, and the bytes that the
-/// storage reads ahead ([`Dataset::read_ahead_bytes`]).
+/// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are in the
+/// CPU cache; the caller's thread only walks through the records. A few buffers, one run each, are recycled.
+/// Memory: up to 24 MiB, or four times the largest record, plus the bytes that the storage reads ahead
+/// ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -89,13 +87,13 @@ pub struct Stream {
     threads: Vec<JoinHandle<()>>,
     /// Deliveries that arrived before their turn.
     early: BTreeMap<u64, Delivery>,
-    /// Number of the delivery whose turn it is.
+    /// Number of the next delivery.
     next: u64,
     current: Option<Current>,
 }
 
 impl Dataset {
-    /// Begins to read all samples in stored order.
+    /// Starts reading all samples in stored order.
     ///
     /// # Errors
     /// `Io` if no thread can be started.
@@ -105,7 +103,7 @@ impl Dataset {
         let onward = Onward::new(self);
         let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
         let plan = Arc::new(Mutex::new(plan));
-        // Made first: if a thread cannot be started, dropping the stream ends the threads that run.
+        // Created first, so that if a thread cannot be started, dropping the stream ends the others.
         let mut stream =
             Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
         for reader in 0..READERS {
@@ -119,8 +117,7 @@ impl Dataset {
         Ok(stream)
     }
 
-    /// All samples in stored order, each owning its bytes: [`Dataset::stream`] at the price of one
-    /// copy.
+    /// Iterates over all samples in stored order, each owning its bytes: [`Dataset::stream`] plus one copy.
     ///
     /// # Errors
     /// `Io` if no thread can be started.
@@ -129,22 +126,19 @@ impl Dataset {
     }
 }
 
-/// The next records to read; shared by the reading threads.
+/// The next records to read, shared by the reading threads.
 struct Plan {
     dataset: Dataset,
-    /// Number of the next shard.
+    /// Index of the next shard.
     slot: usize,
-    /// The current shard and its next record.
     shard: Option<(Place, u64)>,
-    /// Number of the next delivery.
     number: u64,
-    /// Bytes of the runs so far.
+    /// Bytes of all runs so far.
     read: u64,
-    /// Announces the runs to a storage that needs announcements.
     onward: Option<Onward>,
 }
 
-/// Records to read, or the error of their shard, and the buffer for them.
+/// Records to read, or the error of their shard, with a buffer for them.
 struct Job {
     number: u64,
     buffer: Vec<u8>,
@@ -153,10 +147,9 @@ struct Job {
 }
 
 impl Plan {
-    /// Waits for a buffer; `None` at the end of the dataset, or once the consumer is gone.
+    /// Waits for a buffer. Returns `None` at the end of the dataset or once the consumer is gone.
     ///
-    /// Buffers are taken in the order of the deliveries, so that the next delivery never waits for
-    /// later ones.
+    /// Buffers are taken in delivery order, so that the next delivery never waits for later ones.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
         self.read = self.read.saturating_add(bytes);
@@ -169,7 +162,7 @@ impl Plan {
         Some(Job { number, buffer, bytes, place })
     }
 
-    /// Ends the stream with this error: after a panic the plan may be inconsistent.
+    /// Ends the stream with this error, because the plan may be inconsistent after a panic.
     fn broken(&mut self, panic: &(dyn Any + Send)) -> Job {
         (self.slot, self.shard) = (usize::MAX, None);
         let number = self.number;
@@ -209,8 +202,8 @@ impl Plan {
 
 /// Reads runs on its own thread until the dataset ends or the consumer is gone.
 ///
-/// A panic becomes the error of the current run: if the thread ended without a delivery, the
-/// consumer would wait forever.
+/// A panic becomes the error of the current run. If the thread ended without a delivery, the consumer would
+/// wait forever.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
         let job = {
@@ -231,7 +224,7 @@ fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) 
     }
 }
 
-/// The records from `first` on that fit into `run_bytes`; at least one.
+/// Returns the records from `first` on that fit into `run_bytes`, at least one.
 pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> {
     let index = shard.index();
     let start = index.row(first).map_or(0, |row| row.offset);
@@ -244,8 +237,8 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
 
 fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     let Place { shard, records, .. } = &place;
-    // Check every record: if the limit is below the size of a run, a run of several records can
-    // also hold one over the limit.
+    // Check every record: if the limit is below the size of a run, a run of several records may also contain
+    // one that exceeds the limit.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
     let bytes = room(buffer, span.end - span.start)?;
@@ -260,24 +253,23 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// CRC32 of a record's body, whose length is taken from the index. The check of the record compares
-/// that length with its frame.
+/// Returns the CRC32 of a record's body, whose length comes from the index. Checking the record compares that
+/// length with the frame.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
     let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
-    // The index was checked: no row is shorter than a frame or exceeds the space of its record.
+    // The index was checked, so no row is shorter than a frame or exceeds the space of its record.
     Ok(crc32fast::hash(body.unwrap_or_else(|| bug("a row that is no shorter than a frame"))))
 }
 
 impl Stream {
-    /// The next record, or `None` at the end. After an error the stream continues with the next
+    /// Returns the next record, or `None` at the end. After an error the stream continues with the next
     /// record, run or shard.
     ///
     /// # Errors
-    /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if one is
-    /// too large.
+    /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if one is too large.
     pub fn next_record(&mut self) -> Option<Result<RecordView<'_>>> {
         let (current, record) = match self.advance()? {
             Ok(place) => place,
@@ -286,7 +278,7 @@ impl Stream {
         Some(current.view(record))
     }
 
-    /// Moves to the next record: the run that holds it and its number in the shard.
+    /// Moves to the next record, and returns its run and its index in the shard.
     fn advance(&mut self) -> Option<Result<(&Current, u64)>> {
         while self.current.as_ref().is_none_or(|current| current.run.place.records.is_empty()) {
             if let Some(current) = self.current.take() {
@@ -301,7 +293,7 @@ impl Stream {
                 }
             }
         }
-        // Not `None`, which would end the stream early.
+        // Not `None`, because that would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
@@ -309,7 +301,6 @@ impl Stream {
         Some(Ok(next.unwrap_or_else(|| bug("a run with a record left"))))
     }
 
-    /// The next delivery in order; `None` once the threads are done.
     fn receive(&mut self) -> Option<Delivery> {
         loop {
             if let Some(delivery) = self.early.remove(&self.next) {
@@ -368,8 +359,8 @@ impl Drop for Stream {
         // The threads notice at their next send, or when they wait for a buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A hanging read must not block the caller: wait as long as a slow disk needs, then let the
-        // threads end by themselves.
+        // A hanging read must not block the caller, so wait as long as a slow disk needs and then leave the
+        // threads to end by themselves.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {

@@ -7,7 +7,7 @@ use shardpack_format::{Field, FieldKind, Schema};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// All fields and all classes of several datasets, beginning with the first dataset's.
+/// All fields and classes of several datasets, beginning with those of the first.
 pub(crate) struct Union {
     pub(crate) schema: Schema,
     pub(crate) classes: Option<Vec<String>>,
@@ -15,8 +15,8 @@ pub(crate) struct Union {
 
 impl Union {
     /// # Errors
-    /// `Usage` if a field has different kinds or types in two datasets, or if one names its classes
-    /// and another has labels without named classes. The error names the dataset.
+    /// `Usage` if a field has different kinds or types in two datasets, or if one dataset names its classes
+    /// and another has labels without class names. The error names the dataset.
     pub(crate) fn of(datasets: &[Dataset]) -> Result<Self> {
         let mut fields: Vec<(&Field, &Dataset)> = Vec::new();
         for dataset in datasets {
@@ -27,7 +27,7 @@ impl Union {
                     Some((known, first)) => {
                         let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
                         let expected = format!("{}, as in `{}`", words(known), first.path().display());
-                        let hint = "`concat` needs fields of the same name to have the same kind and type: pack one of the datasets again";
+                        let hint = "pack one of the datasets again: `concat` requires the same kind and type for fields of the same name";
                         return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(field)))
                             .with_hint(hint));
                     }
@@ -38,11 +38,10 @@ impl Union {
         Ok(Self { classes: classes(datasets)?, schema })
     }
 
-    /// The conversion of the shards of `dataset` to the union; `None` if they need none.
+    /// Returns the conversion of the shards of `dataset` to the union, or `None` if they need none.
     ///
     /// # Errors
-    /// `Usage` if its labels are not integers, or their type is too narrow for the number of
-    /// classes.
+    /// `Usage` if its labels are not integers, or their type is too narrow for the number of classes.
     pub(crate) fn cast(&self, dataset: &Dataset) -> Result<Option<Arc<Cast>>> {
         let ours = self.classes.as_deref().unwrap_or_default();
         let theirs = dataset.classes().unwrap_or_default();
@@ -67,7 +66,7 @@ impl Union {
     }
 }
 
-/// The union of the class names; `None` if the datasets with labels name no classes.
+/// Returns the union of the class names, or `None` if the datasets with labels name no classes.
 fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     let mut all: Option<Vec<String>> = None;
     let mut first: Option<&Dataset> = None;
@@ -85,7 +84,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
         let before = *first.get_or_insert(dataset);
         if before.classes().is_some() != named.is_some() {
             let (with, without) = if named.is_some() { (dataset, before) } else { (before, dataset) };
-            let hint = "classes are matched by name: pack both datasets with class names, or both without";
+            let hint = "pack both datasets with class names, or both without: classes are matched by name";
             return Err(Error::usage(format!(
                 "the labels of `{}` have class names, the labels of `{}` have none",
                 with.path().display(),
@@ -97,7 +96,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     Ok(all)
 }
 
-/// A field in words: `a scalar of int64`.
+/// Describes a field in words: `a scalar of int64`.
 fn words(field: &Field) -> String {
     match field {
         Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of {dtype}"),

@@ -3,11 +3,11 @@
 use shardpack_format::Schema;
 use std::sync::Arc;
 
-/// The columns of a shard, in the order of the union's fields.
+/// Columns of a shard, in the order of the union's fields.
 #[derive(Debug)]
 pub(crate) struct UnionColumns {
     pub(crate) schema: Schema,
-    /// Position in the records of each stored field.
+    /// Position of each stored field in the records.
     pub(crate) stored: Vec<Option<usize>>,
     pub(crate) columns: Vec<UnionColumn>,
 }
@@ -18,6 +18,6 @@ pub(crate) enum UnionColumn {
     Own(usize),
     /// Labels converted to the classes of the union.
     Changed(Arc<[u8]>),
-    /// Placeholders: the samples have no values.
+    /// Placeholders, because the samples have no values.
     Absent(Arc<[u8]>),
 }

@@ -1,6 +1,6 @@
-//! Compares the rate of a dataset over HTTP from this machine, with a delay before each answer,
-//! with the disk and with sequential plain GETs; then measures a second read from a cache on the
-//! disk: `cargo run --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`.
+//! Compares reading a dataset over HTTP from this machine (with a delay before each answer) with reading from
+//! disk and with sequential plain GETs, then measures a second read from a cache on disk: `cargo run
+//! --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing)]
 
 #[path = "../tests/store/server/mod.rs"]
@@ -26,7 +26,7 @@ fn main() {
     for pass in ["cold", "warm"] {
         rate(&format!("disk, stream, {pass}"), bytes, || stream(&local));
     }
-    rate("one GET after the other, 8 MiB each", bytes, || {
+    rate("sequential GETs of 8 MiB", bytes, || {
         local.shards().for_each(|shard| get(&server, &shard.name, shard.bytes))
     });
     for pass in 0..2 {
@@ -43,12 +43,12 @@ fn main() {
     for epoch in ["first, filling", "second, from"] {
         let remote = open(&server.url(), &DatasetOptions::new(), &options).unwrap();
         rate(&format!("{epoch} the cache, stream"), bytes, || stream(&remote));
-        rate("disk, stream, at the same time of day", bytes, || stream(&local));
+        rate("disk, stream, measured again", bytes, || stream(&local));
     }
     let remote = open(&server.url(), &DatasetOptions::new(), &options).unwrap();
     rate("from the cache, loader", bytes, || load(&remote));
     println!("  {:?}", remote.traffic().cache);
-    rate("disk, loader, at the same time of day", bytes, || load(&local));
+    rate("disk, loader, measured again", bytes, || load(&local));
 }
 
 fn rate(what: &str, bytes: u64, work: impl FnOnce()) {

@@ -1,4 +1,4 @@
-//! The readers' interface to a folder of a store: open, announce and read.
+//! Opens, announces and reads objects in a folder of a store.
 
 use crate::cache::Cache;
 use crate::fetcher::Fetcher;
@@ -17,15 +17,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
-/// Most threads that fetch: each transfers more than 1 GB/s, without TLS.
+/// Maximum number of fetching threads. Each transfers more than 1 GB/s without TLS.
 const THREADS: usize = 4;
 
-/// A client of one folder in a store. When dropped, it aborts its requests.
+/// A client of one folder in a store. Dropping it aborts its requests.
 #[derive(Debug)]
 pub(crate) struct Client {
     fetcher: Arc<Fetcher>,
     runtime: Option<Runtime>,
-    /// The process that started the threads: its forks have no threads.
+    /// The process that started the threads. Its forks have no such threads.
     pid: u32,
 }
 
@@ -44,7 +44,7 @@ impl Client {
         Ok(Self { fetcher, runtime: Some(runtime), pid: std::process::id() })
     }
 
-    /// In a fork, the threads are missing, and locks may be held forever.
+    /// A fork lacks the threads, and its locks may be held forever.
     fn check_process(&self) -> Result<(), Cause> {
         if self.pid == std::process::id() {
             return Ok(());
@@ -68,13 +68,12 @@ impl Client {
         }
     }
 
-    /// Returns true if the caller cancelled, either by the options or by the task of this thread.
+    /// Returns true if the caller cancelled, through the options or the task of this thread.
     fn is_cancelled(&self) -> bool {
         self.folder().options.is_cancelled() || shardpack_io::is_cancelled()
     }
 
-    /// Returns an error in a fork, or if the caller cancelled; in the second case all announcements
-    /// are dropped.
+    /// Returns an error in a fork, or if the caller cancelled. A cancellation also drops all announcements.
     fn check(&self) -> Result<(), Cause> {
         self.check_process()?;
         if self.is_cancelled() {
@@ -84,7 +83,7 @@ impl Client {
         Ok(())
     }
 
-    /// Returns an error, unless the other readers aborted the request: then it must be sent again.
+    /// Returns an error, unless other readers aborted the request, which must then be sent again.
     fn failed(&self, error: &RequestError) -> Result<(), Cause> {
         self.check()?;
         if error.is_abandoned() { Ok(()) } else { Err(error.cause()) }
@@ -172,7 +171,7 @@ impl Client {
         })?
     }
 
-    /// As [`Self::wait`], for cleanup after a cancellation.
+    /// Same as [`Self::wait`], for cleanup after a cancellation.
     pub(crate) fn finish<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
         self.check_process()?;
         Ok(self.fetcher.handle.block_on(future))
@@ -206,18 +205,17 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
-            // Before the shutdown: otherwise each aborted request would start the next one.
+            // Before the shutdown, because otherwise each aborted request would start the next one.
             self.folder().schedule().give_up();
             runtime.shutdown_background();
         } else {
-            // The threads run in the parent process, and so do the holders of their locks.
+            // The threads and the holders of their locks run in the parent process.
             std::mem::forget(runtime);
             std::mem::forget(Arc::clone(&self.fetcher));
         }
     }
 }
 
-/// Error text: a thread could not be started.
 pub(crate) fn cannot_start(name: &str, error: &io::Error) -> Error {
     Error::usage(format!("cannot start threads for `{name}`: {error}"))
 }

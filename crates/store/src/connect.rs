@@ -1,4 +1,4 @@
-//! Builds a client of `object_store` from a URL and options.
+//! Builds an `object_store` client from a URL and options.
 
 use crate::diagnosis::hide;
 use crate::endpoint::{Address, is_on};
@@ -15,7 +15,7 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// This crate counts, pauses and ends attempts itself.
+/// Disables retries, because this crate counts, pauses and ends attempts itself.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
@@ -25,7 +25,7 @@ fn client(options: &StoreOptions) -> ClientOptions {
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 
-/// Builds a store from one kind of builder: the builders are alike, but share no trait.
+/// Builds a store with one kind of builder. The builders are alike but share no trait.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
         let connector = GuardedConnector::default();
@@ -57,7 +57,7 @@ pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<d
         return Ok(connect_to_write(target, options)?);
     }
     let base = target.url[..Position::BeforePath].to_owned();
-    // An `http://` URL is explicit permission for unencrypted requests.
+    // An `http://` URL explicitly permits unencrypted requests.
     let client = client(options).with_allow_http(target.url.scheme() == "http");
     let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
     let connector = GuardedConnector::default();
@@ -87,8 +87,8 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
     })
 }
 
-/// Refuses invalid addresses, and unencrypted addresses unless the user permits them or they belong
-/// to an emulator on this machine.
+/// Refuses invalid addresses, and unencrypted addresses unless the user permits them or they belong to an
+/// emulator on this machine.
 fn check_addresses(
     target: &StoreUrl,
     options: &StoreOptions,

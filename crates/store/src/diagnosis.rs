@@ -1,4 +1,4 @@
-//! Explains errors of `object_store`, without secrets.
+//! Explains `object_store` errors without revealing secrets.
 
 use crate::http::{NoAnswer, Refusal};
 use crate::schedule::RequestError;
@@ -9,7 +9,6 @@ use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 
-/// Turns an error of the store into an error of this crate.
 pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> RequestError {
     use object_store::Error as E;
     match error {
@@ -21,7 +20,7 @@ pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> Reque
         }
         E::Unauthenticated { .. } => {
             RequestError::last(ErrorKind::PermissionDenied, format!("the store requires credentials{}", code(error)))
-                .with_hint("docs/stores.md lists the names of the options")
+                .with_hint("see docs/stores.md for the names of the options")
         }
         E::NotSupported { .. } | E::NotImplemented { .. } => {
             RequestError::last(ErrorKind::Unsupported, "the store does not support this request")
@@ -41,7 +40,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
     let Some(http) = find::<HttpError>(error) else {
         return RequestError::again(ErrorKind::Other, words);
     };
-    // The request is invalid, so each attempt would fail.
+    // The request is invalid, so every attempt would fail.
     if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
         return RequestError::last(ErrorKind::InvalidInput, words);
     }
@@ -51,8 +50,8 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
             ErrorKind::Other,
             format!("no secure connection{to}: the server does not use TLS on this port"),
         )
-        .with_hint("does the server support http:// only?"),
-        // Another attempt meets the same certificate, and the same versions.
+        .with_hint("if the server does not support TLS, use http://"),
+        // Another attempt would meet the same certificate and versions.
         (
             Some(
                 TlsError::InvalidCertificate(_)
@@ -70,11 +69,11 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
         (_, HttpErrorKind::Timeout) => {
             RequestError::again(ErrorKind::TimedOut, format!("the connection{to} is too slow: {words}"))
         }
-        _ => RequestError::again(ErrorKind::ConnectionReset, format!("the connection{to} broke: {words}")),
+        _ => RequestError::again(ErrorKind::ConnectionReset, format!("lost the connection{to}: {words}")),
     }
 }
 
-/// The innermost error: it tells the cause; the outer errors tell the place.
+/// Returns the innermost error, which states the cause; outer errors state the place.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut error = error;
     while let Some(below) = error.source() {
@@ -89,14 +88,13 @@ fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
         if let Some(found) = at.downcast_ref::<T>() {
             return Some(found);
         }
-        // The `source` of an I/O error skips the inner error, which may be an I/O error too.
+        // The `source` of an I/O error skips the inner error, which may itself be an I/O error.
         let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         error = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| at.source());
     }
     None
 }
 
-/// Text of an error in one line, without secrets.
 pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     let mut text = error.to_string();
     for secret in secrets {
@@ -107,7 +105,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
-/// The error code in the body of an answer of S3 and compatible stores: ` (AccessDenied)`.
+/// Returns the error code in the body of an answer from S3 and compatible stores: ` (AccessDenied)`.
 fn code(error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

@@ -1,5 +1,5 @@
-//! Checks addresses among the options of a store. `object_store` does not check them, and panics in
-//! the middle of a request if they are invalid.
+//! Checks addresses among a store's options. `object_store` does not check them, and panics in the middle of
+//! a request if they are invalid.
 
 use crate::http::switch;
 use crate::location::Protocol;
@@ -7,11 +7,10 @@ use shardpack_format::plain_urls;
 use shardpack_io::{Error, Result};
 use url::{Host, Url};
 
-/// Permitted marks of an address before its query, by the rules of URLs.
+/// Marks permitted in an address before its query, by the URL rules.
 const MARKS: &[u8] = b"-._~:/[]@!$&'()*+,;=%";
 
 pub(crate) struct Address<'a> {
-    /// Name of the option in lower case.
     pub(crate) key: &'a str,
     /// Name of the option or variable, as the user wrote it.
     pub(crate) name: String,
@@ -63,14 +62,12 @@ fn is_address(key: &str) -> bool {
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
 }
 
-/// Returns true for the address of a store, false for an address of credentials, which may be on
-/// this machine.
+/// Returns true for the address of a store, and false for an address of credentials, which may be on this machine.
 fn is_of_store(key: &str) -> bool {
     let name = ["aws_", "azure_", "google_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")
 }
 
-/// Returns true if a boolean option of the store is set.
 pub(crate) fn is_on(value: Option<&str>) -> bool {
     value.is_some_and(|text| switch(text).unwrap_or(false))
 }

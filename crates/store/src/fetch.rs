@@ -1,4 +1,4 @@
-//! Fetches one range of one object, with several attempts if needed.
+//! Fetches one range of one object, in several attempts if needed.
 
 use crate::attempts::Attempts;
 use crate::diagnosis::diagnose;
@@ -17,19 +17,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Requested bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Extent {
     Range(Range<u64>),
-    /// The last bytes of the object.
     Suffix(u64),
-    /// The whole object; only its metadata if it is larger than this.
+    /// The whole object, or only its metadata if it is larger than this.
     Whole(u64),
-    /// Only the metadata.
     Meta,
 }
 
-/// Metadata of the object in an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) range: Range<u64>,
@@ -56,8 +52,8 @@ impl Answer {
     }
 }
 
-/// Passes the requested bytes to `push`, piece by piece and in order. An attempt continues where
-/// the previous one stopped. Ends early once its readers have given up.
+/// Passes the requested bytes to `push`, piece by piece and in order. An attempt continues where the previous
+/// one stopped. Ends early once the readers have given up.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -85,7 +81,7 @@ pub(crate) async fn fetch(
 struct FetchProgress {
     /// Version of the object, from the first answer.
     known: Option<Answer>,
-    /// The range in numbers, once it is known.
+    /// The range in numbers, once known.
     range: Option<Range<u64>>,
     arrived: u64,
 }
@@ -109,7 +105,7 @@ impl FetchProgress {
             (None, Extent::Suffix(bytes)) => Some(GetRange::Suffix(*bytes)),
             (None, Extent::Whole(_) | Extent::Meta) => None,
         };
-        // Weak ETags never match in HTTP conditions, so they are compared in the answer.
+        // Weak ETags never match in HTTP conditions, so compare them in the answer.
         let e_tag = self.known.as_ref().and_then(|known| known.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         GetOptions { range, if_match: e_tag, head: *extent == Extent::Meta, ..GetOptions::default() }
     }
@@ -143,7 +139,7 @@ async fn try_once(
     let all = match extent {
         Extent::Meta => return Ok(answer),
         Extent::Whole(most) if answer.size > *most => return Ok(Answer { range: 0..0, ..answer }),
-        // The range is known from an earlier answer; otherwise this answer tells it.
+        // The range is known from an earlier answer, or from this one.
         _ => at.range.get_or_insert(answer.range.clone()).clone(),
     };
     let mut body = result.into_stream();
@@ -183,11 +179,11 @@ async fn try_once(
     Ok(Answer { range: all, ..answer })
 }
 
-/// Content codings that change the bytes of the object. Some programs leave other values, such as
-/// `aws-chunked`, when they write.
+/// Content codings that change the object's bytes. Other values, such as `aws-chunked`, are left behind by
+/// some programs when they write.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Rate of an answer. A dripping answer never stalls, and never ends.
+/// Rate of an answer. An answer that trickles never stalls, but never ends either.
 struct Pace {
     least: u64,
     window: Duration,
@@ -220,7 +216,7 @@ impl Pace {
     }
 }
 
-/// Sends the request, and waits until the answer begins.
+/// Sends the request and waits until the answer begins.
 async fn first_byte(folder: &StoreFolder, key: &Key, options: GetOptions) -> Result<GetResult, RequestError> {
     let counters = &folder.counters;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! The fetching threads: each sends one request after another, as the schedule orders.
+//! The fetching threads: each sends one request after another, as ordered by the schedule.
 
 use crate::fill::bring;
 use crate::folder::StoreFolder;
@@ -25,8 +25,8 @@ impl Fetcher {
     pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
         let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
         self.handle.spawn(async move {
-            // Moves the whole struct: the closure would otherwise capture only some fields, and
-            // `drop` would not run here.
+            // Moves the whole struct. Otherwise the closure would capture only some fields, and `drop` would
+            // not run here.
             let mut running = running;
             let folder = &running.fetcher.folder;
             running.result = match &running.request {
@@ -36,7 +36,7 @@ impl Fetcher {
                 }
                 Request::Open(name, opening) => {
                     let result = open(folder, name, &opening.readers).await;
-                    // A failure is reported after the name is free for a new request.
+                    // A failure is reported only after the name is free for a new request.
                     result.map(|pin| {
                         opening.finish(Ok(pin));
                         0
@@ -46,7 +46,6 @@ impl Fetcher {
         });
     }
 
-    /// Sends all requests that the schedule allows.
     pub(crate) fn pump(self: &Arc<Self>) {
         loop {
             let request = self.folder.schedule().next();
@@ -58,11 +57,11 @@ impl Fetcher {
     }
 }
 
-/// A request in progress. When it is dropped, even by a panic, waiting readers are notified.
+/// A request in progress. Dropping it, even during a panic, notifies waiting readers.
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,
-    /// Number of bytes that arrived; an error until the request ends.
+    /// Number of bytes that arrived, or an error until the request ends.
     result: Result<u64, RequestError>,
 }
 

@@ -1,7 +1,7 @@
-//! Fetches a range through the cache: cached pages come from the disk, the others from the store.
+//! Fetches a range through the cache: cached pages come from disk, the others from the store.
 //!
-//! If the cache has room for the dataset, a miss fetches the whole block around it. So small
-//! samples in random order take one request and one file per MiB, not one per sample.
+//! If the cache has room for the dataset, a miss fetches the whole block around it, so that small samples in
+//! random order take one request and one file per MiB, not one per sample.
 
 use crate::cache::{Cache, CachedObject, PAGE, WHOLE, bytes_of, pages_of};
 use crate::fetch::{Extent, fetch};
@@ -13,10 +13,9 @@ use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Missing ranges of one transfer that are fetched in parallel.
+/// Number of missing ranges of one transfer fetched in parallel.
 const HOLES: usize = 4;
-/// Fetches the bytes of `transfer`. Without a cache, or without a strong ETag, all bytes come from
-/// the store.
+/// Fetches the bytes of `transfer`. Without a cache or a strong ETag, all bytes come from the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {
         let extent = Extent::Range(transfer.range.clone());
@@ -26,8 +25,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
     };
     let source = CacheFill { folder, pin, cache, object: Arc::new(object), readers: &transfer.readers };
     let found = source.find(pages_of(&transfer.range)).await?;
-    // The disk has room for the whole dataset, so the bytes around a miss will be needed sooner or
-    // later.
+    // The disk has room for the whole dataset, so the bytes around a miss will be needed eventually.
     let whole = cache.has_room_for(folder.schedule().opened_bytes);
     let holes = found.into_iter().flat_map(|(range, hit)| {
         let parts = if hit.is_none() && whole { by_blocks(&range) } else { vec![range] };
@@ -51,13 +49,11 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
 struct FilledRange {
     range: Range<u64>,
     pieces: Vec<Bytes>,
-    /// The bytes of the request: the others come from other requests, or no reader needs them.
+    /// Bytes of this request. The others belong to other requests, or no reader needs them.
     wanted: Range<u64>,
-    /// True if the cache does not have these bytes yet.
     is_new: bool,
 }
 
-/// A transfer through the cache.
 struct CacheFill<'a> {
     folder: &'a StoreFolder,
     pin: &'a Pin,
@@ -67,7 +63,7 @@ struct CacheFill<'a> {
 }
 
 impl CacheFill<'_> {
-    /// One range of the transfer: from the cache if it was found there, else from the store.
+    /// Fetches one range of the transfer, from the cache if it was found there, otherwise from the store.
     async fn fill(&self, range: Range<u64>, hit: Option<Bytes>, whole: bool) -> Result<FilledRange, RequestError> {
         if let Some(bytes) = hit {
             return Ok(FilledRange { wanted: range.clone(), range, pieces: vec![bytes], is_new: false });
@@ -79,7 +75,7 @@ impl CacheFill<'_> {
         Ok(FilledRange { wanted: range.clone(), range, pieces, is_new: true })
     }
 
-    /// Fetches the whole block around a missing range, and stores it as one file.
+    /// Fetches the whole block around a missing range and stores it as one file.
     async fn fill_whole(&self, wanted: Range<u64>) -> Result<FilledRange, RequestError> {
         let number = wanted.start / (WHOLE * PAGE);
         let Some(turn) = self.folder.locks.of(self.pin, number) else { return Err(gone()) };
@@ -116,7 +112,7 @@ impl CacheFill<'_> {
     }
 }
 
-/// Splits a missing range that is shorter than a block at the block boundaries.
+/// Splits a missing range that is shorter than a block at block boundaries.
 fn by_blocks(range: &Range<u64>) -> Vec<Range<u64>> {
     let middle = (range.start + 1).next_multiple_of(WHOLE * PAGE);
     if range.end - range.start >= WHOLE * PAGE || middle >= range.end {
@@ -129,8 +125,7 @@ fn gone() -> RequestError {
     RequestError::given_up()
 }
 
-/// Passes on the wanted part of `bytes`, which begin at offset `at`, within the range of the
-/// transfer.
+/// Passes on the wanted part of `bytes`, which begin at offset `at`, limited to the range of the transfer.
 fn push(transfer: &Transfer, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
     let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(transfer.range.start.max(wanted.start))..place(transfer.range.end.min(wanted.end));

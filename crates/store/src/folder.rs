@@ -1,4 +1,4 @@
-//! A folder of a store, and the state that all its readers share.
+//! A folder of a store, and the state shared by all its readers.
 
 use crate::cache::{BlockLocks, Cache, CachedObject, PAGE};
 use crate::latencies::Latencies;
@@ -10,7 +10,6 @@ use std::io::ErrorKind;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counters, updated by many threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
@@ -20,7 +19,7 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
 }
 
-/// A folder of a store, shared by fetching threads and reading threads.
+/// A folder of a store, shared by fetching and reading threads.
 #[derive(Debug)]
 pub(crate) struct StoreFolder {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -60,7 +59,6 @@ impl StoreFolder {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Key of the folder; `None` for the whole store.
     pub(crate) fn prefix(&self) -> Option<&Key> {
         Some(&self.key).filter(|key| !key.is_root())
     }
@@ -69,7 +67,7 @@ impl StoreFolder {
         self.key_below(name).ok().filter(|_| name.split('/').count() <= 2).ok_or_else(not_below)
     }
 
-    /// Key of an object at any depth below the folder.
+    /// Returns the key of an object at any depth below the folder.
     pub(crate) fn key_below(&self, name: &str) -> Result<Key, RequestError> {
         let is_below = !name.split('/').any(|part| matches!(part, "" | "." | ".."));
         let text = self.prefix().map_or_else(|| name.to_owned(), |folder| format!("{folder}/{name}"));
@@ -77,14 +75,14 @@ impl StoreFolder {
         key.ok_or_else(not_below)
     }
 
-    /// Name of an object in the folder; empty for an object with the folder's own name; `None` if
+    /// Returns the name of an object in the folder: empty for an object with the folder's own name, `None` if
     /// the object is outside.
     pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
         let parts: Vec<_> = key.prefix_match(&self.key)?.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
     }
 
-    /// Sorted names directly in the folder, from a listing of the store.
+    /// Returns the sorted names directly in the folder, from a store listing.
     pub(crate) fn names(&self, found: &object_store::ListResult) -> Vec<String> {
         let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
         // Some programs create an empty object with the folder's own name.
@@ -95,7 +93,7 @@ impl StoreFolder {
         names
     }
 
-    /// The cache and the cached object; `None` if the object is not cached.
+    /// Returns the cache and the cached object, or `None` if the object is not cached.
     pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
         let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
         Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))

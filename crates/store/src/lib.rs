@@ -1,5 +1,5 @@
-//! Datasets in object stores: S3, Google Cloud Storage, Azure and plain HTTP, for
-//! `shardpack-reader`, which itself reads only files.
+//! Datasets in object stores: S3, Google Cloud Storage, Azure and plain HTTP, for `shardpack-reader`, which
+//! itself reads only files.
 //!
 //! ```no_run
 //! use shardpack_reader::DatasetOptions;
@@ -10,10 +10,10 @@
 //! # Ok::<(), shardpack_reader::Error>(())
 //! ```
 //!
-//! The crate `object_store` handles requests and credentials. This crate decides which bytes are
-//! requested and when: readers announce their reads, and up to 256 requests fetch the bytes in
-//! advance ([`Remote`]). Every object is pinned to the size and ETag of its first answer, so a
-//! shard that changes during a run is an error, never a mixture.
+//! The crate `object_store` handles requests and credentials. This crate decides which bytes are requested
+//! and when: readers announce their reads, and up to 256 requests fetch the bytes in advance ([`Remote`]).
+//! Every object is pinned to the size and ETag of its first answer, so a shard that changes during a run is
+//! an error, never a mixture.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -54,8 +54,8 @@ use std::sync::Arc;
 /// (`….shard`). Local paths and `file://` URLs are opened as paths.
 ///
 /// # Errors
-/// `Usage` if the URL or an option is invalid; `Io` if the store cannot be reached, refuses, or has
-/// no such object; otherwise as [`DatasetOptions::open`].
+/// `Usage` if the URL or an option is invalid; `Io` if the store cannot be reached, refuses the request, or
+/// has no such object; otherwise same as [`DatasetOptions::open`].
 pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Result<Dataset> {
     match Location::parse(url)? {
         Location::Local(path) => dataset.open(path),
@@ -69,8 +69,7 @@ pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Resu
     }
 }
 
-/// Returns the local path in a text: a path itself, or the path of a `file://` URL; `None` for
-/// other URLs.
+/// Returns the local path in a text: a plain path, or the path of a `file://` URL. Returns `None` for other URLs.
 ///
 /// # Errors
 /// `Usage` for an invalid URL.
@@ -81,10 +80,10 @@ pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
     })
 }
 
-/// Verifies the dataset at a path, or at a URL in the form of [`open`].
+/// Verifies the dataset at a path, or at a URL as in [`open`].
 ///
 /// # Errors
-/// As [`open`], and as [`shardpack_reader::verify`].
+/// Those of [`open`] and [`shardpack_reader::verify`].
 pub fn verify(url: &str, verify: &VerifyOptions<'_>, options: &StoreOptions) -> Result<VerifyReport> {
     match Location::parse(url)? {
         Location::Local(path) => shardpack_reader::verify(Path::new(&path), verify),

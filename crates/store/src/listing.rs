@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-/// Stores return a thousand names per answer, one answer after another. After a failure, the
-/// listing continues after the last name.
+/// Lists all objects below the folder. Stores return a thousand names per answer, one answer after another.
+/// After a failure, the listing continues after the last name.
 pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
     let mut attempts = Attempts::to_read(folder);
@@ -35,7 +35,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
             folder.store.list_with_offset(folder.prefix(), &last.location)
         }
-        // A store without an order is listed from the beginning.
+        // A store that does not list in order is listed from the beginning.
         _ => {
             found.clear();
             folder.store.list(folder.prefix())
@@ -56,10 +56,10 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
     }
 }
 
-/// The object; `None` if it has the folder's own name.
+/// Returns the object, or `None` if it has the folder's own name.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
-        let words = format!("the listing contains `{}`, which is outside of the folder", object.location);
+        let words = format!("the listing contains `{}`, which is outside the folder", object.location);
         return Err(RequestError::last(ErrorKind::InvalidData, words));
     };
     // Some programs create an empty object with the folder's own name.

@@ -1,4 +1,4 @@
-//! Parses URLs of datasets.
+//! Parses dataset URLs.
 
 use object_store::ObjectStoreScheme;
 use object_store::path::Path as Key;
@@ -6,7 +6,7 @@ use shardpack_io::{Error, Result, is_url};
 use std::path::PathBuf;
 use url::Url;
 
-/// A scheme of URLs.
+/// A URL scheme.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Scheme {
@@ -14,7 +14,7 @@ pub struct Scheme {
     pub name: &'static str,
     /// Other names of the same scheme.
     pub aliases: &'static [&'static str],
-    /// True if datasets can be written there; `file` is a folder, not a store.
+    /// True if datasets can be written there. `file` is a folder, not a store.
     pub is_written: bool,
 }
 
@@ -61,7 +61,6 @@ pub(crate) struct StoreUrl {
     pub(crate) url: Url,
     pub(crate) protocol: Protocol,
     pub(crate) name: String,
-    /// Key of the folder in the store.
     pub(crate) folder: Key,
     /// Manifest or shard in the folder, if the URL names one.
     pub(crate) file: Option<String>,
@@ -73,10 +72,10 @@ impl Location {
             return Ok(Self::Local(text.into()));
         }
         let expected = schemes(|_| true);
-        // The error does not repeat the URL, because it may contain a password.
+        // The error does not repeat the URL, because the URL may contain a password.
         let url =
             Url::parse(text).map_err(|error| Error::usage(format!("invalid URL ({error}): expected {expected}")))?;
-        // In `abfss://container@account…`, the part before `@` is not a user.
+        // In `abfss://container@account…`, the part before `@` is not a user name.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
             return Err(Error::usage("the URL contains a user or a password")
@@ -87,12 +86,12 @@ impl Location {
         plain.set_fragment(None);
         let name = plain.as_str().trim_end_matches('/').to_owned();
         if url.query().is_some() || url.fragment().is_some() {
-            let text = format!("`{name}`: the URL has a query or a fragment, which requests for shards would not have");
+            let text = format!("`{name}`: the URL has a query or a fragment, which requests for shards would lack");
             return Err(Error::usage(text).with_hint("give tokens as storage options"));
         }
         if url.scheme() == "file" {
             let path =
-                url.to_file_path().map_err(|()| Error::usage(format!("`{name}` contains no path of this machine")))?;
+                url.to_file_path().map_err(|()| Error::usage(format!("`{name}` is not a path on this machine")))?;
             return Ok(Self::Local(path));
         }
         let unknown = || Error::usage(format!("`{name}`: expected {}, found {}://", expected, url.scheme()));

@@ -1,4 +1,4 @@
-//! Implements the trait [`Objects`] for a folder in a store.
+//! Implements [`Objects`] for a folder in a store.
 
 use crate::object::Object;
 use crate::upload::Upload;
@@ -58,7 +58,7 @@ impl Upload {
         let found = self.ask(async || {
             let answer = self.store.get(&key).await?;
             let version = UpdateVersion { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
-            // An object of a different size is not the old object, and may be of any size.
+            // An object of a different size is not the old object, and may be arbitrarily large.
             let is_like = answer.meta.size == old.len() as u64;
             Ok((version, if is_like { Some(answer.bytes().await?) } else { None }))
         });

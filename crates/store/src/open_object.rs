@@ -1,5 +1,4 @@
-//! Opens an object: fetches its size, its ETag, and the first bytes that every reader needs, in one
-//! wait.
+//! Opens an object: fetches its size, its ETag, and the first bytes that every reader needs, in one round trip.
 
 use crate::fetch::{Answer, Extent, fetch};
 use crate::folder::StoreFolder;
@@ -13,14 +12,13 @@ use std::sync::Arc;
 const MOST_WHOLE_BYTES: u64 = 64 << 20;
 const HEAD_BYTES: u64 = 64;
 
-/// Bytes that came with the opening.
 struct Arrived {
     start: u64,
     pieces: Vec<Bytes>,
 }
 
-/// Opens `name`, and passes the fetched bytes to the schedule. A manifest is fetched whole; of
-/// other objects, the first and the last bytes.
+/// Opens `name` and passes the fetched bytes to the schedule. A manifest is fetched whole; for other objects,
+/// only the first and last bytes are fetched.
 pub(crate) async fn open(folder: &StoreFolder, name: &str, readers: &Readers) -> Result<Arc<Pin>, RequestError> {
     let key = folder.key(name)?;
     let (answer, arrived) = match name.ends_with(".json") {
@@ -75,7 +73,7 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
         other => other?,
     };
     let mut arrived = vec![Arrived { start: tail.range.start, pieces: last }];
-    // If the object was replaced in between, the bytes are dropped, and the next read reports it.
+    // If the object was replaced in between, drop the bytes; the next read reports it.
     if head.is_ok_and(|head| head.is_same(&tail)) && tail.range.start >= HEAD_BYTES {
         arrived.push(Arrived { start: 0, pieces: first });
     }

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 /// Options of a store. Every field has a default.
 ///
-/// Keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) are keys of the crate
-/// `object_store`; set them in capitals by [`StoreOptions::environment`], or by
-/// [`StoreOptions::set`].
+/// Keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) are those of the crate
+/// `object_store`. Set them in capitals with [`StoreOptions::environment`], or with [`StoreOptions::set`].
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -22,43 +21,40 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Longest time to connect. Default 5 s.
+    /// Maximum time to connect. Default 5 s.
     pub connect_timeout: Duration,
-    /// Longest time to the first byte of an answer. Default 20 s.
+    /// Maximum time to the first byte of an answer. Default 20 s.
     pub first_byte_timeout: Duration,
-    /// Longest pause within an answer. Default 20 s.
+    /// Maximum pause within an answer. Default 20 s.
     pub stall_timeout: Duration,
-    /// Lowest rate of an answer in bytes per second, over each [`Self::stall_timeout`]; 0 for no
-    /// limit. Default 1000: the slowest line with 256 parallel requests stays above it.
+    /// Minimum rate of an answer in bytes per second, over each [`Self::stall_timeout`]; 0 for no limit.
+    /// Default 1000, which even the slowest line with 256 parallel requests exceeds.
     pub min_rate: u64,
-    /// Most attempts per range. Default 10; 3 until the store has answered once.
+    /// Maximum number of attempts per range. Default 10, but 3 until the store has answered once.
     pub max_attempts: u32,
-    /// Longest time for repeated attempts at a range. Default 3 min.
+    /// Maximum time for repeated attempts at a range. Default 3 min.
     pub retry_timeout: Duration,
-    /// Pause before the second attempt; it doubles with each attempt, up to 100 times. Default 100
-    /// ms.
+    /// Pause before the second attempt. Doubles with each attempt, up to 100 times its value. Default 100 ms.
     pub backoff: Duration,
-    /// Most bytes that are in flight or wait for a reader. Default 256 MiB.
+    /// Maximum bytes in flight or waiting for a reader. Default 256 MiB.
     pub read_ahead_bytes: u64,
-    /// Fewest and most parallel requests; between these limits, the number follows the rate.
-    /// Default 8 and 256.
+    /// Minimum and maximum number of parallel requests; in between, the number follows the rate. Default 8 and 256.
     pub in_flight: (usize, usize),
-    /// Sends a second request if the first byte takes longer than for 99 of 100 requests. Default
-    /// false, because it costs requests.
+    /// Sends a second request if the first byte takes longer than for 99 of 100 requests. Default false,
+    /// because it costs requests.
     pub hedge: bool,
-    /// Local folder that caches blocks, shared by all processes of this machine. It must be empty
-    /// or a cache already. Default: none.
+    /// Local folder for cached blocks, shared by all processes on this machine. Must be empty or already a
+    /// cache. Default none.
     pub cache: Option<PathBuf>,
-    /// Largest size of the cache in bytes; each further process that fills it may add a 32nd.
-    /// Default 100 GB.
+    /// Maximum size of the cache in bytes. Each additional process that fills it may add a 32nd. Default 100 GB.
     pub cache_bytes: u64,
-    /// Once it is true, threads that wait for the store return an error. Default none.
+    /// Flag that, once true, makes threads waiting for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Keys of the store itself. Default: empty, so that only the URL counts.
+    /// Keys of the store itself. Default empty, so that only the URL counts.
     pub keys: Keys,
 }
 
-/// Keys of a store, with values that are never shown.
+/// Keys of a store. Their values are never shown.
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -101,8 +97,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`.
-    /// Unknown names are ignored, because other programs use such prefixes too.
+    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`. Unknown names
+    /// are ignored, because other programs use these prefixes too.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |key: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| key.starts_with(prefix));
@@ -110,11 +106,11 @@ impl StoreOptions {
         self
     }
 
-    /// Sets one option by its name: a field of this struct (`stall_timeout`, `read_ahead_bytes`,
-    /// `hedge`, …), or a key of the store.
+    /// Sets one option by its name: a field of this struct (`stall_timeout`, `read_ahead_bytes`, `hedge`, …)
+    /// or a key of the store.
     ///
     /// # Errors
-    /// `Usage` for an invalid value of a field. Keys of the store are checked when it is opened.
+    /// `Usage` for an invalid field value. Keys of the store are checked when it is opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let wrong =
             |expected: &str| Error::usage(format!("storage option `{key}`: expected {expected}, found `{value}`"));
@@ -148,12 +144,11 @@ impl StoreOptions {
         self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 
-    /// Keys of the environment in lower case, with their values.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (String, &str)> {
         self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
     }
 
-    /// Endpoints of the store that the URL does not name.
+    /// Returns the store endpoints that the URL does not name.
     pub(crate) fn endpoints(&self) -> String {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_where =
@@ -165,7 +160,7 @@ impl StoreOptions {
         self.keys.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Values that no message may contain.
+    /// Returns the values that no message may contain.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_secret = |key: &str| {
@@ -176,7 +171,7 @@ impl StoreOptions {
     }
 }
 
-/// `500ms`, `20s`, `3min`, or a number of seconds.
+/// Parses `500ms`, `20s`, `3min`, or a number of seconds.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.trim().parse().ok().filter(|n: &f64| *n > 0.0)?;

@@ -1,4 +1,4 @@
-//! A folder in a store, as the storage of a dataset.
+//! A folder in a store as the storage of a dataset.
 
 use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
@@ -17,11 +17,10 @@ use std::sync::Arc;
 
 /// A folder in an object store, for [`shardpack_reader::DatasetOptions::open_in`].
 ///
-/// Announced ranges are fetched at once: neighbours together, up to 16 MiB per request, with as
-/// many requests as raise the rate, and at most
-/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes) bytes. A read takes bytes that have
-/// arrived, waits for a request in flight, or sends its own request. A `Remote` holds up to four
-/// threads until it is dropped.
+/// Announced ranges are fetched at once, neighbours together up to 16 MiB per request. The number of requests
+/// grows as long as the rate does, within [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read takes
+/// bytes that have arrived, waits for a request in flight, or sends its own request. A `Remote` holds up to
+/// four threads until it is dropped.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -38,20 +37,20 @@ use std::sync::Arc;
 pub struct Remote {
     client: Arc<Client>,
     path: PathBuf,
-    /// True for plain HTTP, where the server may not support listing.
+    /// True for plain HTTP, whose server may not support listing.
     is_http: bool,
 }
 
 impl Remote {
-    /// Uses the folder `folder` of `store`; `""` is the whole store. Retries of the store itself
-    /// are not affected; the retries in `options` are in addition.
+    /// Uses the folder `folder` of `store`; `""` is the whole store. The retries in `options` are in addition
+    /// to those of the store itself.
     ///
     /// # Errors
-    /// `Usage` if `folder` is not a valid key, or no thread can be started.
+    /// `Usage` if `folder` is not a valid key or no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
         let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder in the store: {error}")))?;
         if options.cache.is_some() {
-            return Err(Error::usage("the cache is only for datasets that are opened by their URL"));
+            return Err(Error::usage("the cache works only for datasets opened by URL"));
         }
         Self::start(store, key, folder, options, None)
     }
@@ -64,16 +63,14 @@ impl Remote {
         Ok(Self { is_http: url.protocol == Protocol::Http, ..remote })
     }
 
-    /// Uses the folder at a URL, in the form of [`crate::open`].
+    /// Uses the folder at a URL, in the form accepted by [`crate::open`].
     ///
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or if it is a local path.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
         match Location::parse(url)? {
             Location::Store(url) => Self::of_url(&url, options),
-            Location::Local(_) => {
-                Err(Error::usage(format!("`{url}` is a path of this machine, not the URL of a store")))
-            }
+            Location::Local(_) => Err(Error::usage(format!("`{url}` is a local path, not the URL of a store"))),
         }
     }
 

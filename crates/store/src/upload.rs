@@ -1,4 +1,4 @@
-//! Writes objects: each appears whole or not at all.
+//! Writes objects. Each appears whole or not at all.
 
 use crate::attempts::Attempts;
 use crate::client::{Client, cannot_start};
@@ -21,17 +21,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a part. S3 allows 10,000 parts: objects of 156 GiB.
+/// Bytes per part. S3 allows 10,000 parts, so objects of up to 156 GiB.
 const PART_BYTES: usize = 16 << 20;
-/// Parts of an object that are uploaded in parallel.
 const PARTS_AT_A_TIME: usize = 4;
 
-/// A writable folder in an object store. It does not know datasets: the caller chooses the order of
-/// the objects, with the manifest last.
+/// A writable folder in an object store. It knows nothing about datasets: the caller chooses the order of the
+/// objects, with the manifest last.
 ///
-/// A request with a temporary failure is repeated, within
-/// [`max_attempts`](StoreOptions::max_attempts) and [`retry_timeout`](StoreOptions::retry_timeout).
-/// Calls may come from many threads; each sends, and holds, up to four parts of 16 MiB.
+/// A request that fails temporarily is repeated, within [`max_attempts`](StoreOptions::max_attempts) and
+/// [`retry_timeout`](StoreOptions::retry_timeout). Calls may come from many threads; each call sends and
+/// holds up to four parts of 16 MiB.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -67,7 +66,7 @@ impl Upload {
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
         let wrong = |problem| Err(Error::usage(format!("`{}` {problem}, not a folder in a store", plain_urls(url))));
         match Location::parse(url)? {
-            Location::Local(_) => wrong("is a path of this machine"),
+            Location::Local(_) => wrong("is a local path"),
             Location::Store(target) if target.file.is_some() => wrong("is the URL of a file"),
             Location::Store(target) => {
                 Self::start(connect_to_write(&target, options)?, target.folder.clone(), &target.name, options)
@@ -81,7 +80,7 @@ impl Upload {
         Ok(Self { client: Arc::new(client), store, path: name.into() })
     }
 
-    /// As [`Objects::send`](shardpack_io::Objects::send), but the errors do not name the object.
+    /// Same as [`Objects::send`](shardpack_io::Objects::send), but the errors do not name the object.
     pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> Result<u64, Cause> {
         let key = self.key(name)?;
         let first = part(source)?;
@@ -119,8 +118,7 @@ impl Upload {
                         continue;
                     }
                 }
-                // Before the next part is read, so that memory holds only parts that are being
-                // sent.
+                // Before the next part is read, so that memory holds only parts being sent.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
                 next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
@@ -146,7 +144,7 @@ impl Upload {
         if is_new {
             return Ok(true);
         }
-        // Perhaps an earlier attempt wrote the object, and its answer was lost.
+        // An earlier attempt may have written the object without its answer arriving.
         match self.ask(async || {
             let answer = self.store.get(&key).await?;
             if answer.meta.size == bytes.len() as u64 { answer.bytes().await.map(Some) } else { Ok(None) }
@@ -164,7 +162,7 @@ impl Upload {
         self.wait(self.attempts(request))
     }
 
-    /// Sends one request, for [`Self::wait`].
+    /// Sends one request, repeating it if needed, for [`Self::wait`].
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
@@ -185,7 +183,7 @@ impl Upload {
     }
 }
 
-/// Reads the next part of the source; only the last part is shorter.
+/// Reads the next part of the source. Only the last part is shorter.
 fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     let mut part = Vec::new();
     let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
@@ -198,8 +196,8 @@ async fn attempts<T>(
     mut request: impl AsyncFnMut() -> object_store::Result<T>,
 ) -> Result<T, RequestError> {
     let options = &folder.options;
-    // A part is uploaded before the first byte of its answer: a slow line may take longer than the
-    // time-out for first bytes.
+    // A part is uploaded before the first byte of its answer, so a slow line may need longer than the
+    // first-byte time-out.
     let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
     let mut attempts = Attempts::to_write(folder);
     loop {

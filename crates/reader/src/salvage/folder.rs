@@ -1,5 +1,4 @@
-//! The folder of a damaged dataset: its regular files, directly in it or one folder below. Links
-//! are not followed.
+//! The folder of a damaged dataset: regular files directly in it or one folder below. Links are not followed.
 
 use super::metadata;
 use super::newest::Newest;
@@ -12,14 +11,13 @@ use shardpack_io::Folder;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Shards open at once.
 const MAX_OPEN_FILES: usize = 64;
 
 /// A folder whose shards are to be salvaged.
 ///
-/// A dataset from a stranger may hold links to any file of yours, FIFOs, devices: none of them is
-/// opened, and `salvage` copies nothing from outside the folder. For shards that are kept
-/// elsewhere, name the links one by one: [`SalvageScan::open`] follows a link that the user names.
+/// An untrusted dataset may hold links to any of your files, FIFOs or devices. None of them is opened, and
+/// `salvage` copies nothing from outside the folder. For shards kept elsewhere, name the links one by one:
+/// [`SalvageScan::open`] follows a link that the user names.
 ///
 /// ```no_run
 /// use shardpack_reader::{Limits, SalvageFolder};
@@ -55,7 +53,7 @@ impl SalvageFolder {
         Newest::find(&*self.storage, limits)
     }
 
-    /// Names of the entries directly in the folder that end in `.shard`, sorted.
+    /// Returns the sorted names of the folder's direct entries that end in `.shard`.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed.
@@ -63,8 +61,7 @@ impl SalvageFolder {
         shard_names(&*self.storage)
     }
 
-    /// Scans one shard of the folder; `name` is from its manifest or from
-    /// [`SalvageFolder::shard_names`].
+    /// Scans one shard of the folder. `name` comes from its manifest or from [`SalvageFolder::shard_names`].
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file in the folder.

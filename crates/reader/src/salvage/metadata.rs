@@ -19,8 +19,8 @@ pub enum MetadataSource {
     Sibling(PathBuf),
 }
 
-/// Searches the folder of a shard whose own metadata is lost. Follows no link: files of another
-/// folder say nothing about this dataset.
+/// Finds the schema in the folder of a shard whose own metadata is lost. Follows no link, because files
+/// elsewhere say nothing about this dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

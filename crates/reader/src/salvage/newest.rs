@@ -1,5 +1,4 @@
-//! Finds the manifest for salvaging a damaged folder: the manifest of the newest generation (spec
-//! §3.5).
+//! Finds the manifest of the newest generation (spec §3.5) of a damaged folder.
 
 use crate::error::{Error, Result};
 use crate::manifest_file::{is_being_packed, manifest_in};
@@ -11,23 +10,22 @@ use shardpack_io::{Storage, read_exact_at};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// The newest generation of a dataset, as far as its folder shows it.
+/// The newest generation of a dataset, as far as its folder shows.
 ///
-/// A removed sample stays in the shards of older generations until they are compacted. Only the
-/// manifest of the newest generation distinguishes these shards from current ones.
+/// A removed sample stays in the shards of older generations until they are compacted. Only the manifest of
+/// the newest generation distinguishes those shards from current ones.
 #[derive(Debug)]
 pub struct Newest {
-    /// The newest whole manifest and its file name: `manifest.json`, or `manifest-0003.json` if
+    /// The newest whole manifest and its file name: `manifest.json`, or for example `manifest-0003.json` if
     /// `manifest.json` is missing, damaged or older.
     pub manifest: Option<(String, Manifest)>,
-    /// True if no file of the folder belongs to a later generation than this manifest.
+    /// True if no file in the folder belongs to a later generation than this manifest.
     pub is_certain: bool,
     /// Errors of the manifests that were skipped.
     pub damage: Vec<Error>,
 }
 
 impl Newest {
-    /// Reads the manifests of a folder and the names of its shards.
     pub(super) fn find(storage: &dyn Storage, limits: &Limits) -> Result<Self> {
         let path = storage.path();
         let names = storage.names()?;
@@ -65,7 +63,7 @@ impl Newest {
             (None, numbered) => numbered,
         };
         let is_certain = match &manifest {
-            // The first generation gets a numbered manifest only when there is a second generation.
+            // The first generation gets a numbered manifest only once there is a second generation.
             Some((name, manifest)) => {
                 manifest.generation() >= latest && (name == MANIFEST_NAME || manifest.generation() > 1)
             }
@@ -75,11 +73,10 @@ impl Newest {
         Ok(Self { manifest, is_certain, damage })
     }
 
-    /// Fails unless the newest generation is known, or the caller wants the samples of all
-    /// generations.
+    /// Fails unless the newest generation is known or the caller wants the samples of all generations.
     ///
     /// # Errors
-    /// `Usage`, with a hint at the option that takes all generations.
+    /// `Usage`, with a hint naming the option that takes all generations.
     pub fn known_or(&self, all_generations: bool, folder: &Path) -> Result<()> {
         if self.is_certain || all_generations {
             return Ok(());
@@ -97,8 +94,8 @@ impl Newest {
     }
 }
 
-/// Returns whether to prefer the numbered manifest: it is newer, or it differs from the current
-/// manifest of the same generation and more of its shards match their entries.
+/// Returns whether to prefer the numbered manifest, because it is newer, or because it differs from the
+/// current manifest of the same generation and more of its shards match their entries.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
     match numbered.generation().cmp(&current.generation()) {
@@ -111,7 +108,6 @@ fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, lim
     }
 }
 
-/// Returns whether the shard exists with this size and this footer.
 fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
     let footer = || -> Option<Footer> {
         let file = storage.open(&entry.name).ok().filter(|file| file.len() == entry.bytes)?;

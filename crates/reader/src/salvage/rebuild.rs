@@ -1,4 +1,4 @@
-//! A new manifest for a folder whose shards are whole.
+//! Rebuilds the manifest of a folder whose shards are whole.
 
 use crate::error::{Error, Result};
 use crate::handles::ShardFile;
@@ -15,22 +15,22 @@ use std::path::{Path, PathBuf};
 /// A manifest rebuilt from the shards.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// The manifest, with the fidelity figures of the caller's hook.
+    /// The manifest, with the fidelity figures from the caller's hook.
     pub manifest: Manifest,
-    /// Shards in the folder that belong to another dataset, with the reason.
+    /// Shards in the folder that belong to another dataset, each with the reason.
     pub left_out: Vec<(PathBuf, Error)>,
 }
 
-/// Rebuilds a manifest from the whole shards in `folder`. Reads all shards, for their SHA-256.
+/// Rebuilds a manifest from the whole shards in `folder`. Reads all shards to compute their SHA-256.
 ///
-/// Calls `fidelity` with each shard in order of their numbers: it may compute the manifest's
-/// figures from the columns, whose meaning this crate does not know.
+/// Calls `fidelity` with each shard in numerical order, so that it can compute the manifest's figures from
+/// the columns, whose meaning this crate does not know.
 ///
 /// # Errors
-/// `Usage` if the folder holds no shard; `Format` if a shard is damaged or missing, which the
-/// numbers of the shards or their stated count show: first salvage the damaged shard, and write its
-/// records to a new one. In a folder with several generations, the shards do not show which of them
-/// belong to the newest; the hint names its manifest.
+/// `Usage` if the folder holds no shard; `Format` if a shard is damaged or missing, as the shard numbers or
+/// their stated count show. First salvage the damaged shard and write its records to a new one. In a folder
+/// with several generations, the shards do not show which of them belong to the newest; the hint names its
+/// manifest.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,
     limits: &Limits,
@@ -38,14 +38,12 @@ pub fn rebuild_manifest(
 ) -> Result<Rebuilt> {
     let folder = folder.as_ref();
     rebuild(folder, limits, fidelity).map_err(|error| match newest_kept(folder) {
-        Some(name) => error.with_hint(format!(
-            "the dataset has generations: copy `{name}` over `{MANIFEST_NAME}` to restore the newest one"
-        )),
+        Some(name) => error.with_hint(format!("copy `{name}` over `{MANIFEST_NAME}` to restore the newest generation")),
         None => error,
     })
 }
 
-/// Name of the numbered manifest of the newest generation.
+/// Returns the name of the numbered manifest of the newest generation.
 fn newest_kept(folder: &Path) -> Option<String> {
     let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.filter_map(|name| generation_of_name(&name)).max().map(generation_name)

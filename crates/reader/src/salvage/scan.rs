@@ -11,43 +11,41 @@ use shardpack_io::{Folder, open_regular};
 use std::ops::Range;
 use std::path::Path;
 
-/// A whole record: its frame, its CRC32 and its structure are right.
+/// A whole record: its frame, CRC32 and structure are intact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeRecord {
-    /// Its offset in the file.
+    /// Offset of the record in the file.
     pub offset: u64,
-    /// Its frame.
+    /// Frame of the record.
     pub frame: Frame,
     /// The sample's key.
     pub key: String,
-    /// The packed scalars.
+    /// Packed scalars.
     pub scalars: Vec<u8>,
-    /// The record without the padding that follows it. Rewrite its frame to store it in a shard
-    /// with a different number.
+    /// The record without the padding after it. Rewrite its frame to store it in a shard with a different number.
     pub bytes: Vec<u8>,
 }
 
 impl WholeRecord {
-    /// The record's parts.
+    /// Parses the record into its parts.
     ///
     /// # Errors
-    /// None for a record of a scan with the same limits.
+    /// None for a record from a scan with the same limits.
     pub fn record(&self, limits: &Limits) -> Result<Record<'_>> {
         Ok(Record::parse_trusted(self.frame, &self.bytes, limits)?)
     }
 }
 
-/// Bytes that held no whole record.
+/// Bytes that hold no whole record.
 #[derive(Debug)]
 pub struct Lost {
-    /// Range of bytes in the file.
+    /// Byte range in the file.
     pub range: Range<u64>,
-    /// Record number, if the index has it.
+    /// Index of the record, if the shard index has it.
     pub record: Option<u64>,
-    /// Key of the sample, from the index; without an index, from the damaged record itself, so the
-    /// key may be damaged too.
+    /// Key of the sample, from the index. Without an index, it comes from the damaged record and may be damaged too.
     pub key: Option<String>,
-    /// The error.
+    /// Reason that no record was read.
     pub why: Error,
 }
 
@@ -81,14 +79,14 @@ pub struct SalvageScan {
     damage: Vec<Error>,
     /// Metadata of the shard's own index, shared with other shards.
     pub(super) own_metadata: Option<SharedMetadata>,
-    /// Metadata from another file of the folder.
+    /// Metadata from another file in the folder.
     pub(super) metadata: Option<(Metadata, MetadataSource)>,
     expected_records: Option<u64>,
 }
 
 impl SalvageScan {
-    /// Opens a shard that the user named, however damaged. The name itself may be a symlink. For
-    /// all shards of a folder, use [`SalvageFolder`](crate::SalvageFolder).
+    /// Opens a shard named by the user, however damaged. The name itself may be a symlink. For all shards of
+    /// a folder, use [`SalvageFolder`](crate::SalvageFolder).
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file.
@@ -108,8 +106,8 @@ impl SalvageScan {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
-        // If footer and header disagree, the footer belongs to another shard or an older version:
-        // its index would mislead.
+        // If footer and header disagree, the footer belongs to another shard or an older version, and its
+        // index would be misleading.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
         let mut damage = Vec::new();
         let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
@@ -134,34 +132,34 @@ impl SalvageScan {
         Ok(Self { walk, limits, identity, damage, own_metadata, metadata: None, expected_records })
     }
 
-    /// Version, dataset and number of the shard, from the header or else the footer.
+    /// Returns version, dataset and number of the shard, from the header or else the footer.
     #[must_use]
     pub const fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// Errors of header, footer and index; none of them hides a record.
+    /// Returns the errors of header, footer and index. None of them hides a record.
     #[must_use]
     pub fn damage(&self) -> &[Error] {
         &self.damage
     }
 
-    /// Schema, classes and recipe: from the shard's own index, from the manifest in the same folder,
-    /// or from another shard there, in this order.
+    /// Returns schema, classes and recipe from the first available source: the shard's own index, the
+    /// manifest in the same folder, or another shard there.
     #[must_use]
     pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
         let own = self.own_metadata.as_ref().map(|own| (own.metadata(), &MetadataSource::OwnIndex));
         own.or(self.metadata.as_ref().map(|(metadata, source)| (metadata, source)))
     }
 
-    /// The file, to read records after the scan. It is closed while other files are read, and
-    /// opened again when needed.
+    /// Returns the file, for reading records after the scan. It is closed while other files are read, and
+    /// reopened when needed.
     #[must_use]
     pub fn source(&self) -> SalvageSource {
         SalvageSource(self.walk.file().clone())
     }
 
-    /// Expected number of records, if the footer is whole.
+    /// Returns the expected number of records, if the footer is whole.
     #[must_use]
     pub const fn expected_records(&self) -> Option<u64> {
         self.expected_records
@@ -176,8 +174,8 @@ impl SalvageSource {
     /// Reads bytes of the file unchanged.
     ///
     /// # Errors
-    /// `Io` if they cannot be read, `Format` if the file was replaced by a file of a different
-    /// size, `Usage` if they do not fit in memory.
+    /// `Io` if they cannot be read, `Format` if the file was replaced by one of a different size, `Usage` if
+    /// they do not fit in memory.
     pub fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut buffer = Vec::new();
         self.0.read_exact_at(room(&mut buffer, bytes)?, offset)?;
@@ -196,7 +194,7 @@ impl Iterator for SalvageScan {
                     .map(|record| (record.key.to_owned(), record.scalars.to_vec()));
                 match parts {
                     Ok((key, scalars)) => Salvaged::Whole(WholeRecord { offset, frame, key, scalars, bytes }),
-                    // The walk has parsed it with the same limits.
+                    // The walk has already parsed it with the same limits.
                     Err(e) => Salvaged::Lost(Lost {
                         range: offset..offset.saturating_add(frame.padded_bytes()),
                         record: None,

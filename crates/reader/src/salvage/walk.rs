@@ -1,8 +1,8 @@
-//! Walks a shard from record to record by their frames, and finds the next one after damage.
+//! Walks a shard from record to record by their frames, and finds the next record after damage.
 //!
-//! The frame of a record holds its length and has its own CRC32, so the walk needs no index. With
-//! an index, it knows the offset of the next record; without one, it tries every multiple of 64 for
-//! a frame whose CRC32 matches.
+//! A frame holds the record's length and has its own CRC32, so the walk needs no index. With an index, it
+//! knows the offset of the next record; without one, it tries every multiple of 64 for a frame whose CRC32
+//! matches.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -12,35 +12,32 @@ use shardpack_format::{
 };
 use std::ops::Range;
 
-/// Bytes that the search for a frame reads at once.
+/// Bytes per read while searching for a frame.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes that are skipped after a failed read of the disk.
+/// Bytes skipped after a failed disk read.
 const BAD_BYTES: u64 = 4096;
 const INDEX_MAGIC: &[u8] = b"SHRDINDX";
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A whole record: frame, CRC32 and structure are right.
+    /// A whole record: its frame, CRC32 and structure are intact.
     Record {
         offset: u64,
         frame: Frame,
-        /// The record without padding.
         bytes: Vec<u8>,
     },
-    /// Bytes that hold no whole record.
     Lost {
         range: Range<u64>,
-        /// Row of the index for this place.
+        /// Index row for this place.
         row: Option<u64>,
-        /// Key of the sample, from the index; without an index, from the damaged record, so the key
-        /// may be damaged too.
+        /// Key of the sample, from the index. Without an index, it comes from the damaged record and may be
+        /// damaged too.
         key: Option<String>,
         why: crate::Error,
     },
 }
 
 struct Damage {
-    /// Its frame, if the frame is whole.
     frame: Option<Frame>,
     key: Option<String>,
     why: crate::Error,
@@ -54,16 +51,16 @@ pub(crate) struct Walk {
     end: u64,
     index: Option<Index>,
     shard_number: Option<u32>,
-    /// Remaining bytes that may be spent on CRC32s that do not match: malicious frames could
-    /// otherwise make the work quadratic.
+    /// Remaining bytes that may be spent on CRC32s that do not match. Without a limit, malicious frames could
+    /// make the work quadratic.
     patience: u64,
     window: Vec<u8>,
     window_range: Range<u64>,
 }
 
 impl Walk {
-    /// Walks from the header to `end`, by default the end of the file. Ignores records of shards
-    /// other than `shard_number`.
+    /// Walks from the header to `end`, by default the end of the file. Ignores records of shards other than
+    /// `shard_number`.
     pub(crate) fn new(
         file: ShardFile,
         end: u64,
@@ -89,7 +86,7 @@ impl Walk {
         &self.file
     }
 
-    /// The next record or gap; `None` at the end.
+    /// Returns the next record or gap, or `None` at the end.
     pub(crate) fn step(&mut self) -> Option<Step> {
         if self.position >= self.end || self.at_index() {
             return None;
@@ -110,7 +107,7 @@ impl Walk {
         }
     }
 
-    /// Reads the whole record at `offset`; the error holds the known facts about a damaged one.
+    /// Reads the whole record at `offset`. The error holds whatever is known about a damaged record.
     fn record_at(&mut self, offset: u64) -> std::result::Result<(Frame, Vec<u8>), Box<Damage>> {
         let damage = |frame, key, why| Box::new(Damage { frame, key, why });
         let file_path = self.file.path().to_string_lossy().into_owned();
@@ -138,7 +135,7 @@ impl Walk {
         }
     }
 
-    /// Checks that the lengths of a frame are possible before memory is allocated for it.
+    /// Checks that a frame's lengths are possible before memory is allocated for it.
     fn check_plausible(&self, offset: u64, frame: &Frame) -> std::result::Result<(), FormatError> {
         if let Some(number) = self.shard_number.filter(|&n| n != frame.shard_number) {
             return Err(FormatError::format("shard number in the record's frame", number, frame.shard_number));
@@ -159,10 +156,10 @@ impl Walk {
         Ok(())
     }
 
-    /// Offset at which the walk continues after damage at `offset`.
+    /// Returns the offset at which the walk continues after damage at `offset`.
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // The frame has its own CRC32: if that matches, the length is right, unless these bytes
-        // were moved from another place.
+        // The frame has its own CRC32. If that matches, the length is right, unless these bytes were moved
+        // here from elsewhere.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
         for candidate in [after_frame, after_row].into_iter().flatten() {
@@ -177,14 +174,14 @@ impl Walk {
         self.search(offset)
     }
 
-    /// Looks for the next frame at a multiple of 64 after `offset`.
+    /// Searches for the next frame at multiples of 64 after `offset`.
     fn search(&mut self, offset: u64) -> u64 {
         let mut at = offset.saturating_add(FRAME_BYTES);
         while at < self.end {
             match self.load(at) {
                 Ok(()) => {}
                 Err(_) => {
-                    // A bad sector of the disk: skip it, but stay on multiples of 64.
+                    // Skip a bad disk sector, but stay on multiples of 64.
                     at = at.saturating_add(BAD_BYTES);
                     continue;
                 }
@@ -228,20 +225,19 @@ impl Walk {
         to_usize(offset.saturating_sub(self.window_range.start))
     }
 
-    /// Up to 64 bytes from `offset` on, of the loaded window.
+    /// Returns up to 64 bytes of the loaded window from `offset` on.
     fn window_at(&self, offset: u64) -> &[u8] {
         let rest = self.window.get(self.in_window(offset)..).unwrap_or_default();
         rest.get(..64).unwrap_or(rest)
     }
 
-    /// Loads the window so that it holds the 64 bytes from `offset` on, or all up to the end.
+    /// Loads the window with at least the 64 bytes from `offset` on, or everything up to the end.
     fn load(&mut self, offset: u64) -> Result<()> {
         let need = offset.saturating_add(FRAME_BYTES).min(self.file.len());
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Read little at first: in a whole shard only the frame is needed. A search loads the full
-        // window next.
+        // Read little at first, because in a whole shard only the frame is needed. A search loads the full window next.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));
         self.window_range = 0..0;

@@ -16,14 +16,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Shards open at once.
 const MAX_OPEN_FILES: usize = 64;
 
 struct Subject {
     manifest: Option<(PathBuf, Manifest)>,
     targets: Vec<Target>,
     report: VerifyReport,
-    /// `None` for a shard that was opened by its path.
+    /// `None` for a shard opened by its path.
     storage: Option<Arc<dyn Storage>>,
 }
 
@@ -70,7 +69,7 @@ fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Most generations that are searched for shards that this one does not list.
+/// Maximum number of generations searched for shards that this one does not list.
 const MAX_GENERATIONS: usize = 1000;
 
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
@@ -104,9 +103,8 @@ fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Resu
     in_folder(storage, &path, Ok(manifest), &options.limits)
 }
 
-/// Shards in a folder that a manifest does not list.
+/// Shards in a folder that the manifest does not list.
 struct Extra<'a> {
-    /// Shards of other generations of the dataset.
     others: Vec<&'a str>,
     unknown: Vec<&'a str>,
 }
@@ -146,7 +144,7 @@ fn in_folder(
     limits: &Limits,
 ) -> Result<Subject> {
     let mut report = VerifyReport::default();
-    // A manifest that exists, even a damaged one, is better evidence than a listing of the folder.
+    // An existing manifest, even a damaged one, is better evidence than a folder listing.
     let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
     let present = match shard_names(&*folder) {
         Ok(names) => names,
@@ -156,7 +154,7 @@ fn in_folder(
             );
             Vec::new()
         }
-        // The error of the manifest is more useful than the error of the listing.
+        // The manifest's error is more useful than the listing's.
         Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
     };
     let folder_path = folder.path().to_owned();
@@ -184,7 +182,7 @@ fn in_folder(
             other => Err(other),
         },
         Err(error) => {
-            // Without a manifest the shards still explain themselves.
+            // Even without a manifest, each shard describes itself.
             report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
             Ok(Subject {
                 manifest: None,

@@ -1,5 +1,5 @@
-//! Checks the content of a record whose structure is sound: compares labels with the classes, and
-//! decodes every field if the caller wants it.
+//! Checks the content of structurally sound records: compares labels with the classes, and decodes every
+//! field on request.
 
 use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;
@@ -10,7 +10,7 @@ use crate::shard::Shard;
 use shardpack_array::{ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldKind, FieldValue, Limits, Record, bug, check_json};
 
-/// Checks the fields of records; keeps its scratch memory between them.
+/// Checks the fields of records, and keeps its scratch memory between them.
 #[derive(Default)]
 pub(super) struct FieldChecker {
     decoder: ArrayDecoder,
@@ -18,7 +18,6 @@ pub(super) struct FieldChecker {
 }
 
 impl FieldChecker {
-    /// Returns all errors in the content of a record.
     pub(super) fn check(&mut self, shard: &Shard, record: &Record<'_>, options: &VerifyOptions<'_>) -> Vec<Error> {
         let metadata = shard.index().metadata();
         let mut out = Vec::new();
@@ -66,8 +65,8 @@ impl FieldChecker {
     }
 }
 
-/// Checks that an integer label is an index into the classes. The specification does not restrict
-/// labels of other types.
+/// Checks that an integer label is an index into the classes. The specification does not restrict labels of
+/// other types.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

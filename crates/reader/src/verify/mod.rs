@@ -1,8 +1,8 @@
 //! Reads every byte of a dataset and reports errors by file, sample and offset.
 //!
-//! The work is cut into spans of consecutive records that threads take in turn. Each thread reads
-//! its span in pieces of 512 KiB into a buffer that stays in its cache, and checks them there: the
-//! CRC32 then costs a few percent of the read. After a damaged record it continues with the next.
+//! The work is cut into spans of consecutive records, which threads take in turn. Each thread reads its span
+//! in pieces of 512 KiB into a buffer that stays in its CPU cache and checks them there, so that the CRC32
+//! costs only a few percent of the read. After a damaged record it continues with the next.
 
 mod dataset;
 mod fields;
@@ -24,15 +24,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Decodes a picture of a media type. The caller chooses the decoder and passes it in. The error is a
-/// message.
+/// Decodes a picture of the given media type. The caller provides the decoder. The error is a message.
 pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 'a;
 
 /// Progress callback, called from the verifying threads after each piece of work.
 pub type OnProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 
-/// Callback for each shard with a sound header, footer and index, called from the verifying threads
-/// with the number of the target.
+/// Callback for each shard with an intact header, footer and index, called from the verifying threads with
+/// the index of the target.
 pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 
 /// Progress of a verification.
@@ -50,7 +49,7 @@ pub struct Progress {
     pub bytes_total: u64,
     /// Samples checked so far.
     pub samples_done: u64,
-    /// Samples that the manifest counts. `None` for a lone shard.
+    /// Number of samples according to the manifest; `None` for a lone shard.
     pub samples_total: Option<u64>,
 }
 
@@ -59,23 +58,23 @@ pub struct Progress {
 pub struct VerifyOptions<'a> {
     /// Limits on the sizes that files may request.
     pub limits: Limits,
-    /// The generation of a dataset to verify, from 1; default the newest.
+    /// Generation of the dataset to verify, from 1; default the newest.
     pub generation: Option<u32>,
-    /// Decode every field: arrays through their codec, text as UTF-8, JSON, and pictures by this
-    /// function. `None`: structure and CRC32 only.
+    /// Decode every field: arrays with their codec, text as UTF-8, JSON, and pictures with this function.
+    /// `None` checks structure and CRC32 only.
     pub deep: Option<&'a DecodePicture<'a>>,
     /// Compare the SHA-256 of each shard with the manifest. Each shard is then read by one thread.
     pub digest: bool,
-    /// Number of threads; 0, the default, for one per core.
+    /// Number of threads. The default 0 means one per core.
     pub threads: usize,
     /// Allow shards to be symlinks, to anywhere.
     pub follow_symlinks: bool,
-    /// Called with each shard that opens, in any order: lets the caller compare the manifest with
-    /// figures that it computes from the columns.
+    /// Called with each shard that opens, in any order, so that the caller can compare the manifest with
+    /// figures computed from the columns.
     pub on_shard: Option<&'a OnShard<'a>>,
     /// Called after each piece of work.
     pub on_progress: Option<&'a OnProgress<'a>>,
-    /// Set it to stop early; the report is then marked as cancelled.
+    /// Set it to true to stop early; the report is then marked as cancelled.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -94,25 +93,23 @@ impl std::fmt::Debug for VerifyOptions<'_> {
 /// The result of `verify`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerifyReport {
-    /// Number of shards that were looked for.
+    /// Number of shards expected.
     pub shards: u64,
-    /// Number of samples that were checked, whole or not.
+    /// Number of samples checked, whole or damaged.
     pub samples: u64,
     /// Number of samples with at least one problem.
     pub damaged_samples: u64,
-    /// Number of samples that the manifest counts but that were not found, because their shard is
-    /// missing or truncated.
+    /// Number of samples that the manifest counts but that were not found because their shard is missing or truncated.
     pub missing_samples: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// All problems, by shard and offset. Empty if the dataset is whole.
+    /// All problems, by shard and offset. Empty if the dataset is intact.
     pub problems: Vec<Problem>,
     /// Remarks that are not problems: files in the folder that the manifest does not name.
     pub notes: Vec<String>,
     /// True if the verification was stopped before the end.
     pub cancelled: bool,
-    /// The verified manifest and its path, if it exists and is readable. The file may have been
-    /// replaced since.
+    /// The verified manifest and its path, if it exists and is readable. The file may have been replaced since.
     pub manifest: Option<(PathBuf, Manifest)>,
 }
 
@@ -130,18 +127,16 @@ impl VerifyReport {
 
 /// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
 ///
-/// Checks all bytes: header, footer and index of each shard; frame, CRC32, head and padding of each
-/// record; agreement of records and index; fields against the schema; labels against the classes;
-/// uniqueness of keys and sample ids; shards against the manifest. Does not check values that
-/// nothing in the dataset can confirm: the minor version in the manifest, and its fidelity figures,
-/// which [`VerifyOptions::on_shard`] can check; nor, without [`VerifyOptions::digest`], its SHA-256
-/// digests. Memory: a buffer of 512 KiB, or the largest record, for each thread; the indexes of the
-/// shards at work; 56 bytes a sample.
+/// Checks all bytes: header, footer and index of each shard; frame, CRC32, head and padding of each record;
+/// agreement of records and index; fields against the schema; labels against the classes; uniqueness of keys
+/// and sample ids; shards against the manifest. Some values cannot be confirmed from the dataset, and are not
+/// checked: the manifest's minor version, and its fidelity figures, which [`VerifyOptions::on_shard`] can
+/// check. SHA-256 digests are checked only with [`VerifyOptions::digest`]. Memory: a buffer of 512 KiB or the
+/// largest record per thread, the indexes of the shards being checked, and 56 bytes per sample.
 ///
 /// # Errors
-/// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it holds neither
-/// a manifest nor a shard. The report lists all problems of the data, including missing and
-/// unreadable files.
+/// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it holds neither a
+/// manifest nor a shard. The report lists all problems in the data, including missing and unreadable files.
 ///
 /// ```no_run
 /// let report = shardpack_reader::verify("train", &Default::default())?;
@@ -155,10 +150,10 @@ pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions<'_>) -> Result<Ver
     dataset::verify(path.as_ref(), options)
 }
 
-/// Verifies the dataset in `storage`, or, with a `name`, that manifest or lone shard.
+/// Verifies the dataset in `storage` or, with a `name`, that manifest or lone shard.
 ///
 /// # Errors
-/// As [`verify`].
+/// Same as [`verify`].
 pub fn verify_in(storage: Arc<dyn Storage>, name: Option<&str>, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     dataset::verify_in(storage, name, options)
 }

@@ -4,31 +4,31 @@ use crate::error::Error;
 use shardpack_format::{Error as FormatError, Hint, visible};
 use std::fmt;
 
-/// One problem of a dataset, and its place as far as known.
+/// One problem in a dataset, and its place as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Problem {
-    /// The file, as the user would name it.
+    /// The file, as the user would write it.
     pub file: String,
     /// Byte offset in the file.
     pub offset: Option<u64>,
-    /// Record number in the shard.
+    /// Index of the record in the shard.
     pub record: Option<u64>,
     /// Key of the damaged sample.
     pub key: Option<String>,
-    /// Kind of the problem: `format` if the bytes break the specification, `limit` if they exceed
-    /// the caller's limits, `io` if the system could not read them, `internal` if the check itself
-    /// failed by a defect of this project.
+    /// Kind of problem: `format` if the bytes violate the specification, `limit` if they exceed the caller's
+    /// limits, `io` if the system could not read them, `internal` if a bug in this project made the check
+    /// itself fail.
     pub kind: &'static str,
-    /// The part of the layout.
+    /// Part of the layout.
     pub what: String,
     /// The expected value.
     pub expected: String,
     /// The found value.
     pub found: String,
-    /// The text after the place, if it does not consist of the three parts above.
+    /// Text after the place, if it does not consist of the three parts above.
     #[serde(skip)]
     pub text: Option<String>,
-    /// The next step. It is not part of the text.
+    /// Next step, which is not part of the text.
     #[serde(skip)]
     pub hint: Option<Hint>,
 }

@@ -1,4 +1,4 @@
-//! Checks the records of a span, read in pieces that stay in the cache.
+//! Checks the records of a span, read in pieces that stay in the CPU cache.
 
 use super::VerifyOptions;
 use super::fields::FieldChecker;
@@ -16,7 +16,7 @@ use shardpack_format::Error;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes of one read. Together with the memory of the checks, they fit the cache of a core.
+/// Bytes per read. Together with the memory of the checks, they fit into one core's cache.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
 /// State that a thread keeps between spans.
@@ -35,8 +35,8 @@ pub(crate) struct RecordFindings {
 }
 
 impl Worker {
-    /// Checks the records of a span, and announces up to `window` bytes ahead. Calls `each_run`
-    /// with the bytes of each read; it returns whether to continue.
+    /// Checks the records of a span, and announces up to `window` bytes ahead. Calls `each_run` with the
+    /// bytes of each read; its result decides whether to continue.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
@@ -62,13 +62,13 @@ impl Worker {
             }
             let read = self.check_run(shard, &run, options, hasher.as_mut(), &mut out);
             if let Err(error) = read {
-                // A digest of the readable part alone is meaningless.
+                // A digest of only the readable part would be meaningless.
                 *hasher = None;
                 if run.end - run.start == 1 {
                     out.damaged(shard, run.start, error);
                 } else {
-                    // Some byte of the run cannot be read: read record by record, to lose only the
-                    // records that hold it.
+                    // Some byte of the run cannot be read, so read record by record, to lose only the records
+                    // that contain it.
                     for record in run.clone() {
                         if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
                             out.damaged(shard, record, error);
@@ -85,8 +85,7 @@ impl Worker {
         out
     }
 
-    /// Reads a run and checks its records. The error is a failed read or a record over the size
-    /// limit.
+    /// Reads a run and checks its records. Fails if a read fails or a record exceeds the size limit.
     fn check_run(
         &mut self,
         shard: &Shard,
@@ -111,7 +110,7 @@ impl Worker {
         for record in run.clone() {
             let padded = slice(shard, record, span.start, bytes)?;
             let fields = &mut self.fields;
-            // Catch a panic of a library at the sample: later samples are still checked, and earlier
+            // Catch a library's panic at the sample, so that later samples are still checked and earlier
             // findings are kept.
             let checked = catch_unwind(AssertUnwindSafe(|| {
                 shard.check(record, padded, crc).map(|parsed| fields.check(shard, &parsed, options))
@@ -123,7 +122,7 @@ impl Worker {
                 }
                 Ok(Ok(problems)) => problems,
                 Err(panic) => {
-                    // After a panic the state of the decoders may be inconsistent.
+                    // The decoders' state may be inconsistent after a panic.
                     self.fields = FieldChecker::default();
                     vec![Error::panicked("checking of the sample", &*panic)]
                 }
@@ -158,7 +157,6 @@ impl RecordFindings {
     }
 }
 
-/// Feeds a range of the file that holds no records into a digest.
 pub(crate) fn hash_range(file: &ShardFile, range: Range<u64>, hasher: &mut Sha256) -> Result<()> {
     let mut buffer = Vec::new();
     let mut at = range.start;

@@ -1,4 +1,4 @@
-//! Checks across shards: the same dataset and schema in all, each number, key and id only once.
+//! Checks across shards: dataset and schema are the same in all, and each number, key and id occurs only once.
 
 use super::problem::Problem;
 use super::target::Target;
@@ -10,12 +10,11 @@ use std::collections::HashSet;
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     pub(super) unique: Unique,
-    /// Target, dataset, number and metadata of each shard; equal metadata is shared.
+    /// Target, dataset, number and metadata of each shard. Equal metadata is shared.
     identities: Vec<(usize, DatasetId, u32, SharedMetadata)>,
 }
 
 impl Statements {
-    /// Metadata to share with the next shard.
     pub(super) fn known(&self) -> Option<SharedMetadata> {
         self.identities.first().map(|(.., metadata)| metadata.clone())
     }
@@ -44,7 +43,7 @@ impl Statements {
                 put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
             }
             if let Some(manifest) = manifest {
-                // Opening the shard has compared dataset id, number, size, counts and schema.
+                // Opening the shard has already compared dataset id, number, size, counts and schema.
                 if !manifest.has_classes(metadata.classes.as_deref()) {
                     put(
                         *target,

@@ -1,16 +1,15 @@
-//! Finds keys and sample ids that occur twice, with 56 bytes of memory per sample and no key in
-//! memory.
+//! Finds keys and sample ids that occur twice, with 56 bytes of memory per sample and without keeping keys in memory.
 
 use crate::shard::Shard;
 use std::hash::{BuildHasher, RandomState};
 
-/// Place of a record: target, record number.
+/// Place of a record: target and record index.
 pub(super) type Spot = (usize, u64);
 
 /// Hashes of the keys, and the ids, of all samples seen.
 ///
-/// Two randomly keyed 64-bit hashes represent a key: among 10⁹ samples two different keys collide
-/// with a probability of 10⁻²⁰.
+/// Two randomly keyed 64-bit hashes represent a key. Among 10⁹ samples, two different keys collide with a
+/// probability of 10⁻²⁰.
 #[derive(Debug, Default)]
 pub(super) struct Unique {
     first: RandomState,
@@ -33,8 +32,8 @@ impl Unique {
         self.ids.push((sample_id, spot));
     }
 
-    /// Every occurrence after the first: key or id, its place, and the place of the previous
-    /// occurrence.
+    /// Returns every occurrence after the first: `sample key` or `sample id`, its place, and the place of the
+    /// previous occurrence.
     pub(super) fn duplicates(mut self) -> Vec<(&'static str, Spot, Spot)> {
         let mut out = Vec::new();
         self.keys.sort_unstable();

@@ -1,4 +1,4 @@
-//! The threads that verify: they open shards, cut them into spans, and take spans in turn.
+//! The verifying threads: they open shards, cut them into spans, and take spans in turn.
 
 use super::problem::Problem;
 use super::shard::{RecordFindings, Worker, hash_range};
@@ -19,15 +19,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of one span: small enough for many spans per thread and shard, large enough for sequential
-/// reading.
+/// Bytes per span: small enough for many spans per thread and shard, large enough for sequential reading.
 const SPAN_BYTES: u64 = 64 << 20;
-/// Bytes of one span over a network, where a thread waits for the first bytes of each span.
+/// Bytes per span over a network, where a thread waits for the first bytes of each span.
 const FAR_SPAN_BYTES: u64 = 512 << 20;
-/// Number of shards that are announced to the storage before they are opened.
 const SHARDS_AHEAD: usize = 16;
 
-/// A piece of work: consecutive records of one shard; all of them if a digest is wanted.
+/// A unit of work: consecutive records of one shard, or all of them if a digest is wanted.
 #[derive(Debug)]
 struct RecordSpan {
     shard: Arc<Shard>,
@@ -93,7 +91,7 @@ pub(super) fn run(
         for number in 1..threads {
             let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
-            // With fewer threads than requested it only takes longer.
+            // Running with fewer threads than requested only takes longer.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
@@ -119,7 +117,7 @@ impl Run<'_> {
         while let Some(task) = self.next_task() {
             match task {
                 Task::Open(target) => {
-                    // A panic must not leave the other threads waiting for the spans of this shard.
+                    // A panic must not leave other threads waiting for the spans of this shard.
                     let opened = catch_unwind(AssertUnwindSafe(|| self.open(target)));
                     let spans = opened.unwrap_or_else(|panic| {
                         self.problem(target, FormatError::panicked("checking of the shard", &*panic));
@@ -133,7 +131,7 @@ impl Run<'_> {
                 }
                 Task::Check(span) => {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.check(&span, &mut worker))) {
-                        // After a panic the state of the decoders may be inconsistent.
+                        // The decoders' state may be inconsistent after a panic.
                         worker = Worker::default();
                         let RecordSpan { records, target, .. } = span;
                         let what = format!("checking of records {} to {}", records.start, records.end);
@@ -152,8 +150,8 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next span; without one, the next shard to open. Waits for the spans of a shard that
-    /// another thread is opening.
+    /// Returns the next span or, if there is none, the next shard to open. Waits for the spans of a shard
+    /// that another thread is opening.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -177,8 +175,7 @@ impl Run<'_> {
         }
     }
 
-    /// Announces the coming shards to the storage: the first few at once, then one more for each
-    /// opened shard.
+    /// Announces upcoming shards to the storage: the first few at once, then one more for each opened shard.
     fn advise(&self, target: usize) {
         let Some(storage) = self.storage else { return };
         let first = if target == 0 { 0 } else { target.saturating_add(SHARDS_AHEAD) };
@@ -314,8 +311,8 @@ impl Run<'_> {
         self.done().records.add(outcome);
     }
 
-    /// Checks a shard without a usable index: finds the records by their frames, so that the report
-    /// can name damaged samples.
+    /// Checks a shard without a usable index by finding the records by their frames, so that the report can
+    /// name damaged samples.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
         let mut number = 0;
@@ -348,7 +345,7 @@ impl Run<'_> {
         self.missing(target, number);
     }
 
-    /// Counts the samples of a shard that the manifest lists beyond the `found` ones.
+    /// Counts the samples that the manifest lists for a shard beyond the `found` ones.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
         self.done().records.missing_samples += promised.saturating_sub(found);

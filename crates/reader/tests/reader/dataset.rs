@@ -152,7 +152,7 @@ fn records_over_the_limit_are_refused_before_they_are_read() {
 fn crc_checks_can_be_turned_off() {
     let disk = OnDisk::new(&[1]);
     let text_at = 64 + disk.samples[0].key.len();
-    // The last byte of the record's array, which only the CRC32 covers.
+    // The last byte of the record's array, covered only by the CRC32.
     disk.edit(0, |bytes| {
         let (_, index) = crate::support::index_of(bytes);
         let row = index.row(0).unwrap();
@@ -169,7 +169,7 @@ fn r09_more_shards_than_open_files() {
     let disk = OnDisk::new(&[2; 40]);
     let storage = RiggedStorage::of_folder(disk.path(), Faults { max_open: 8, ..Faults::new(Fault::None) });
     let faults = Arc::clone(&storage.rig);
-    // The library expects 256 open files and finds a limit of 8.
+    // The library expects to open 256 files but meets a limit of 8.
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     for round in 0..3 {
         for i in (0..80).rev() {

@@ -1,4 +1,4 @@
-//! Reads that come in pieces, are interrupted, or fail: R01, R02, R03.
+//! Reads that arrive in pieces, are interrupted, or fail (R01, R02, R03).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -12,7 +12,6 @@ fn contents(samples: &[Sample]) -> Vec<(u64, String, Vec<u8>)> {
     samples.iter().map(|s| (s.index(), s.key().to_owned(), s.record_bytes().to_vec())).collect()
 }
 
-/// Runs all operations of a reader.
 fn read_everything(dataset: &Dataset) -> Result<Vec<(u64, String, Vec<u8>)>, Error> {
     let labels = dataset.labels()?;
     assert_eq!(labels.len() as u64, dataset.len());
@@ -50,7 +49,7 @@ fn r02_an_error_at_every_operation() {
         let dataset = DatasetOptions::new().open_in(Arc::new(storage));
         let result = dataset.as_ref().map_err(|e| e.to_string()).and_then(|d| {
             let result = read_everything(d);
-            // The error does not stick: the same dataset reads everything afterwards.
+            // The error is not kept: the same dataset reads everything afterwards.
             if result.is_err() {
                 assert_eq!(read_everything(d).unwrap(), expected, "operation {k}");
             }
@@ -77,7 +76,7 @@ fn r03_files_that_change_while_they_are_open() {
     let disk = OnDisk::new(&[4, 4]);
     let dataset = Dataset::open(disk.path()).unwrap();
     dataset.labels().unwrap();
-    // Unlinked: the open file still exists.
+    // After unlinking, the open file still exists.
     std::fs::remove_file(disk.shard_path(0)).unwrap();
     assert_eq!(dataset.get(1).unwrap().key(), disk.samples[1].key);
     disk.edit(1, |bytes| bytes[64..].fill(0x33));
@@ -89,7 +88,7 @@ fn r03_files_that_change_while_they_are_open() {
     assert!(dataset.iter().unwrap().skip(4).all(|r| r.is_err()));
 }
 
-/// Two threads read in any order; records and errors come in stored order.
+/// Two threads read in any order, but records and errors arrive in stored order.
 #[test]
 fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
     let per_shard = 3;
@@ -114,7 +113,7 @@ fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
             found.push(record.ok().map(|view| view.index()));
         }
         assert_eq!(found, expected, "round {round}");
-        // A stream that is dropped at any moment ends its threads and does not hang.
+        // A stream dropped at any moment ends its threads and does not hang.
         let mut stream = dataset.stream().unwrap();
         (0..round).for_each(|_| drop(stream.next_record()));
     }

@@ -1,5 +1,4 @@
-//! `verify` names every damaged sample, continues after each, and reports no problem for a whole
-//! dataset.
+//! `verify` names every damaged sample, continues after each, and reports no problem for an intact dataset.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -69,7 +68,7 @@ fn several_damaged_records_are_all_listed() {
     let expected: Vec<&str> = [2, 3, 19, 22, 23, 39].iter().map(|&i| disk.samples[i as usize].key.as_str()).collect();
     assert_eq!(hurt, expected);
     assert_eq!(report.damaged_samples, 6);
-    // Including two digests.
+    // Including two wrong digests.
     assert_eq!(report.problems.len(), 8);
 }
 
@@ -141,7 +140,7 @@ fn shards_are_compared_with_the_manifest() {
     let report = check(disk.path());
     assert_eq!(report.samples + report.missing_samples, 6, "{report:?}");
     assert!(report.missing_samples >= 1 && report.damaged_samples <= 1, "{report:?}");
-    // Another shard under its name.
+    // Another shard under this shard's name.
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     let report = check(disk.path());
     assert!(report.problems.iter().any(|p| p.what == "shard number"), "{:?}", report.problems);

@@ -1,4 +1,4 @@
-//! Small datasets made with the layout crate alone.
+//! Small datasets made with the format crate alone.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// A scratch folder, in memory if the system has such a file system: the hostile cases write tens
-/// of thousands of small files.
+/// Creates a scratch folder, in memory if possible, because the hostile cases write tens of thousands of small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()
@@ -26,8 +25,7 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// One sample of the test schema: text, a picture (absent if `None`), a small array, label and
-/// height.
+/// One sample of the test schema: text, picture (absent if `None`), small array, label and height.
 #[derive(Debug, Clone)]
 pub struct TestSample {
     pub id: u64,
@@ -117,7 +115,6 @@ pub fn shard_with(identity: Identity, samples: &[TestSample], metadata: &Metadat
     finish(out, identity, samples.len() as u64, &index.encode(&metadata.encode().unwrap()).unwrap())
 }
 
-/// Appends an index and a matching footer.
 pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[u8]) -> Vec<u8> {
     let footer = Footer {
         identity,
@@ -131,7 +128,7 @@ pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[
     out
 }
 
-/// Shard 0 with the samples `ids`.
+/// Returns shard 0 with the samples `ids`.
 pub fn small_shard(ids: std::ops::Range<u64>) -> Vec<u8> {
     let samples: Vec<TestSample> = ids.map(TestSample::new).collect();
     shard(Identity::new(ID, 0), &samples)
@@ -148,7 +145,7 @@ pub fn entry(name: &str, bytes: &[u8]) -> ShardEntry {
     }
 }
 
-/// A dataset on disk: `counts[k]` samples in shard k, ids in order.
+/// A dataset on disk with `counts[k]` samples in shard k, ids in order.
 pub struct OnDisk {
     pub dir: tempfile::TempDir,
     pub manifest: Manifest,
@@ -187,7 +184,6 @@ impl OnDisk {
         std::fs::write(self.path().join(MANIFEST_NAME), manifest.encode().unwrap()).unwrap();
     }
 
-    /// Changes the bytes of a shard in place.
     pub fn edit(&self, number: u32, change: impl FnOnce(&mut Vec<u8>)) {
         let path = self.shard_path(number);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -196,7 +192,6 @@ impl OnDisk {
     }
 }
 
-/// Parses footer and index of a shard.
 pub fn index_of(bytes: &[u8]) -> (Footer, Index) {
     let limits = Limits::none();
     let footer = Footer::parse(&bytes[bytes.len() - 128..], bytes.len() as u64, &limits).unwrap();
@@ -205,8 +200,7 @@ pub fn index_of(bytes: &[u8]) -> (Footer, Index) {
     (footer, index)
 }
 
-/// Recomputes the CRC32 of the footer, so that the reader refuses the changed field and not the
-/// CRC32.
+/// Recomputes the CRC32 of the footer, so that the reader refuses the changed field rather than the CRC32.
 pub fn fix_footer(bytes: &mut [u8]) {
     let start = bytes.len() - 128;
     let crc = crc32fast::hash(&bytes[start..start + 116]);
@@ -217,13 +211,12 @@ pub fn fix_footer(bytes: &mut [u8]) {
 pub fn fix_index(bytes: &mut [u8], footer: &Footer) {
     let (start, end) = (footer.index_offset as usize, (footer.index_offset + footer.index_bytes) as usize);
     let crc = crc32fast::hash(&bytes[start..end]);
-    // spec §2.4: index_crc32 is at byte 96 of the footer.
+    // Spec §2.4: `index_crc32` is at byte 96 of the footer.
     let at = bytes.len() - 128 + 96;
     bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     fix_footer(bytes);
 }
 
-/// Recomputes the two CRC32s of the record at `offset`.
 pub fn fix_record(bytes: &mut [u8], offset: usize) {
     let length = u64::from_le_bytes(bytes[offset + 16..offset + 24].try_into().unwrap()) as usize;
     if let Some(body) = bytes.get(offset + 64..offset.saturating_add(length)) {
@@ -233,13 +226,11 @@ pub fn fix_record(bytes: &mut [u8], offset: usize) {
     fix_frame(bytes, offset);
 }
 
-/// Recomputes the CRC32 of the frame at `offset`.
 pub fn fix_frame(bytes: &mut [u8], offset: usize) {
     let crc = crc32fast::hash(&bytes[offset..offset + 60]);
     bytes[offset + 60..offset + 64].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Recomputes the CRC32 of the header.
 pub fn fix_header(bytes: &mut [u8]) {
     let crc = crc32fast::hash(&bytes[..60]);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());

@@ -1,5 +1,5 @@
-//! A block of the cache as a file: its object and range, and the bytes in pages. Each page has its
-//! own CRC32, so that a small read checks only the pages that it needs.
+//! A block of the cache as a file: its object and range, and the bytes in pages. Each page has its own CRC32,
+//! so that a small read checks only the pages that it needs.
 //!
 //! | bytes | |
 //! |---|---|
@@ -18,20 +18,19 @@ use std::os::unix::fs::FileExt;
 
 /// Bytes of a page, the unit of fetching and checking.
 pub(crate) const PAGE: u64 = 64 << 10;
-/// Pages of the largest blocks: 1 MiB.
+/// Pages per block of the largest size: 1 MiB.
 pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
 
-/// An object, as in the identities of its blocks.
 #[derive(Debug)]
 pub(crate) struct CachedObject {
     pub(crate) name: String,
     pub(crate) size: u64,
 }
 
-/// Consecutive pages of an object: a power of two pages, at a multiple of their number. So a page
-/// can be in only a few blocks, and a read of the page can compute them.
+/// Consecutive pages of an object: a power of two pages, starting at a multiple of their number. A page can
+/// therefore be in only a few blocks, and a reader can compute which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageSpan {
     first: u64,
@@ -39,13 +38,13 @@ pub(crate) struct PageSpan {
 }
 
 impl PageSpan {
-    /// The largest blocks that contain any of these pages.
+    /// Returns the largest blocks that contain any of these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// The fewest blocks that together contain exactly these pages.
+    /// Returns the fewest blocks that together contain exactly these pages.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {
@@ -57,19 +56,16 @@ impl PageSpan {
         })
     }
 
-    /// Both halves of the block; `None` for a single page.
     pub(crate) fn halves(self) -> Option<[Self; 2]> {
         let pages = self.pages / 2;
         (pages > 0).then(|| [self.first, self.first + pages].map(|first| Self { first, pages }))
     }
 
-    /// Pages of the block that are among `pages`.
     pub(crate) fn within(self, pages: &Range<u64>) -> Range<u64> {
         let end = (self.first + self.pages).min(pages.end);
         self.first.max(pages.start).min(end)..end
     }
 
-    /// Byte range of the block in the object.
     pub(crate) fn bytes(self, object: &CachedObject) -> Range<u64> {
         bytes_of(&(self.first..self.first + self.pages), object.size)
     }
@@ -84,7 +80,7 @@ impl PageSpan {
         format!("{hex}.block")
     }
 
-    /// Header of the file; `bytes`, the whole block, follow it.
+    /// Returns the file's header. The whole block, `bytes`, follows it.
     pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
@@ -97,9 +93,9 @@ impl PageSpan {
         head
     }
 
-    /// Reads the bytes `wanted`, a part of the block, from its file into `out` of the same length;
-    /// `None` if one of their pages is damaged. Works page by page, so that each is checked while
-    /// it is in the processor's cache.
+    /// Reads the bytes `wanted`, a part of the block, from its file into `out` of the same length. Returns
+    /// `None` if one of their pages is damaged. Works page by page, so that each is checked while it is in
+    /// the CPU cache.
     pub(crate) fn read(self, object: &CachedObject, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let all = self.bytes(object);
         let (first, sums) = self.sums(object, file)?;
@@ -129,7 +125,7 @@ impl PageSpan {
         rest.is_empty().then_some(())
     }
 
-    /// Reads the CRC32s of the pages from the file, and the offset of the first page; `None` if the
+    /// Reads the CRC32s of the pages from the file, and the offset of the first page. Returns `None` if the
     /// file belongs to a different block.
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
@@ -149,12 +145,10 @@ impl PageSpan {
     }
 }
 
-/// Pages that contain these bytes.
 pub(crate) const fn pages_of(bytes: &Range<u64>) -> Range<u64> {
     bytes.start / PAGE..bytes.end.div_ceil(PAGE)
 }
 
-/// Byte range of pages of an object of this size.
 pub(crate) fn bytes_of(pages: &Range<u64>, size: u64) -> Range<u64> {
     let end = pages.end.saturating_mul(PAGE).min(size);
     pages.start.saturating_mul(PAGE).min(end)..end
@@ -172,7 +166,6 @@ fn sum_of(identity: &str, sums: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Converts a size that is at most the size of a block.
 fn usize_of(small: u64) -> usize {
     to_usize(small)
 }
@@ -200,7 +193,7 @@ mod tests {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
             }
-            // Up to two blocks of each size at either end of a MiB, and whole blocks between.
+            // Up to two blocks of each size at either end of a MiB, and whole blocks in between.
             prop_assert!(spans.len() as u64 <= 8 + count / WHOLE);
         }
     }

@@ -1,16 +1,15 @@
-//! Locks of the blocks that are fetched whole.
+//! Locks for blocks that are fetched whole.
 
 use super::block::{PAGE, WHOLE};
 use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Number of locks, shared by blocks according to their numbers: few blocks wait for another
-/// block's lock. A thread never waits for one lock while it holds another.
+/// Number of locks, assigned to blocks by their numbers, so that few blocks share a lock. A thread never
+/// waits for one lock while holding another.
 const LOCKS: usize = 1024;
 
-/// Prevents two requests from fetching the same whole block, and bounds the memory of such
-/// requests.
+/// Prevents two requests from fetching the same whole block, and bounds the memory of such requests.
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     locks: Vec<Mutex<()>>,
@@ -19,7 +18,7 @@ pub(crate) struct BlockLocks {
 }
 
 impl BlockLocks {
-    /// A block is in memory twice while it is written: as pieces and as one buffer.
+    /// A block is in memory twice while it is written: as pieces, and as one buffer.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
         let blocks = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {

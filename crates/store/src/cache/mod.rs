@@ -1,8 +1,8 @@
-//! Blocks of objects in a local folder, which all processes of this machine may share.
+//! Blocks of objects in a local folder, which all processes on this machine may share.
 //!
-//! A block is one file ([`block`]). It is written under another name and renamed, so no lock is
-//! needed: a reader finds whole files only, and checks their CRC32s at every hit. All files are
-//! opened relative to the folder, and no link is followed.
+//! A block is one file ([`block`]). It is written under another name and then renamed, so no lock is needed:
+//! a reader finds only whole files, and checks their CRC32s at every hit. All files are opened relative to
+//! the folder, and links are not followed.
 
 mod block;
 mod locks;
@@ -28,11 +28,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// File that marks the folder as a cache and names its store.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// Shortest time between two updates of a block's age by hits. Temporary files of killed processes
-/// are removed after this time.
+/// Minimum time between two updates of a block's age by hits. Temporary files of killed processes are removed
+/// after this time.
 const HOUR: Duration = Duration::from_secs(3600);
-/// Divisor of the cache size: a process scans the folder again after it has written this fraction
-/// of the size.
+/// A process scans the folder again after writing the cache size divided by this number.
 const PART: u64 = 32;
 
 #[derive(Debug)]
@@ -47,12 +46,11 @@ pub(crate) struct Cache {
     is_off: AtomicBool,
 }
 
-/// Bytes that this process may write.
 #[derive(Debug, Default)]
 struct WriteAllowance {
     /// Bytes before the next scan of the folder.
     left: u64,
-    /// Bytes of blocks that have reserved their space, and may not be in the folder yet.
+    /// Bytes of blocks that have reserved their space but may not be in the folder yet.
     underway: u64,
 }
 
@@ -77,7 +75,7 @@ impl Cache {
         };
         let foreign = |name: &String| name != MARKER && !is_block(name) && !is_unfinished(name);
         let names = cache.names().map_err(fail)?;
-        // Another process may be creating the marker, so its unfinished file is ignored.
+        // Another process may be creating the marker, so unfinished files are ignored.
         let is_new = names.iter().all(|name| is_unfinished(name)) && !names.iter().any(|name| name == MARKER);
         if is_new {
             cache.write(MARKER, &[MARK]).map_err(fail)?;
@@ -105,21 +103,18 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns true if `bytes` bytes fit into the cache next to other data, and the cache is
-    /// writable.
+    /// Returns true if `bytes` bytes fit into the cache next to other data and the cache is writable.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
 
-    /// An object of the store as a cached object.
     pub(crate) fn object(&self, key: &str, e_tag: &str, size: u64) -> CachedObject {
         let store = &self.store;
         let name = format!("{}:{store} {}:{key} {}:{e_tag}", store.len(), key.len(), e_tag.len());
         CachedObject { name, size }
     }
 
-    /// Finds these pages, in order: the bytes of the valid cached pages, and the ranges of the
-    /// others.
+    /// Finds these pages, in order: the bytes of the valid cached pages, and the ranges of the others.
     pub(crate) fn find(&self, object: &CachedObject, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
         let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
         PageSpan::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
@@ -152,7 +147,6 @@ impl Cache {
         }
     }
 
-    /// Valid pages of one block, if the cache has them.
     fn get(&self, object: &CachedObject, span: PageSpan, pages: &Range<u64>) -> Option<Bytes> {
         let file = self.file(&span.file_name(object)).ok()?;
         let wanted = bytes_of(pages, object.size);
@@ -188,13 +182,13 @@ impl Cache {
         read
     }
 
-    /// Removes a block whose `file` is damaged; false if another reader removed it first. Since
-    /// the file was opened, another block may have taken the name: such a block stays.
+    /// Removes a block whose `file` is damaged. Returns false if another reader removed it first. A block
+    /// that took the name after the file was opened stays.
     fn drop_block(&self, name: &str, file: &File) -> bool {
         let aside = self.unfinished();
         // Renames the link itself, never its target.
         if let Err(error) = renameat(&self.folder, name, &self.folder, &aside) {
-            // In a read-only folder every process checks the damaged block again.
+            // In a read-only folder, every process checks the damaged block again.
             return error != Errno::NOENT;
         }
         let found = statat(&self.folder, &aside, AtFlags::SYMLINK_NOFOLLOW);
@@ -207,7 +201,7 @@ impl Cache {
         true
     }
 
-    /// Reads valid cached bytes of an object from `offset` on, up to the first gap; 0 if the first
+    /// Reads valid cached bytes of an object from `offset` on, up to the first gap. Returns 0 if the first
     /// byte is not cached. The reader does this itself, so that no other thread has to wake.
     pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
@@ -225,8 +219,7 @@ impl Cache {
         done
     }
 
-    /// Returns true if the cache seems to contain the whole range; then asks the system to read it
-    /// ahead.
+    /// Returns true if the cache seems to contain the whole range, and then asks the system to read it ahead.
     pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);
         let mut at = range.start;
@@ -241,7 +234,7 @@ impl Cache {
         true
     }
 
-    /// The largest block with this byte, according to the file names.
+    /// Returns the largest block with this byte, according to the file names.
     fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
@@ -253,8 +246,7 @@ impl Cache {
         }
     }
 
-    /// Stores these pages, whose bytes are `all`. An error is counted, and the cache then writes no
-    /// more.
+    /// Stores these pages, whose bytes are `all`. An error is counted and ends further writes to the cache.
     pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {
@@ -280,7 +272,7 @@ impl Cache {
     }
 
     fn file(&self, name: &str) -> io::Result<File> {
-        // Opening a pipe would block.
+        // Without `NONBLOCK`, opening a pipe would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(openat(&self.folder, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
@@ -317,8 +309,8 @@ impl Cache {
         Ok(names)
     }
 
-    /// Makes room for `bytes`: each time that a process has written a fraction of the size, it
-    /// scans all blocks, because other processes write too.
+    /// Makes room for `bytes`. Scans all blocks each time this process has written a fraction of the size,
+    /// because other processes write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut allowance = self.allowance();
         if let Some(left) = allowance.left.checked_sub(bytes) {

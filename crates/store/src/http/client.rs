@@ -1,8 +1,8 @@
-//! The HTTP client below `object_store`: redirects stay within one origin, and never lead to
-//! link-local addresses, where clouds hand out credentials.
+//! The HTTP client below `object_store`. Redirects stay within one origin and never lead to link-local
+//! addresses, where clouds hand out credentials.
 //!
-//! The default client of `object_store` follows redirects to any host, and sends it the session
-//! token or the signed URL of the previous page.
+//! The default client of `object_store` follows redirects to any host, and sends it the session token or the
+//! signed URL of the previous page.
 
 use super::refusal::Refusal;
 use object_store::{ClientConfigKey, ClientOptions};
@@ -19,15 +19,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use url::{Host, Url};
 
-/// User agent, unless an option sets another.
 const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 const REDIRECTS: usize = 10;
 
-/// True for the client that reads and writes objects, false for clients that fetch credentials: in
-/// every cloud, credentials come from link-local addresses.
+/// True for the client that reads and writes objects, false for clients that fetch credentials, which every
+/// cloud serves from link-local addresses.
 pub(super) type IsStore = Arc<AtomicBool>;
 
-/// Builds a client with the options that `object_store` has collected.
 pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_store::Result<Client> {
     let value = |key: ClientConfigKey| options.get_config_value(&key);
     let is_on = |key| value(key).map_or(Ok(false), |text| switch(&text));
@@ -138,20 +136,19 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Returns both origins if a redirect leads from one origin to another.
+/// Returns both origins if a redirect leads to a different origin.
 pub(super) fn leads_away(from: &Url, location: &str) -> Option<(String, String)> {
     let to = from.join(location).ok().filter(|to| !is_same_origin(from, to))?;
     Some((origin(from), origin(&to)))
 }
 
-/// Scheme, host and port, without secrets.
+/// Returns scheme, host and port, without secrets.
 fn origin(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
 }
 
-/// Returns true if a host is a link-local address, or an address at which a cloud hands out
-/// credentials.
+/// Returns true if a host is a link-local address or an address at which a cloud hands out credentials.
 pub(super) fn is_link_local(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(_) => false,
@@ -165,7 +162,7 @@ fn is_local_address(address: IpAddr) -> bool {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => {
             let [first, second, ..] = address.segments();
-            // `fd00:ec2::` is Amazon's address for credentials over IPv6.
+            // `fd00:ec2::` is Amazon's IPv6 address for credentials.
             address.is_unicast_link_local()
                 || (first, second) == (0xfd00, 0x0ec2)
                 || embedded(address).is_some_and(|address| address.is_link_local())
@@ -173,7 +170,7 @@ fn is_local_address(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address in a mapped, compatible or NAT64 address.
+/// Returns the IPv4 address in a mapped, compatible or NAT64 address.
 fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x0064, 0xff9b, 0, 0, 0, 0, ..] => {
@@ -184,19 +181,19 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
-/// Addresses of a host that are not link-local; `None` if all are. A machine of the local network
-/// often has both kinds.
+/// Returns the addresses of a host that are not link-local, or `None` if all are. Machines on a local network
+/// often have both kinds.
 fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
     let has_any = !found.is_empty();
     found.retain(|address| !is_local_address(address.ip()));
     (!has_any || !found.is_empty()).then_some(found)
 }
 
-/// Resolves names with the system, and removes addresses that are not allowed.
+/// Resolves names with the system's resolver, and removes addresses that are not allowed.
 #[derive(Debug)]
 struct Resolver {
     is_store: IsStore,
-    /// Counter that selects the first address: requests are spread over all addresses.
+    /// Counter that selects the first address, so that requests are spread over all addresses.
     turn: Arc<AtomicUsize>,
     mix: bool,
 }

@@ -1,5 +1,4 @@
-//! Checks the HTTP traffic of `object_store`: refuses invalid answers, and bounds answers that are
-//! held in memory.
+//! Checks the HTTP traffic of `object_store`: refuses invalid answers, and bounds answers held in memory.
 
 use super::client::{IsStore, client, is_link_local, leads_away};
 use super::refusal::{NoAnswer, Refusal};
@@ -14,9 +13,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
-/// Most bytes of an error's body that are kept.
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// Most bytes of an answer that is not an object, such as a listing of a thousand names.
+/// Maximum bytes of an answer that is not an object, such as a listing of a thousand names.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 /// Makes connections whose answers are checked.
@@ -26,8 +24,7 @@ pub(crate) struct GuardedConnector {
 }
 
 impl GuardedConnector {
-    /// Notes that a store is built: its last client is for objects, and earlier clients fetch
-    /// credentials.
+    /// Notes that a store has been built. Its last client is for objects, and earlier clients fetch credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
     }
@@ -66,13 +63,13 @@ impl HttpService for GuardedService {
         let response = self.client.execute(request).await.map_err(unanswered)?;
         match response.status().as_u16() {
             404 if is_store && is_list => refuse(Refusal::NoBucket),
-            // `object_store` has specific errors for these.
+            // `object_store` has specific errors for these statuses.
             304 | 401 | 403 | 404 | 409 | 412 => bounded(response, MOST_ERROR_BYTES, true).await,
             200 if ranged => refuse(Refusal::RangeIgnored),
-            // The size of an object is checked against the answer's headers.
+            // The object's size is checked against the answer's headers.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
-            // A redirect of a request whose body cannot be sent again is refused.
+            // A redirect is refused if the request's body cannot be sent again.
             status => {
                 let to = response.headers().get("location").and_then(|to| to.to_str().ok());
                 let led = url.ok().zip(to).and_then(|(from, to)| leads_away(&from, to));
@@ -87,7 +84,7 @@ fn is_list(request: &HttpRequest) -> bool {
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")
 }
 
-/// An answer with its whole body, which is truncated at `most` bytes, or refused.
+/// Returns an answer with its whole body. A body longer than `most` bytes is truncated or refused.
 async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (mut pieces, mut bytes) = (body.bytes_stream(), Vec::new());
@@ -104,7 +101,7 @@ async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpR
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
 }
 
-/// Host and port of a request, without the user name that an endpoint may contain.
+/// Returns host and port of a request, without the user name that an endpoint may contain.
 fn authority(request: &HttpRequest) -> String {
     let authority = request.uri().authority().map_or("", |authority| authority.as_str());
     authority.rsplit('@').next().unwrap_or_default().to_owned()

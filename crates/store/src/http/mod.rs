@@ -1,4 +1,4 @@
-//! HTTP below `object_store`: refusals → the client → the guard before it.
+//! HTTP below `object_store`: refusals, the client, and the guard in front of it.
 
 mod client;
 mod guard;

@@ -1,4 +1,4 @@
-//! Invalid answers, as errors with types of their own.
+//! Invalid answers, as typed errors.
 
 use crate::schedule::RequestError;
 use object_store::client::HttpError;
@@ -25,7 +25,7 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// A request that is not sent, or an answer without the requested content.
+/// A request that was not sent, or an answer without the requested content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Status(u16),
@@ -42,11 +42,10 @@ pub(crate) enum Refusal {
     LinkLocal {
         host: String,
     },
-    /// The address of the request is not a valid URL.
     NoUrl,
     /// The bucket or folder to be listed does not exist.
     NoBucket,
-    /// The answer to be held in memory is too long.
+    /// An answer that must be held in memory is too long.
     TooLong {
         most: usize,
     },
@@ -65,13 +64,13 @@ impl fmt::Display for Refusal {
             }
             Self::Redirect { from, to } => write!(
                 f,
-                "`{from}` redirects to `{to}`: redirects are followed within one scheme, host and port only, because \
+                "`{from}` redirects to `{to}`: redirects are followed only within one scheme, host and port, because \
                  they could carry credentials to another server"
             ),
             Self::RedirectLoop { origin } => write!(f, "`{origin}` redirects in a loop"),
             Self::LinkLocal { host } => write!(
                 f,
-                "`{host}` is a link-local address: such addresses are never used, because clouds hand out credentials \
+                "`{host}` is a link-local address, which is never used, because clouds hand out credentials \
                  there"
             ),
             Self::NoUrl => f.write_str("the address of the request is not a valid URL"),

@@ -1,4 +1,4 @@
-//! Reasons for failed requests, in our own words: errors of the crates below may contain the URL
+//! Reasons for failed requests, in our own words, because errors from the crates below may contain the URL
 //! with its signature.
 
 use shardpack_format::Hint;
@@ -42,7 +42,7 @@ impl RequestError {
         Self::last(ErrorKind::Other, "the request was cancelled")
     }
 
-    /// Every reader has abandoned the request. A later reader sends it again.
+    /// Returns the error of a request that every reader has abandoned. A later reader sends it again.
     pub(crate) fn abandoned() -> Self {
         Self::last(ErrorKind::Interrupted, "all readers abandoned the request")
     }

@@ -1,7 +1,7 @@
-//! The schedule of requests: requests in flight, queued requests, and arrived bytes that wait for a
-//! reader. It does no I/O, so that a simulation can run it (`tests/store/simulation`).
+//! The schedule of requests: requests in flight, queued requests, and arrived bytes that wait for a reader.
+//! It does no I/O, so that a simulation can run it (`tests/store/simulation`).
 //!
-//! It uses only its own modules of this crate.
+//! Of this crate, it uses only its own modules.
 
 mod error;
 mod opening;
@@ -23,21 +23,21 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest gap between two ranges that one request may fetch if most of the request is wanted: 1
+/// Largest gap between two ranges that one request may include if most of the request is wanted. Fetching 1
 /// MiB takes less time than another request.
 const GAP_BYTES: u64 = 1 << 20;
-/// Largest gap between two ranges that one request always fetches: less than a millisecond.
+/// Largest gap between two ranges that one request always includes: less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// A range that is longer than a request is split into parts of this size, which are fetched in
-/// parallel; with little memory, into an eighth of it.
+/// A range longer than a request is split into parts of this size, or of an eighth of the memory if that is
+/// less. The parts are fetched in parallel.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
-/// Longest request, in parts.
+/// Maximum length of a request, in parts.
 const PARTS: u64 = 2;
-/// Most queued requests. Further announcements are dropped, and their bytes are requested when they
-/// are read.
+/// Maximum number of queued requests. Further announcements are dropped, and their bytes are requested when
+/// they are read.
 const MOST_QUEUED: usize = 1 << 15;
-/// Bytes at the end of a shard: its footer, and its index if that is small.
+/// Bytes fetched at the end of a shard: its footer, and its index if that is small.
 const TAIL_BYTES: u64 = 64 << 10;
 /// A larger index gets a separate request.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
@@ -56,7 +56,7 @@ struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Bytes that will be read, counted once per announcement. No reader needs the bytes in gaps.
+    /// Bytes that will be read, counted once per announcement. Bytes in gaps are not counted.
     wanted: u64,
     read: u64,
     /// Sequence number of the last announcement or read.
@@ -75,7 +75,6 @@ enum QueueItem {
     Open(String),
 }
 
-/// Requests in flight, queued requests, and held bytes.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     transfers: BTreeMap<At, Scheduled>,
@@ -86,7 +85,7 @@ pub(crate) struct Schedule {
     held: u64,
     budget: u64,
     part_bytes: u64,
-    /// Bytes of a page, which the cache stores and requests as a whole; 1 without a cache.
+    /// Bytes per page, which the cache stores and requests as a unit; 1 without a cache.
     page: u64,
     count: u64,
     tail_bytes: u64,
@@ -116,7 +115,7 @@ impl Schedule {
         }
     }
 
-    /// Bytes that the next open requests at the end of a shard.
+    /// Returns how many bytes the next open requests at the end of a shard.
     pub(crate) const fn tail_bytes(&self) -> u64 {
         self.tail_bytes
     }
@@ -126,7 +125,7 @@ impl Schedule {
         self.note(pin, range, true);
     }
 
-    /// Notes that a cached range will be read: bytes that are already held stay until then.
+    /// Notes that a cached range will be read, so that bytes already held stay until then.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
         for (_, entry) in self.transfers.range_mut((pin.id, first)..(pin.id, range.end)) {
@@ -135,16 +134,15 @@ impl Schedule {
         }
     }
 
-    /// Queues the parts of a range that are not held, in flight or queued. With `again`, counts
-    /// another read of the parts that are.
+    /// Queues the parts of a range that are not held, in flight or queued. With `again`, counts another read
+    /// of the parts that are.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
             if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
                 let next = entry.transfer.range.end.min(end);
-                // Otherwise the bytes would be dropped after the reads of others, and requested
-                // again.
+                // Otherwise the bytes would be dropped after other reads and requested again.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
                     self.count += 1;
@@ -174,7 +172,7 @@ impl Schedule {
         }
     }
 
-    /// The whole pages around a range, except for pages in other transfers.
+    /// Returns the whole pages around a range, except for pages in other transfers.
     fn pages_around(&self, pin: &Pin, range: &Range<u64>) -> Range<u64> {
         if self.page == 1 || pin.strong_tag().is_none() {
             return range.clone();
@@ -191,14 +189,13 @@ impl Schedule {
         PARTS * self.part_bytes
     }
 
-    /// Joins a queued transfer with its queued neighbours: with many queued ranges, requests become
-    /// few and large; with none queued, each range has its own request.
+    /// Joins a queued transfer with its queued neighbours. If many ranges are queued, requests become few and
+    /// large; if none are, each range gets its own request.
     fn join(&mut self, key: At) -> Option<At> {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
-        // Requests before their turn may hold half of the memory; the other half is for the next
-        // reads.
+        // Requests ahead of their turn may hold half of the memory; the other half is for the next reads.
         let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
         for is_after in [true, false] {
             loop {
@@ -218,7 +215,7 @@ impl Schedule {
                     break;
                 }
                 (range, wanted, number) = (joined, read, number.max(entry.number));
-                // Its queue item will find no transfer.
+                // Its item in the queue will find no transfer.
                 self.transfers.remove(&other);
             }
         }
@@ -243,13 +240,13 @@ impl Schedule {
         key
     }
 
-    /// Key of the transfer that contains this byte.
+    /// Returns the key of the transfer that contains this byte.
     fn covering(&self, id: u64, offset: u64) -> Option<At> {
         let (key, entry) = self.transfers.range((id, 0)..=(id, offset)).next_back()?;
         (entry.transfer.range.end > offset).then_some(*key)
     }
 
-    /// Number of bytes at the start of a range that are neither held, nor in flight, nor queued.
+    /// Returns the number of bytes at the start of a range that are neither held, nor in flight, nor queued.
     pub(crate) fn unknown(&mut self, pin: &Pin, range: &Range<u64>) -> u64 {
         if self.covering(pin.id, range.start).is_some() {
             return 0;
@@ -259,8 +256,8 @@ impl Schedule {
         next.map_or(range.end, |((_, start), _)| *start) - range.start
     }
 
-    /// Returns the transfer with the first byte of `range`, and the request to send at once if the
-    /// transfer is not in flight. Announces the rest of the range.
+    /// Returns the transfer with the first byte of `range`, and the request to send at once if the transfer
+    /// is not in flight. Announces the rest of the range.
     pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Transfer>>, Option<Request>) {
         let mut late = false;
         let key = match self.covering(pin.id, range.start) {
@@ -292,8 +289,8 @@ impl Schedule {
         (Some(transfer), start)
     }
 
-    /// Learns from an index that begins before the bytes fetched with the end of the shard: the
-    /// next index will have a similar length.
+    /// Learns from an index that begins before the bytes fetched with the end of the shard, because the next
+    /// index will have a similar length.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);
@@ -301,14 +298,13 @@ impl Schedule {
             && from_end > self.tail_bytes
             && from_end <= MOST_TAIL_BYTES
         {
-            // Lengths of indexes differ a little.
+            // Index lengths vary a little.
             self.tail_bytes = (from_end + from_end / 8).next_multiple_of(4096).min(MOST_TAIL_BYTES);
         }
     }
 
-    /// Drops bytes of abandoned readers: announced earlier, arrived and not read since, while bytes
-    /// that were announced later are wanted. Drops only half of them, because the order is not
-    /// strict.
+    /// Drops bytes of abandoned readers: announced earlier, arrived and not read since, while later
+    /// announcements are wanted. Drops only half of them, because the order is not strict.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
@@ -358,7 +354,7 @@ impl Schedule {
         }
     }
 
-    /// Returns true if a request is queued, and memory does not hold it back.
+    /// Returns true if a request is queued and memory does not hold it back.
     pub(crate) fn is_full(&mut self) -> bool {
         while let Some(job) = self.queue.front() {
             match job {
@@ -389,7 +385,6 @@ impl Schedule {
         }
     }
 
-    /// Counts finished requests.
     pub(crate) fn count_out(&mut self, requests: usize) {
         self.in_flight = self.in_flight.saturating_sub(requests);
     }
@@ -407,7 +402,7 @@ impl Schedule {
         }
     }
 
-    /// Notes that bytes of a transfer were read. The transfer is dropped after its last read.
+    /// Notes that bytes of a transfer were read, and drops the transfer after its last read.
     pub(crate) fn was_read(&mut self, pin: &Pin, transfer: &Arc<Transfer>, bytes: u64) {
         let key = (pin.id, transfer.range.start);
         let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
@@ -442,7 +437,7 @@ impl Schedule {
         }
     }
 
-    /// Adds bytes that came with the opening of an object.
+    /// Adds bytes that arrived while an object was opened.
     pub(crate) fn put_arrived(&mut self, pin: &Arc<Pin>, start: u64, pieces: Vec<bytes::Bytes>) {
         let len: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         if len == 0 || self.covering(pin.id, start).is_some() {
@@ -463,8 +458,7 @@ impl Schedule {
         self.queue.push_back(QueueItem::Open(name.to_owned()));
     }
 
-    /// Returns the pin of a name, or its opening, and the request to send at once if the object is
-    /// not being opened yet.
+    /// Returns the pin of a name or its opening, and the request to send at once if the object is not being opened yet.
     pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Request>) {
         let opening = match self.names.get(name) {
             Some(ObjectStatus::Open(pin)) => return (Ok(Arc::clone(pin)), None),

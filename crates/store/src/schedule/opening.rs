@@ -1,4 +1,3 @@
-//! An object that is being opened.
 
 use super::error::{PATIENCE, RequestError};
 use super::pin::Pin;

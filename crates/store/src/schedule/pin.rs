@@ -1,8 +1,8 @@
-//! Identity of an object that is read.
+//! Identity of an object being read.
 
 use object_store::path::Path as Key;
 
-/// One version of an object: every later answer must have the same version.
+/// One version of an object. Every later answer must have the same version.
 #[derive(Debug)]
 pub(crate) struct Pin {
     pub(crate) id: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Pin {
 }
 
 impl Pin {
-    /// A strong ETag, which guarantees that all bytes are equal; `None` for a weak ETag.
+    /// Returns the ETag if it is strong, which guarantees that all bytes are equal.
     pub(crate) fn strong_tag(&self) -> Option<&str> {
         self.e_tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }

@@ -1,4 +1,4 @@
-//! Waiting readers of a request, which ends once all have abandoned it.
+//! Waiting readers of a request. The request ends once all have abandoned it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -15,13 +15,12 @@ impl Readers {
         Waiting(self)
     }
 
-    /// Notes that a reader has given up: the request continues only for other waiting readers.
+    /// Notes that a reader has given up. The request then continues only for other waiting readers.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
     }
 
-    /// Returns true if all readers have given up. An announced request without readers yet is not
-    /// abandoned.
+    /// Returns true if all readers have given up. An announced request that has no readers yet is not abandoned.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.given_up.load(Ordering::SeqCst) && self.waiting.load(Ordering::SeqCst) == 0
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) enum ObjectStatus {
-    /// Announced, but not requested.
     Queued(Arc<Opening>),
     Opening(Arc<Opening>),
     Open(Arc<Pin>),
@@ -20,7 +19,6 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Number of HTTP requests that it takes.
     pub(crate) const fn requests(&self) -> usize {
         match self {
             Self::Transfer(..) => 1,

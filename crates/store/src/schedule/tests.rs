@@ -4,7 +4,7 @@ fn pin(size: u64) -> Arc<Pin> {
     Arc::new(Pin { id: 1, key: "a".into(), size, e_tag: Some("tag".into()), modified: 0 })
 }
 
-/// One request at a time, so that others wait.
+/// Returns a schedule that allows one request at a time, so that others wait.
 fn one_at_a_time(page: u64) -> Schedule {
     Schedule::new(64 << 20, page, Tuner::new((1, 1)))
 }
@@ -24,7 +24,7 @@ fn a_queued_transfer_is_fetched_for_its_reader() {
     let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 20);
     state.announce(&pin, 100..200);
-    // The range begins in the queued transfer, and ends after it.
+    // The range begins in the queued transfer and ends after it.
     let (transfer, start) = state.want(&pin, 150..300);
     assert!(Arc::ptr_eq(&begun(start).1, &transfer.unwrap()));
 }
@@ -37,9 +37,9 @@ fn a_queued_range_is_joined_with_both_neighbours() {
     let first = begun(state.next());
     assert!(state.next().is_none());
     let (kib, mib) = (1 << 10, 1 << 20);
-    // The second range is announced first; a small gap before it, a large gap after it.
+    // The second range is announced first. The gap before it is small, the gap after it large.
     let near = [(64 * mib, 600 * kib), (64 * mib - 160 * kib, 100 * kib), (65 * mib, 200 * kib)];
-    // Too far: the gap is larger than the wanted bytes, or than the largest gap.
+    // Too far away: the gap is larger than the wanted bytes, or than the largest gap.
     let far = [(66 * mib + 100 * kib, 10 * kib), (70 * mib, 3 * mib), (75 * mib, 3 * mib)];
     for (start, len) in near.into_iter().chain(far) {
         state.announce(&pin, start..start + len);
@@ -86,7 +86,6 @@ fn a_range_announced_between_others_is_kept_until_it_is_read() {
         assert!(start.is_none() && Arc::ptr_eq(&transfer.unwrap(), &both.1), "requested twice");
         state.was_read(&pin, &both.1, 100);
     }
-    // Now the range is dropped.
     assert!(state.want(&pin, 0..100).1.is_some());
 }
 
@@ -114,11 +113,11 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
     for at in 0..4 {
         state.announce(&pin, far(at)..far(at) + 300);
     }
-    // Three quarters of the memory hold two transfers.
+    // Two transfers fit into three quarters of the memory.
     let held = [state.next(), state.next()].map(begun);
     assert!(state.next().is_none());
     held.iter().for_each(|transfer| arrive(&mut state, transfer));
-    // A reader takes a part of one transfer, and abandons it.
+    // A reader takes part of one transfer and abandons it.
     state.was_read(&pin, &held[0].1, 100);
     let late = begun(state.want(&pin, far(3)..far(3) + 300).1);
     arrive(&mut state, &late);
@@ -130,7 +129,7 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
 fn held_bytes_of_a_cached_range_stay_until_they_are_read() {
     let mut state = one_at_a_time(1);
     let pin = pin(1 << 20);
-    // The end of the object, fetched at its opening.
+    // The end of the object, fetched when it was opened.
     state.put_arrived(&pin, 900, vec![vec![7; 100].into()]);
     assert_eq!((state.unknown(&pin, &(800..1000)), state.unknown(&pin, &(950..1000))), (100, 0));
     assert_eq!((state.unknown(&pin, &(1000..1100)), state.unknown(&pin, &(800..850))), (100, 50));

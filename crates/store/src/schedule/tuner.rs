@@ -1,25 +1,23 @@
-//! Number of parallel requests: as many as raise the rate.
+//! The number of parallel requests.
 //!
-//! Beyond some number of requests, a network and a store get no faster. The tuner finds this number
-//! by trials: first it doubles the number, later it adds half, and it goes back if the rate did not
-//! rise.
+//! Beyond some number of requests, a network and a store get no faster. The tuner finds this number by
+//! trials: it first doubles the number, later adds half, and goes back if the rate did not rise.
 
 use std::time::Duration;
 
-/// Gain of rate that justifies more requests.
+/// Minimum gain in rate that justifies more requests.
 const WORTH: f64 = 1.05;
 /// Periods to wait after a trial without gain.
 const HOLD: u32 = 8;
-/// Fewest requests of one period.
 const PERIOD: usize = 8;
 
-/// Finds the number of requests from its inputs alone: it has no clock.
+/// Finds the number of requests from its inputs alone; it has no clock.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     limit: usize,
     least: usize,
     most: usize,
-    /// Number of requests before the last trial, and its rate.
+    /// Number of requests before the last trial, and the rate at that number.
     before: Option<(usize, f64)>,
     hold: u32,
     /// True until a trial brings no gain.
@@ -42,8 +40,8 @@ impl Tuner {
         self.limit
     }
 
-    /// Notes that a request fetched `bytes`. `is_full`: other requests are queued, so the limit
-    /// bounds the rate.
+    /// Notes that a request fetched `bytes`. `is_full` means that other requests are queued, so that the
+    /// limit bounds the rate.
     pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
         let Some(since) = self.since.filter(|_| is_full) else {
             self.begin(now);
@@ -51,8 +49,7 @@ impl Tuner {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.requests += 1;
-        // Two generations of requests, because requests in flight during a change of the limit say
-        // little.
+        // Wait for two generations of requests, because requests in flight while the limit changes say little.
         if self.requests < (2 * self.limit).max(PERIOD) {
             return;
         }
@@ -83,7 +80,7 @@ impl Tuner {
         (self.since, self.bytes, self.requests) = (Some(now), 0, 0);
     }
 
-    /// The store asks for fewer requests.
+    /// Halves the limit, because the store asks for fewer requests.
     pub(crate) fn slow_down(&mut self) {
         self.limit = (self.limit / 2).max(self.least);
         (self.before, self.hold, self.climbs, self.since) = (None, HOLD, false, None);
@@ -94,8 +91,8 @@ impl Tuner {
 mod tests {
     use super::*;
 
-    /// Simulates a network where a request of 4 MiB has `latency` and flows at `each`, and all
-    /// requests together at most at `all` bytes per second. Returns the final limit.
+    /// Simulates a network where a 4 MiB request has `latency` and flows at `each`, and all requests together
+    /// at most at `all` bytes per second. Returns the final limit.
     fn settle(latency: f64, each: f64, all: f64) -> usize {
         let mut tuner = Tuner::new((8, 256));
         let (bytes, mut now) = (4_u64 << 20, 0.0);
@@ -110,7 +107,7 @@ mod tests {
 
     #[test]
     fn as_many_as_raise_the_rate() {
-        // 100 ms and 90 MB/s each: 28.6 MB/s a request. A line of 1 GB/s is full with 36 of them.
+        // 100 ms and 90 MB/s each give 28.6 MB/s per request, so 36 requests fill a line of 1 GB/s.
         let narrow = settle(0.1, 90e6, 1e9);
         assert!((32..=72).contains(&narrow), "{narrow}");
         let wide = settle(0.1, 90e6, 20e9);

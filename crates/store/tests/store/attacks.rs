@@ -1,5 +1,4 @@
-//! Servers that redirect, lie, drip, or never end: each causes a clear error soon, and no
-//! credential leaks.
+//! Servers that redirect, lie, trickle, or never finish. Each causes a clear error soon, and no credential leaks.
 
 use crate::loader_support::Disk;
 use crate::server::{Answer, Server};
@@ -12,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A server that accepts one request per connection, and answers with a given function.
+/// A server that accepts one request per connection and answers with a given function.
 struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -20,7 +19,6 @@ struct Liar {
 }
 
 impl Liar {
-    /// `answer` gets the head of the request.
     fn start(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -42,7 +40,7 @@ impl Liar {
                     }
                     let head = String::from_utf8_lossy(&head).into_owned();
                     seen.lock().unwrap().push(head.clone());
-                    // The client may close the connection.
+                    // The client may have closed the connection.
                     let _ = answer(&head, &mut stream);
                 });
             }
@@ -50,7 +48,6 @@ impl Liar {
         liar
     }
 
-    /// A server that gives this answer to every request.
     fn always(answer: impl Into<Vec<u8>>) -> Self {
         let answer = answer.into();
         Self::start(move |_, stream| stream.write_all(&answer))
@@ -76,7 +73,6 @@ fn redirect(status: u16, to: &str) -> String {
     format!("HTTP/1.1 {status} Moved\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// Short time-outs, so that the tests end soon.
 fn options() -> StoreOptions {
     StoreOptions {
         backoff: Duration::from_millis(1),
@@ -87,7 +83,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// The options of each kind of store at `origin`, with a secret, and the URL of its folder `data`.
+/// Returns, for each kind of store at `origin`, the URL of its folder `data` and its options, which hold a secret.
 fn stores(origin: &str) -> Vec<(String, StoreOptions)> {
     let with = |pairs: &[(&str, &str)]| {
         let mut options = options();
@@ -170,7 +166,7 @@ fn redirects_to_files_loops_and_link_local_addresses_are_refused() {
     {
         let first = Liar::always(redirect(302, to));
         let error = said(&opened(&format!("{}/data", first.origin()), &options()).unwrap_err());
-        // A redirect to a URL without HTTP is not even parsed.
+        // A redirect to a non-HTTP URL is not even parsed.
         let is_said = error.contains("redirects to `") || error.contains("status 302");
         assert!(is_said && !error.contains("meta-data") && !error.contains("root:"), "{to}: {error}");
         assert_eq!(first.seen().len(), 1, "{to}");
@@ -223,7 +219,7 @@ fn link_local_addresses_are_refused_except_for_credentials() {
         assert!(error.contains("`169.254.170.2` is a link-local address"), "{error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(5));
-    // A cloud's credential provider may request its link-local address.
+    // A cloud's credential provider may use its link-local address.
     let asked = Liar::always("HTTP/1.1 404 Not found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     let mut options = options();
     options.set("aws_metadata_endpoint", &asked.origin()).unwrap();
@@ -251,7 +247,7 @@ fn an_insecure_connection_fails_at_once() {
     for (answer, expected) in [
         (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], "the server does not use TLS on this port"),
         (&garbage, "the server does not use TLS on this port"),
-        // An alert: the version of the protocol.
+        // An alert about the protocol version.
         (&[0x15, 3, 1, 0, 2, 2, 0x46], "ProtocolVersion"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -260,7 +256,7 @@ fn an_insecure_connection_fails_at_once() {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // The beginning of a handshake is read; otherwise the answer would break off.
+                // Read the beginning of the handshake, or the answer would break off.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(&answer);
             }
@@ -290,7 +286,7 @@ fn a_dripping_answer_ends_with_an_error() {
     let error = said(&opened(&format!("{}/data", drip.origin()), &options()).unwrap_err());
     assert!(error.contains("slower than 1000 bytes/s (`min_rate`)") && error.contains("attempt 2"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(30));
-    // An answer with a dripping head is late.
+    // An answer whose head trickles times out.
     let late = Liar::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nx: ")?;
         loop {
@@ -389,8 +385,8 @@ fn requests_name_the_program() {
     }
 }
 
-/// The true reason for an unreadable manifest is reported by every way to open it, although the
-/// server has no listing.
+/// Every way to open the dataset reports the true reason for an unreadable manifest, although the server has
+/// no listing.
 #[test]
 fn a_manifest_that_is_too_large_or_compressed_is_refused() {
     let answer = |head: &str, body: &[u8]| {
@@ -418,7 +414,6 @@ fn a_manifest_that_is_too_large_or_compressed_is_refused() {
     }
 }
 
-/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4096

@@ -1,5 +1,4 @@
-//! Datasets that are written to a store: the bytes are equal to a folder's, despite faults of the
-//! store and other writers.
+//! Datasets written to a store: the bytes equal those in a folder, despite store faults and other writers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::faulty::{Fault, Faulty};
@@ -31,7 +30,6 @@ fn write(place: &Bucket, source: &Bytes) -> Result<Report> {
     write_dataset(place.clone(), &source.plan(), source, &options())
 }
 
-/// All objects of the folder.
 fn objects(memory: &InMemory) -> BTreeMap<String, Vec<u8>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -52,7 +50,7 @@ fn put(memory: &InMemory, name: &str, bytes: &[u8]) {
     runtime.block_on(memory.put(&key, bytes.to_vec().into())).unwrap();
 }
 
-/// Text of an error as the command prints it.
+/// Returns an error's text as the command prints it.
 fn said(error: &Error) -> String {
     told(error, &error.hint(), Voice::Command)
 }
@@ -83,7 +81,7 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
         let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
         let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
         let died = write(&dying, &source);
-        // Only the removal of the claim may fail silently: the next run removes it.
+        // Only removing the claim may fail silently, because the next run removes it.
         let left = objects(&memory);
         let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
         assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
@@ -106,7 +104,7 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
 fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    // Some shards are sent; the claim stays.
+    // Some shards are uploaded; the claim stays.
     let died = write(&place(Faulty::new(&memory, Fault::Dead(15)), here.path()), &source).unwrap_err();
     assert!(died.to_string().contains("data/train/"), "{died}");
     let sent = objects(&memory).keys().filter(|name| name.ends_with(".shard")).count();
@@ -121,8 +119,8 @@ fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
     let expected = expected(&source);
     assert!(objects(&memory) == expected);
-    // The missing files, and two writes of the claim: the old claim was replaced, and then its
-    // replacement.
+    // The missing files, plus two writes of the claim: one that replaces the old claim, and one that replaces
+    // the new one.
     assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
     assert_empty(there.path());
 }
@@ -150,7 +148,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let first = healthy(&memory, here.path());
-    // The first run has a reservation like a program that waits for samples.
+    // The first run has a reservation, like a program that waits for samples.
     let reservation = Reservation::take(first, false).unwrap();
     write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
     let other = Bytes::new(1);
@@ -159,7 +157,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     drop(reservation);
     assert!(objects(&memory) == expected(&source));
 
-    // And between two runs that write the same dataset.
+    // The same between two runs that write the same dataset.
     let memory = Arc::new(InMemory::new());
     let reservation = Reservation::take(healthy(&memory, here.path()), false).unwrap();
     let second = Reservation::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
@@ -228,7 +226,7 @@ fn a_missing_or_foreign_shard_is_packed_again() {
 fn a_cancelled_run_aborts_its_uploads() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
-    // Before the first request, the only failure is that the store does not answer.
+    // Before the first request, the only possible failure is that the store does not answer.
     let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
     let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
@@ -255,7 +253,7 @@ fn parts_of_several_machines_are_merged_into_the_same_objects() {
     }
     let error = merged().unwrap_err();
     assert!(matches!(&error, Error::Unfinished(unfinished) if unfinished.array() == "2"), "{error}");
-    // A whole run does not continue with parts, and a finished part is not packed again.
+    // A run without parts does not continue a run with parts, and a finished part is not packed again.
     assert!(write(&healthy(&memory, merging.path()), &source).unwrap_err().to_string().contains("3 parts"));
     let begun = source.encoded.load(Ordering::Relaxed);
     assert_eq!(run(0).unwrap().outcome, Outcome::PartComplete);
@@ -317,8 +315,7 @@ fn parts_that_begin_at_once_share_a_spool() {
     assert_empty(spools.path());
 }
 
-/// Counts the files in the spool at each upload of a shard, and the shards that are checked in
-/// parallel.
+/// Counts the files in the spool at each shard upload, and the shards that are checked in parallel.
 #[derive(Debug)]
 struct Watched {
     inner: Upload,
@@ -335,7 +332,7 @@ impl Watched {
         Arc::new(Self { inner, spools: spools.into(), most_in_spool, looking, most_looking })
     }
 
-    /// Number of shards in the spool, complete or not.
+    /// Returns the number of shards in the spool, complete or not.
     fn in_spool(&self) -> u64 {
         let spools = std::fs::read_dir(&self.spools).unwrap().map(|entry| entry.unwrap().path());
         let files = spools.flat_map(|spool| std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().file_name()));
@@ -390,7 +387,7 @@ impl Objects for Watched {
     }
 }
 
-/// A readable and a writable folder of a store keep the promises of the traits.
+/// Readable and writable folders of a store keep the promises of the traits.
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());
@@ -421,7 +418,7 @@ fn the_spool_holds_three_shards_and_shards_are_checked_in_parallel() {
     }
     let most = watched.most_in_spool.load(Ordering::Relaxed);
     assert!((1..=3).contains(&most), "{most} shards were in the spool");
-    // Shards were sent one after another, and so checked one at a time.
+    // Shards were uploaded one after another, so they are checked one at a time.
     assert_eq!(watched.most_looking.swap(0, Ordering::Relaxed), 1);
     merge::<()>(place.clone()).unwrap();
     assert!(watched.most_looking.swap(0, Ordering::Relaxed) > 1);

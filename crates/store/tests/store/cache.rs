@@ -1,4 +1,4 @@
-//! A cache on the local disk serves the right bytes or none, and touches only its own files.
+//! A local disk cache serves the right bytes or none, and touches only its own files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -46,7 +46,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     assert!(first == right && filled.misses > 0 && filled.failed_writes == 0, "{filled:?}");
     let (second, stats) = read(&server.url(), &options(&cache));
     assert!(second == right && stats.hits > 0 && stats.misses == 0, "{stats:?}");
-    // The last MiB of a shard is several files: one may be missing between two others.
+    // The last MiB of a shard is several files, so one may be missing between two others.
     let mut missed = 0;
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
@@ -55,7 +55,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
         missed += stats.misses;
     }
     assert!(missed > 0);
-    // A truncated file, a flipped bit, another identity.
+    // Kinds of damage: a truncated file, a flipped bit, another identity.
     for damage in 0..3 {
         let all = blocks(&cache);
         for path in &all {
@@ -68,8 +68,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
             fs::write(path, bytes).unwrap();
         }
         let (again, stats) = read(&server.url(), &options(&cache));
-        // Some blocks are rewritten together with the whole block around them, before any reader
-        // opens them.
+        // Some blocks are rewritten with the whole block around them before any reader opens them.
         assert!(again == right && (1..=all.len() as u64).contains(&stats.dropped), "{stats:?}");
         // Valid pages of a file count as hits even if another thread drops the file.
         let (again, stats) = read(&server.url(), &options(&cache));
@@ -85,7 +84,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     }
     assert_eq!(read(&server.url(), &options(&cache)).0, right);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "the only copy");
-    // Writes that fail: a file cannot be renamed to the name of a folder.
+    // Writes that fail, because a file cannot be renamed to the name of a folder.
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
@@ -94,10 +93,10 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     assert!(again == right && stats.failed_writes > 0 && stats.hits == 0, "{stats:?}");
 }
 
-/// Two epochs in random order, with a cache of `halves` halves of the dataset. Returns the size of
-/// the dataset in MiB, and the number of files in the cache.
+/// Reads two epochs in random order, with a cache of `halves` halves of the dataset. Returns the size of the
+/// dataset in MiB and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
-    // Records of some 20 KiB, three per page: 24 MiB.
+    // Records of about 20 KiB, three per page: 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     let (disk, folder) = (Disk::new(&[1200], made), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Late(2));
@@ -120,7 +119,7 @@ fn random_order(halves: u64) -> (u64, u64) {
     };
     let (fetched, _) = epoch(0);
     assert!(fetched < stored + stored / 10, "{fetched} of {stored}");
-    // The last blocks of an epoch are written after its end.
+    // The last blocks of an epoch are written after it ends.
     let (fetched, hit) = epoch(1);
     assert!(fetched < stored / 10, "{fetched} of {stored}");
     // A page and a half at the ends of each block.
@@ -178,7 +177,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// Not a test: the body of the processes of the next test.
+/// Not a test, but the body of the processes that the next test starts.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
@@ -201,8 +200,8 @@ fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
         .unwrap()
 }
 
-/// Four processes fill an empty cache in parallel. Each is killed at a random moment during the
-/// time that one process needs to fill it, or ends before.
+/// Lets four processes fill an empty cache in parallel. Each is killed at a random moment within the time
+/// that one process needs to fill it, unless it ends before.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
@@ -252,7 +251,7 @@ fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
 
-/// A separate file system in memory, of a fixed size; `None` if the user may not mount one.
+/// A separate in-memory file system of fixed size; `None` if the user may not mount one.
 #[cfg(target_os = "linux")]
 struct Small(tempfile::TempDir);
 
@@ -295,7 +294,7 @@ fn a_full_disk_keeps_earlier_blocks_and_a_read_only_disk_is_read() {
     let cache = full.0.path().join("cache");
     let (first, filled) = read(&server.url(), &options(&cache));
     assert!(first == right && filled.failed_writes > 0, "{filled:?}");
-    // Four processes in parallel, each of which meets the full disk.
+    // Four processes in parallel, all of which meet the full disk.
     let mut all: Vec<Child> = (0..4).map(|_| start(&server.url(), &cache, &right)).collect();
     assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
     let kept = blocks(&cache);

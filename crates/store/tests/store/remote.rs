@@ -1,4 +1,4 @@
-//! Reading over HTTP gives the same results as reading from the disk, despite faults of the server.
+//! Reading over HTTP gives the same results as reading from disk, despite server faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -9,7 +9,7 @@ use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify};
 use shardpack_store::{Remote, StoreOptions, Upload, open};
 use std::time::Duration;
 
-/// Time-outs that are short enough for tests, and long enough for a busy machine.
+/// Returns time-outs that are short enough for tests and long enough for a busy machine.
 fn options() -> StoreOptions {
     StoreOptions { backoff: Duration::from_millis(1), ..StoreOptions::default() }
 }
@@ -30,7 +30,7 @@ fn streamed(dataset: &Dataset) -> Vec<Vec<u8>> {
     dataset.iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect()
 }
 
-/// Compares everything that can be read, by every way to read it.
+/// Compares everything that can be read, in every way it can be read.
 pub fn assert_same(local: &Dataset, remote: &Dataset) {
     assert_eq!(streamed(remote), streamed(local));
     assert_eq!(loaded(remote, 3), loaded(local, 3));
@@ -117,7 +117,6 @@ fn a_temporary_failure_is_retried() {
     let disk = Disk::varied(&[60, 70]);
     let local = disk.open();
     let faults: [fn(&Request) -> Answer; 6] = [
-        // Each request fails once.
         |request| if request.again == 0 { Answer::Status(503) } else { Answer::Right },
         |request| if request.number % 3 == 1 { Answer::Cut(30) } else { Answer::Right },
         // Without a range, a short answer cannot be recognised.
@@ -249,7 +248,7 @@ fn a_loader_keeps_many_requests_in_flight() {
     assert_eq!(loader.stats().traffic, remote.traffic());
 }
 
-/// Records of some 20 KiB: 24 MiB in three shards.
+/// Returns records of about 20 KiB: 24 MiB in three shards.
 fn large() -> Disk {
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     Disk::new(&[400, 400, 400], made)
@@ -268,7 +267,7 @@ fn an_epoch_in_random_order_requests_each_byte_once() {
     let stored: u64 = remote.shards().map(|shard| shard.bytes).sum();
     let fetched = after.fetched_bytes - before.fetched_bytes;
     assert!(fetched < stored + stored / 50, "{fetched} of {stored}");
-    // The requests without a waiting reader, and the joined others.
+    // Requests without a waiting reader, plus the joined others.
     assert!(after.requests - before.requests < remote.len() / 2, "{after:?}");
 }
 
@@ -298,7 +297,7 @@ fn the_next_epoch_is_requested_before_it_begins_if_an_epoch_has_followed_another
     assert!(ahead > 4 << 20, "{ahead} bytes of the next epoch");
     begin(&mut loader, &mut local, 2);
     same(&mut loader, &mut local);
-    // Epochs that are abandoned in the middle, and an epoch other than the next one.
+    // Epochs abandoned in the middle, and an epoch other than the next one.
     for number in [3, 7, 8, 9] {
         begin(&mut loader, &mut local, number);
         assert!(loader.next_batch().unwrap().is_ok() && local.next_batch().unwrap().is_ok());
@@ -393,7 +392,7 @@ fn azure_without_suffix_ranges_is_read() {
     assert_same(&disk.open(), &remote);
 }
 
-/// Answers like the XML interface of Google Cloud Storage: no emulator of it is available.
+/// Answers like the XML interface of Google Cloud Storage, because no emulator is available.
 #[test]
 fn google_is_listed_and_read() {
     let disk = Disk::varied(&[40, 50]);

@@ -1,5 +1,5 @@
-//! A server with random faults: each read returns the right bytes or an error that names the object
-//! and the attempt, and the run ends.
+//! A server with random faults. Each read returns the right bytes or an error that names the object and the
+//! attempt, and the run ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -24,7 +24,7 @@ const FAULTS: [Answer; 10] = [
     Answer::OtherTag,
     Answer::Less(5),
 ];
-/// All time-outs together are far below this.
+/// Far above all time-outs together.
 const MOST: Duration = Duration::from_secs(60);
 
 const fn mix(value: u64) -> u64 {
@@ -33,8 +33,8 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Answer to a request of schedule `seed`: some schedules fail occasionally, some often, some
-/// permanently from a request on, with one to three kinds of faults.
+/// Returns the answer to a request of schedule `seed`. Schedules fail occasionally, often, or permanently
+/// from some request on, with one to three kinds of faults.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
     let schedule = mix(seed);
@@ -64,13 +64,12 @@ fn options(seed: u64) -> StoreOptions {
         backoff: Duration::from_millis(1),
         max_attempts: 4,
         hedge: seed.is_multiple_of(4),
-        // Memory for some of the dataset, or for all.
+        // Memory for part of the dataset or for all of it.
         read_ahead_bytes: if seed.is_multiple_of(3) { 1 << 20 } else { 16 << 20 },
         ..StoreOptions::default()
     }
 }
 
-/// Checks the text of an error.
 fn check(error: &Error) {
     let text = error.to_string();
     let object = text.contains("shard-0000") || text.contains("manifest.json");
@@ -79,7 +78,7 @@ fn check(error: &Error) {
 
 type Records = Vec<Vec<u8>>;
 
-/// Reads the dataset in one of three ways. Returns the records by number, and the number of errors.
+/// Reads the dataset in one of three ways. Returns the records by index, and the number of errors.
 fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let (mut found, mut errors) = (BTreeMap::new(), 0);
     let mut take = |index: u64, result: Result<Vec<u8>, Error>| match result {
@@ -137,7 +136,7 @@ fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     result
 }
 
-/// Several schedules in parallel, because they mostly wait.
+/// Runs several schedules in parallel, because they mostly wait.
 fn campaign(seeds: u64) {
     let disk = Disk::varied(&[25, 1, 0, 34]);
     let right: Records = disk.open().iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect();

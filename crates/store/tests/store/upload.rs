@@ -1,4 +1,4 @@
-//! Objects that are uploaded in parts, to a store in memory with failing requests.
+//! Multipart uploads to an in-memory store with failing requests.
 
 use crate::faulty::{Fault, Faulty};
 use object_store::memory::InMemory;
@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes of a part.
 const PART_BYTES: usize = 16 << 20;
-/// Parts of an object that are uploaded in parallel.
 const PARTS_AT_A_TIME: usize = 4;
 
 fn upload(fails: fn(u64) -> bool) -> (Upload, Arc<Faulty>) {
@@ -60,7 +58,7 @@ fn some_parts_are_sent_in_parallel_and_arrive_in_order() {
 
 #[test]
 fn a_permanent_failure_leaves_no_object_and_shows_no_secret() {
-    // The first part fails, the second, the end.
+    // The first part, the second part or the completion fails.
     for fails in [|number| number >= 1, |number| number >= 2, |number| number >= 3] as [fn(u64) -> bool; 3] {
         let (upload, store) = upload(fails);
         let error = upload.send("a.shard", &mut content(PART_BYTES + 1).as_slice()).unwrap_err();

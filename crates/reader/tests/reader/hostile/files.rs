@@ -1,4 +1,4 @@
-//! T: files that are truncated, flipped, torn, swapped, or not files.
+//! T: files that are truncated, bit-flipped, torn, swapped, or not files at all.
 
 use super::{assert_format, assert_refused, open_bytes, read_all, salvaged_ids};
 use crate::support::{self, ID, OnDisk, TestSample, fix_footer, fix_header, index_of, small_shard};
@@ -35,7 +35,6 @@ fn t03_every_single_bit() {
     let mut flipped = bytes.clone();
     for bit in 0..8 * bytes.len() {
         flipped[bit / 8] ^= 1 << (bit % 8);
-        // Every flipped bit must be noticed, without exceptions.
         assert_refused(read_all(dir.path(), &flipped), &format!("bit {bit}"));
         flipped[bit / 8] ^= 1 << (bit % 8);
     }
@@ -121,11 +120,11 @@ fn t08_not_a_regular_file() {
     std::fs::File::create(&sparse).unwrap().set_len(1 << 30).unwrap();
     assert_format(open(&sparse), "1 GiB of zeros");
     assert_format(open_bytes(dir.path(), b""), "empty");
-    // The salvage scans the whole file and finds nothing.
+    // Salvage scans the whole file and finds nothing.
     assert_eq!(SalvageScan::open(&sparse, &Limits::default()).unwrap().count(), 1);
 }
 
-/// Two records of equal length.
+/// Returns a shard with two records of equal length.
 fn twins() -> (Vec<u8>, Index) {
     let mut samples = [TestSample::new(0), TestSample::new(0)];
     samples[1].id = 1;
@@ -170,7 +169,7 @@ fn t10_a_shard_of_another_dataset() {
 fn t11_header_and_footer_disagree() {
     let dir = support::scratch();
     let bytes = small_shard(0..3);
-    // Minor version, optional features, dataset id, shard number.
+    // Fields changed: minor version, optional features, dataset id, shard number.
     for at in [10, 24, 40, 48] {
         let mut header = bytes.clone();
         header[at] ^= 1;
@@ -197,6 +196,5 @@ fn t12_a_stale_index() {
     let stale = [&new[..at], &old[at..]].concat();
     let error = assert_format(read_all(dir.path(), &stale), "stale index");
     assert!(error.contains("CRC32") && error.contains("record 1"), "{error}");
-    // The records are still whole.
     assert_eq!(salvaged_ids(dir.path(), &stale), [0, 1, 2]);
 }

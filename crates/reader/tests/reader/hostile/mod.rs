@@ -1,8 +1,6 @@
-//! Hostile and broken shards and manifests: the numbered cases T, L, S and N of the list of hostile
-//! inputs.
+//! Hostile and broken shards and manifests: the numbered cases T, L, S and N of the list of hostile inputs.
 //!
-//! Cases about structure recompute the CRC32s, so that the reader refuses the structure and not the
-//! CRC32.
+//! Cases about structure recompute the CRC32s, so that the reader refuses the structure rather than the CRC32.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -15,14 +13,12 @@ use crate::support::{fix_index, index_of, small_shard};
 use shardpack_reader::{Error, Limits, SalvageScan, Salvaged, Shard, ShardOptions};
 use std::path::Path;
 
-/// Writes a file with these bytes and opens it as a shard.
 fn open_bytes(dir: &Path, bytes: &[u8]) -> Result<Shard, Error> {
     let path = dir.join("x.shard");
     std::fs::write(&path, bytes).unwrap();
     Shard::open(&path, ShardOptions::default())
 }
 
-/// The key and bytes of every record, or the first error.
 fn read_all(dir: &Path, bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let shard = open_bytes(dir, bytes)?;
     let mut buffer = Vec::new();
@@ -58,17 +54,15 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
     assert!(matches!(result, Err(Error::Format(_) | Error::Limit(_))), "{context}: {result:?}");
 }
 
-/// Changes offset and length of a row.
 type EditRow<'a> = &'a dyn Fn(usize, &mut u64, &mut u64);
 
-/// The bytes of a shard of three records after `edit` has changed the offset and length of each row
-/// of its index.
+/// Returns a shard of three records after `edit` has changed the offset and length of each index row.
 fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
     let mut bytes = small_shard(0..3);
     let (footer, index) = index_of(&bytes);
     let start = footer.index_offset as usize;
     let metadata_bytes = u64::from_le_bytes(bytes[start + 16..start + 24].try_into().unwrap());
-    // spec §2.3: 64 bytes, metadata, offsets, lengths; each padded to 64.
+    // Spec §2.3: 64 bytes, metadata, offsets, lengths, each padded to 64.
     let offsets = start + 64 + metadata_bytes.next_multiple_of(64) as usize;
     for record in 0..3 {
         let row = index.row(record as u64).unwrap();

@@ -30,8 +30,7 @@ fn s01_records_that_overlap() {
 #[test]
 fn s02_holes_between_records() {
     let dir = support::scratch();
-    // 64 bytes between header and first record, zeros or non-zeros; all offsets are shifted to stay
-    // consistent.
+    // 64 bytes between the header and the first record, zero or not; all offsets are shifted to stay consistent.
     for fill in [0_u8, 0x5A] {
         let mut bytes = small_shard(0..3);
         bytes.splice(64..64, [fill; 64]);
@@ -42,10 +41,8 @@ fn s02_holes_between_records() {
         fix_footer(&mut bytes);
         assert_format(open_bytes(dir.path(), &bytes), "rows not moved");
     }
-    // The rows are shifted too.
     let bytes = with_rows(|_, offset, _| *offset += 64);
     assert_format(open_bytes(dir.path(), &bytes), "rows moved");
-    // Non-zero padding after a record.
     let mut bytes = small_shard(0..3);
     let row = index_of(&bytes).1.row(1).unwrap();
     assert_ne!(row.length % 64, 0);
@@ -108,7 +105,7 @@ fn s08_feature_bits() {
     let required = Identity { required_features: 1, ..Identity::new(ID, 0) };
     let error = assert_format(open_bytes(dir.path(), &support::shard(required, &samples)), "required");
     assert!(error.contains("required features"), "{error}");
-    // Reserved bytes of the header, the footer and the frame.
+    // Reserved bytes in header, footer and frame.
     let bytes = small_shard(0..1);
     let mut header = bytes.clone();
     header[56] = 1;
@@ -138,7 +135,7 @@ fn s11_nothing_between_header_and_footer() {
             *byte = (state >> 33) as u8;
         }
         assert_format(open_bytes(dir.path(), &noise), "noise");
-        // Also with the matching CRC32 of the noise.
+        // Noise with a matching CRC32.
         let footer = index_of(&bytes).0;
         fix_index(&mut noise, &footer);
         assert_format(open_bytes(dir.path(), &noise), "noise with its CRC32");

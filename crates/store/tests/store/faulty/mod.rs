@@ -1,4 +1,4 @@
-//! A store in memory that counts requests, refuses some of them, and may stop answering.
+//! An in-memory store that counts requests, refuses some of them, and may stop answering.
 
 use async_trait::async_trait;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Fault of a store. Requests are counted from 1.
+/// A store fault. Requests are counted from 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     None,
-    /// Each n-th request fails, and may be repeated.
+    /// Every n-th request fails and may be repeated.
     EachNth(u64),
-    /// Each n-th request succeeds, but its answer is lost.
+    /// Every n-th request succeeds, but its answer is lost.
     LostNth(u64),
-    /// From this request on, no request is answered.
+    /// No request is answered from this one on.
     Dead(u64),
-    /// Requests that create, fill and complete an upload in parts take a while, and fail if this
-    /// function returns true for their number, from 0. No other request fails.
+    /// Requests that create, fill and complete a multipart upload take a while, and fail if this function
+    /// returns true for their number (from 0). No other request fails.
     Parts(fn(u64) -> bool),
 }
 
@@ -33,17 +33,15 @@ pub(crate) struct Faulty {
     pub(crate) memory: Arc<InMemory>,
     pub(crate) fault: Fault,
     pub(crate) asked: Arc<AtomicU64>,
-    /// Number of written objects.
     pub(crate) puts: Arc<AtomicU64>,
     pub(crate) parts: Arc<Parts>,
 }
 
-/// Counts of uploads in parts.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     asked: AtomicU64,
     under_way: AtomicU64,
-    /// Most parts that were in progress at a time.
+    /// Maximum number of parts in progress at the same time.
     pub(crate) most_under_way: AtomicU64,
     pub(crate) aborted: AtomicU64,
 }
@@ -53,7 +51,6 @@ impl Faulty {
         Self { memory: Arc::clone(memory), fault, asked: Arc::default(), puts: Arc::default(), parts: Arc::default() }
     }
 
-    /// Executes a request, or fails.
     async fn ask<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let passing = || Err(Error::Generic { store: "test", source: "broke".into() });
@@ -69,7 +66,6 @@ impl Faulty {
 }
 
 impl Faulty {
-    /// Executes a request of an upload in parts, or fails.
     async fn ask_part<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let Fault::Parts(fails) = self.fault else { return self.ask(request).await };
         if fails(self.parts.asked.fetch_add(1, Ordering::Relaxed)) {

@@ -1,4 +1,4 @@
-//! A dataset of bytes for writing to stores, and its expected files in a folder.
+//! A dataset of bytes for writing to stores, and the files expected for it in a folder.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub const SAMPLES: u64 = 40;
 
-/// Samples that repeat one byte; `salt` changes the bytes.
+/// Samples that repeat one byte. `salt` changes the bytes.
 pub struct Bytes {
     schema: Schema,
     salt: u8,
@@ -28,7 +28,7 @@ impl Bytes {
         Self::of(salt, 1000)
     }
 
-    /// Shards of more than 64 KiB.
+    /// Returns samples for shards of more than 64 KiB.
     pub fn large(salt: u8) -> Self {
         Self::of(salt, 20_000)
     }
@@ -84,7 +84,6 @@ pub fn options() -> WriteOptions<'static> {
     WriteOptions { threads: 2, ..Default::default() }
 }
 
-/// The files of this dataset in a folder.
 pub fn expected(source: &Bytes) -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     write_dataset(folder.path(), &source.plan(), source, &options()).unwrap();

@@ -1,4 +1,4 @@
-//! A server of files over HTTP/1.1 with configurable faults: late, short, wrong or missing answers.
+//! An HTTP/1.1 file server with configurable faults: late, short, wrong or missing answers.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -18,23 +18,20 @@ use std::time::Duration;
 
 const MODIFIED: &str = "accept-ranges: bytes\r\nlast-modified: Wed, 21 Oct 2015 07:28:00 GMT";
 
-/// Answer to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Right,
-    /// The right answer after this many milliseconds.
+    /// The right answer, delayed by this many milliseconds.
     Late(u64),
-    /// Only a status line.
     Status(u16),
     /// The connection is closed after this many bytes of the body.
     Cut(u64),
-    /// This many bytes, then nothing for as long as the server lives.
+    /// This many bytes, then nothing while the server lives.
     Stall(u64),
-    /// Nothing, for as long as the server lives.
     Silence,
     /// The whole file, with status 200.
     Whole,
-    /// An ETag that differs from the previous answers.
+    /// An ETag that differs from previous answers.
     OtherTag,
     /// A well-formed answer that is this many bytes too short.
     Less(u64),
@@ -70,7 +67,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Serves the files of a folder below `/data/`.
+    /// Starts serving the files of a folder below `/data/`.
     pub fn start(folder: &Path, rule: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         let mut files = HashMap::new();
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -106,7 +103,7 @@ impl Server {
         format!("http://127.0.0.1:{}/data", self.port)
     }
 
-    /// Endpoint for S3 and Azure; the bucket is `data`.
+    /// Returns the endpoint for S3 and Azure; the bucket is `data`.
     pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -115,7 +112,7 @@ impl Server {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Most requests that were in progress at a time.
+    /// Returns the maximum number of requests in progress at the same time.
     pub fn peak(&self) -> u64 {
         self.shared.peak.load(Ordering::Relaxed)
     }
@@ -167,7 +164,7 @@ impl Shared {
         Some(request)
     }
 
-    /// `None` if the connection is closed.
+    /// Sends an answer. Returns `None` if the connection is closed.
     fn answer(&self, request: &Request, stream: &mut TcpStream) -> Option<()> {
         let mut answer = (self.rule)(request);
         if let Answer::Late(ms) = answer {
@@ -238,7 +235,6 @@ impl Shared {
         }
     }
 
-    /// Lists objects like S3.
     fn list(&self, stream: &mut TcpStream) -> Option<()> {
         let object = |name: &str, bytes: usize| {
             format!(
@@ -258,8 +254,7 @@ impl Shared {
     }
 }
 
-/// Decodes `%2E` and the like in a path: Google's client escapes all characters except letters and
-/// digits.
+/// Decodes `%2E` and the like in a path, because Google's client escapes everything except letters and digits.
 fn decoded(path: &str) -> String {
     let mut parts = path.split('%');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! A rank of a large run against a store, without data: the real order and the real schedule of
-//! requests, with a simulated clock. `docs/simulation.md` shows the results.
+//! One rank of a large run against a store, without data: the real order and the real request schedule, with
+//! a simulated clock. `docs/simulation.md` shows the results.
 
 mod rank;
 #[allow(dead_code, unused_imports, reason = "the schedule of the crate, which the crate uses as a whole")]
@@ -11,23 +11,22 @@ use shardpack_loader::order::{End, Order, OrderState, Runs, Share, Step, Steps, 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     samples: u64,
     shards: u64,
     sample_bytes: u64,
-    /// Bytes of a shard's index per sample.
+    /// Index bytes per sample in a shard.
     index_bytes: u64,
     ranks: u32,
     batch: u32,
     lanes: u64,
-    /// `read_ahead_bytes` and `max_in_flight` of the options.
+    /// Options `read_ahead_bytes` and `max_in_flight`.
     window: u64,
     most_in_flight: usize,
     first_byte_s: f64,
     bytes_per_s: f64,
-    /// Most samples that the devices take per second.
+    /// Maximum number of samples that the devices take per second.
     taken_per_s: f64,
     /// True if all shards are open before the clock starts, as in a second epoch.
     opened: bool,
@@ -49,20 +48,19 @@ const CASE: Case = Case {
     opened: false,
 };
 
-/// Reads that wait in parallel for their bytes, like the threads of a loader.
+/// Reads that wait for their bytes in parallel, like the threads of a loader.
 const READERS: usize = 16;
-/// As in the scout of the loader.
+/// Same as in the loader's scout.
 const SHARDS_AHEAD: usize = 64;
-/// Batches that are planned before their turn.
+/// Batches planned before their turn.
 const SLOTS: u64 = 4;
 
-/// Results of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Figures {
     samples: u64,
     seconds: f64,
     first_batch_s: f64,
-    /// Samples of the last three quarters of the share, and their time.
+    /// Samples of the last three quarters of the share, and the time they took.
     steady: (u64, f64),
     requests: u64,
     data_bytes: u64,
@@ -71,7 +69,7 @@ struct Figures {
     shards: u64,
     peak_in_flight: usize,
     peak_held: u64,
-    /// Bytes of the reads that are open at the same time.
+    /// Bytes of the reads open at the same time.
     peak_open: u64,
 }
 
@@ -80,7 +78,6 @@ impl Figures {
         self.steady.0 as f64 / self.steady.1
     }
 
-    /// Average number of requests in flight.
     fn in_flight(&self, case: &Case) -> f64 {
         (self.requests as f64 * case.first_byte_s + self.data_bytes as f64 / case.bytes_per_s) / self.seconds
     }
@@ -90,7 +87,6 @@ impl Figures {
     }
 }
 
-/// Bytes of samples, by shard.
 fn bytes_of(case: &Case, samples: Range<u64>) -> Vec<(u64, Range<u64>)> {
     let per_shard = case.samples / case.shards;
     let mut out = Vec::new();
@@ -113,7 +109,7 @@ fn steps(case: &Case) -> Steps {
     Steps::new(Box::new(epoch), share)
 }
 
-/// The scout of the loader, over the same steps.
+/// The loader's scout, over the same steps.
 struct Scout {
     steps: Steps,
     coming: VecDeque<Range<u64>>,
@@ -122,7 +118,6 @@ struct Scout {
 }
 
 impl Scout {
-    /// Takes the next reads, and announces their shards.
     fn come(&mut self, rank: &mut Rank) {
         while self.coming.len() < SHARDS_AHEAD {
             let Some(step) = self.steps.next() else { return };
@@ -136,7 +131,7 @@ impl Scout {
         }
     }
 
-    /// Announces the next read, and returns its bytes; `None` if its shards are not open.
+    /// Announces the next read and returns its bytes, or `None` if its shards are not open.
     fn announce_next(&mut self, rank: &mut Rank) -> Option<u64> {
         self.come(rank);
         let ranges = bytes_of(&rank.case, self.coming.front()?.clone());
@@ -152,7 +147,7 @@ impl Scout {
         Some(sum)
     }
 
-    /// The planner reaches another read: if a shard of it is not open, the announcement is skipped.
+    /// Notes that the planner has reached another read. If one of its shards is not open, the announcement is skipped.
     fn reach(&mut self, rank: &mut Rank) {
         match self.ahead.pop_front() {
             Some(bytes) => self.ahead_bytes -= bytes,
@@ -182,7 +177,7 @@ fn run(case: Case) -> Figures {
     let mut closing: BTreeMap<u64, u64> = BTreeMap::new();
     let mut quarter = (0, 0.0);
     while taken < batches {
-        // The planner: reads of the batches that have a slot.
+        // The planner: reads for batches that have a slot.
         while let Some(step) = plan.next_if(|step: &Step| step.batch < taken + SLOTS) {
             if let Some(read) = &step.read {
                 let bytes = (read.samples.end - read.samples.start) * case.sample_bytes;
@@ -232,8 +227,8 @@ fn run(case: Case) -> Figures {
     found
 }
 
-/// One machine that takes 3,000 samples/s: of a dataset that is mixed in runs of 4 MiB, and of a
-/// dataset that fits into the window of the order, whose samples are read one by one.
+/// One machine that takes 3,000 samples/s, from a dataset that is mixed in runs of 4 MiB, and from a dataset
+/// that fits into the window of the order, whose samples are read one by one.
 const ALONE: [(&str, Case); 2] = [
     (
         "110 GB, runs of 4 MiB",
@@ -253,7 +248,7 @@ fn a_latency_of_100_ms_costs_nothing_if_the_device_is_the_limit() {
     }
 }
 
-/// The tables of `docs/simulation.md`.
+/// Computes the tables of `docs/simulation.md`.
 #[test]
 #[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --test store simulation -- --ignored \
             --nocapture"]
@@ -316,8 +311,8 @@ fn the_table() {
     }
 }
 
-/// The same at a hundredth of the size: each byte of the share once, in bounded memory, and as fast
-/// as the store and the number of requests allow.
+/// The same at a hundredth of the size: reads each byte of the share once, in bounded memory, as fast as the
+/// store and the number of requests allow.
 #[test]
 fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };
@@ -334,7 +329,7 @@ fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     // Without latency, only the bandwidth of the requests counts.
     let near = run(Case { first_byte_s: 0.0, ..case });
     assert!(near.samples_per_s() > found.samples_per_s(), "{near:?} {found:?}");
-    // A first epoch opens the shards that the rank reaches, each once.
+    // A first epoch opens each shard that the rank reaches once.
     let first = run(Case { opened: false, ..case });
     assert!(first.shards <= case.shards && first.shards > case.shards / 2, "{first:?}");
     assert!(first.index_bytes >= first.shards * 10_000 * case.index_bytes && first.first_batch_s > found.first_batch_s);

@@ -1,5 +1,4 @@
-//! The rank of the simulation: the schedule of requests, and a list of arrivals in place of the
-//! store.
+//! The rank of the simulation: the request schedule, and a list of arrivals in place of the store.
 
 use super::schedule::{ObjectStatus, Pin, Request, Schedule, Transfer, Tuner};
 use super::{Case, Figures};
@@ -16,14 +15,12 @@ enum Done {
     Open(u64),
 }
 
-/// A read of the loader, and its remaining bytes.
 pub(super) struct Reading {
     pub(super) shard: u64,
     pub(super) rest: Range<u64>,
     pub(super) batch: u64,
 }
 
-/// The rank, its schedule of requests, and the store behind it.
 pub(super) struct Rank {
     pub(super) case: Case,
     pub(super) schedule: Schedule,
@@ -69,7 +66,6 @@ impl Rank {
         self.pins.insert(shard, Arc::new(pin));
     }
 
-    /// Starts requests.
     fn begin(&mut self, start: Request) {
         self.figures.requests += start.requests() as u64;
         let (bytes, done) = match start {
@@ -80,8 +76,7 @@ impl Rank {
             }
             Request::Open(name, _) => {
                 let index = self.per_shard() * self.case.index_bytes;
-                // Before the first index is known, the fetched tail is too short, and the rest is
-                // one more request.
+                // Until the first index is known, the fetched tail is too short, and the rest takes one more request.
                 let tail = self.schedule.tail_bytes();
                 let more = if tail < index { self.case.first_byte_s * self.case.bytes_per_s } else { 0.0 };
                 self.figures.index_bytes += tail.max(index);
@@ -102,7 +97,7 @@ impl Rank {
         }
     }
 
-    /// Lets time pass, while data arrives.
+    /// Lets time pass while data arrives.
     pub(super) fn pass(&mut self, seconds: f64) {
         let due = self.now + seconds;
         while self.events.peek().is_some_and(|Reverse((at, _))| *at as f64 / 1e9 <= due) {
@@ -112,7 +107,6 @@ impl Rank {
         self.now = due;
     }
 
-    /// Advances to the next event.
     pub(super) fn step(&mut self) {
         let Reverse((at, number)) = self.events.pop().expect("a reader waits, and no request is in flight");
         self.now = at as f64 / 1e9;
@@ -130,8 +124,7 @@ impl Rank {
                 self.open(shard);
                 let pin = self.pin(shard).unwrap();
                 let index = self.per_shard() * self.case.index_bytes;
-                // The reader of the index takes it at once; a tail that was too short corrects the
-                // estimate.
+                // The reader of the index takes it at once. A tail that was too short corrects the estimate.
                 let start = pin.size - index;
                 if self.schedule.tail_bytes() < index {
                     let (_, begun) = self.schedule.want(&pin, start..pin.size);
@@ -149,7 +142,7 @@ impl Rank {
         }
     }
 
-    /// Takes the arrived bytes of a read; returns true if the read is complete.
+    /// Takes the arrived bytes of a read. Returns true if the read is complete.
     pub(super) fn read(&mut self, reading: &mut Reading) -> bool {
         let Some(pin) = self.pin(reading.shard) else {
             if let (Err(_), Some(start)) = self.schedule.want_open(&reading.shard.to_string()) {
@@ -176,7 +169,6 @@ impl Rank {
     }
 }
 
-/// A positive number without its fraction.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
 const fn whole(number: f64) -> u64 {
     number as u64
