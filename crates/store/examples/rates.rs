@@ -26,9 +26,7 @@ fn main() {
     for pass in ["cold", "warm"] {
         rate(&format!("disk, stream, {pass}"), bytes, || stream(&local));
     }
-    rate("sequential GETs of 8 MiB", bytes, || {
-        local.shards().for_each(|shard| get(&server, &shard.name, shard.bytes))
-    });
+    rate("sequential GETs of 8 MiB", bytes, || local.shards().for_each(|shard| get(&server, &shard.name, shard.bytes)));
     for pass in 0..2 {
         let remote = open(&server.url(), &DatasetOptions::new(), &StoreOptions::default()).unwrap();
         rate(&format!("HTTP, stream, {pass}"), bytes, || stream(&remote));

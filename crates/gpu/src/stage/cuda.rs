@@ -10,9 +10,7 @@ use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use super::staging::Staging;
 use super::store::Store;
 use crate::driver::{Device, GpuError, Memory, Pinned};
-use shardpack_loader::stage::{
-    DeviceId, FieldSpec, Keeper, Keeping, RecordValue, SlotRoom, Stage, StageSlot,
-};
+use shardpack_loader::stage::{DeviceId, FieldSpec, Keeper, Keeping, RecordValue, SlotRoom, Stage, StageSlot};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

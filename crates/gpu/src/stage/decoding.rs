@@ -19,12 +19,11 @@ pub(super) enum Decoding {
 }
 
 impl Decoding {
-    /// True for pictures, and for arrays of two or three axes if the kernels accept all examples. Pictures that
-    /// the kernels do not accept are rejected one by one. False for parts of plain zstd arrays: the host
-    /// decompresses these as a whole, and also cuts the part, because otherwise the whole array would go to the
-    /// device.
+    /// Returns true for pictures, and for arrays of two or three axes if the kernels accept all examples. Pictures
+    /// that the kernels do not accept are rejected one by one. Returns false for parts of plain zstd arrays: the
+    /// host decompresses these as a whole and cuts the part, so that the whole array need not go to the device.
     ///
-    /// If the host decodes: true for pictures, whose rows its threads copy to staging memory.
+    /// If the host decodes, returns true for pictures alone: its threads copy their rows to staging memory.
     pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
         match field.source {
             FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
@@ -38,7 +37,7 @@ impl Decoding {
         }
     }
 
-    /// True for arrays that only the device decodes, and whose bytes it mostly needs.
+    /// Returns true for arrays that only the device decodes, and whose bytes it mostly needs.
     pub(super) fn shares(self, example: &RecordValue<'_>) -> bool {
         match *example {
             RecordValue::Array { codec, descriptor, bytes, region, limits, .. } if self != Self::Host => {
@@ -101,15 +100,15 @@ fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
 }
 
-/// Bytes of compressed data, as in the record, and of tables. Tables take 8 bytes per segment of a picture,
-/// which normally has at least 32 bytes, and 96 per stream of 64 KiB of an array.
+/// Returns the size of compressed data, as in the record, and of tables. Tables take 8 bytes per segment of a
+/// picture, which normally has at least 32 bytes, and 96 per stream of 64 KiB of an array.
 fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
         FieldSource::Array { stored, part } => {
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
             let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
-                // Decoded by the host.
+                // The host decodes plain zstd.
                 Codec::Zstd => record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)),
                 _ => most(descriptor).coded_bytes(rows, record_bytes),
             };

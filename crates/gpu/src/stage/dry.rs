@@ -8,8 +8,8 @@ use super::store::{Backing, Store};
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{
-    PictureLevels, DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot,
-    StreamHandle, Ticket,
+    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureLevels, Prepared, RecordValue, SlotRoom, Spot, Stage,
+    StageSlot, StreamHandle, Ticket,
 };
 use std::io;
 use std::sync::Arc;

@@ -12,8 +12,8 @@ use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Note;
 use shardpack_loader::stage::{
-    PictureLevels, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts, StreamHandle,
-    Ticket, fewer_slots,
+    PictureLevels, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts,
+    StreamHandle, Ticket, fewer_slots,
 };
 use std::io;
 use std::mem;

@@ -8,9 +8,7 @@ use super::sharing::{Identity, Sharing};
 use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
 use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
-use crate::pictures::{
-    self, Destination, Output, PreparedPicture, Reason, StagedLevels, StagingOptions, Totals,
-};
+use crate::pictures::{self, Destination, Output, PreparedPicture, Reason, StagedLevels, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
 use shardpack_loader::stage::{DeviceArray, PictureLevels, Prepared, RecordValue, RowNoise, Spot, StageFailure};

@@ -21,11 +21,7 @@ const INDEX_MAGIC: &[u8] = b"SHRDINDX";
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A whole record: its frame, CRC32 and structure are intact.
-    Record {
-        offset: u64,
-        frame: Frame,
-        bytes: Vec<u8>,
-    },
+    Record { offset: u64, frame: Frame, bytes: Vec<u8> },
     Lost {
         range: Range<u64>,
         /// Index row for this place.

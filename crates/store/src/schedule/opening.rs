@@ -1,4 +1,3 @@
-
 use super::error::{PATIENCE, RequestError};
 use super::pin::Pin;
 use super::readers::Readers;

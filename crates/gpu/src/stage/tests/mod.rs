@@ -1,8 +1,8 @@
 //! Compares batches of the real loader, staged by threads and decoded by kernels played on the CPU, with the host's.
 
 pub(crate) mod datasets;
-mod hostile;
 mod host_rows;
+mod hostile;
 pub(crate) mod hurt;
 pub(crate) mod played;
 mod resident;

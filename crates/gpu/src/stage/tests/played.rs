@@ -14,8 +14,8 @@ use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    PictureLevels, DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, Stage,
-    StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
+    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureLevels, Prepared, RecordValue, RowFault, RowMix,
+    SlotRoom, Spot, Stage, StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use std::io;
 use std::ops::Range;
@@ -236,7 +236,10 @@ impl Stage for PlayedStage {
         let keeper = Arc::new(PlayedKeeper { store: Arc::clone(&store), free: self.free });
         let Self { manner, tight, free, .. } = *self;
         let scenes = Arc::default();
-        Some(Keeping { stage: Arc::new(Self { counts, decoding: Decoding::Resident, manner, tight, store, scenes, free }), keeper })
+        Some(Keeping {
+            stage: Arc::new(Self { counts, decoding: Decoding::Resident, manner, tight, store, scenes, free }),
+            keeper,
+        })
     }
 }
 

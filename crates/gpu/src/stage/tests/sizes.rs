@@ -88,6 +88,9 @@ fn parts_of_plain_zstd_are_for_the_host() {
     let region = Region::new(0, 0, 4, 4);
     for part in [None, Some(&region)] {
         let source = FieldSource::Array { stored: &stored, part };
-        assert_eq!(Decoding::Records.takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }), part.is_none());
+        assert_eq!(
+            Decoding::Records.takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }),
+            part.is_none()
+        );
     }
 }

@@ -40,7 +40,13 @@ pub(crate) trait FieldDecoder: Send {
     }
 
     /// Same as [`decode`](Self::decode), for the levels from which the row is made.
-    fn decode_levels(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
+    fn decode_levels(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<bool> {
         self.decode(tools, of, out, dims)
     }
 
