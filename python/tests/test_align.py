@@ -234,8 +234,8 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
 
 
 def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
-    for augment, hint in (("hflip", r'the view mirrors pictures: (.|\n)*image="full,flip=0.5"'), ("rot90", "`random_rotation`")):
-        with pytest.raises(sp.UsageError, match=f"flips and turns change arrays, and only pictures are loaded\nhint: {hint}"):
+    for augment, hint in (("hflip", r'mirror pictures with the view: (.|\n)*image="full,flip=0.5"'), ("rot90", "turn pictures with `random_rotation`")):
+        with pytest.raises(sp.UsageError, match=f"flips and turns change arrays, but only pictures are loaded\nhint: {hint}"):
             sp.Loader(scenes, 2, image="full", fields=["image"], augment=augment)
     mixed: dict[str, Any] = {"augment_batch": sp.augment.mixup(), "num_classes": 3}
     with pytest.raises(sp.UsageError, match=r"mixed batches: no field of pictures is loaded\nhint: name .*`fields`"):
@@ -257,7 +257,7 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
         ({"align": {"boxs": None}}, sp.UsageError, "align: no field 'boxs' is loaded .*; the fields are "),
-        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or turned alone"),
+        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or turned without its picture"),
     ],
 )
 def test_what_cannot_be_aligned_is_refused(

@@ -233,7 +233,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"augment": "flip"}, "augmentation: expected for arrays one of hflip, vflip, rot90, random_gain, band_jitter, band_dropout, gaussian_noise, for pictures one of trivial_augment_wide.*found `flip`"),
         ({"augment": [sp.augment.mixup()]}, r"`mixup.*` is not an augmentation of a single sample\nhint: `augment_batch` mixes"),
         ({"augment": "cutmix(alpha=0.5)"}, "\nhint: `augment_batch` mixes"),
-        ({"mean": 0.5}, r"mean and std without a name are for pictures, and `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),
+        ({"mean": 0.5}, r"mean and std without a field name are for pictures, but `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),
         ({"mean": [1, 2, 3]}, r'mean: expected numbers up to 1, .*, found 2\nhint: .*for a cube, name the field: mean=\{"cube": …\}'),
         ({"augment": "band_dropout(p=2)"}, "p of band_dropout: expected LOW..HIGH from 0 to 1"),
         ({"augment": "band_dropout"}, r"augmentation of bands: expected p=NUMBER, found `band_dropout`"),

@@ -96,7 +96,7 @@ def test_normalised_integers_are_float32(tmp_path: Path) -> None:
 
 
 def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
-    with pytest.raises(sp.UsageError, match="dtype: .*\nhint: for pictures name the field, or give mean and std"):
+    with pytest.raises(sp.UsageError, match="dtype: .*\nhint: for pictures, name the field or give mean and std"):
         sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16")
 
 
@@ -104,7 +104,7 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
     ("options", "match"),
     [
         ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std: no pictures are loaded as floats.*\n.*choose float16, bfloat16 or float32"),
-        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: `label` is not a decoded picture or array: these are \[image\]"),
+        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected a decoded picture or array, one of \[image\], found `label`"),
         ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: no decoded array of three axes to load as float16"),
         ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found 2 numbers"),
         ({"mean": np.nan, "dtype": "float16"}, "mean: expected finite numbers, found NaN"),

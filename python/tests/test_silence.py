@@ -206,14 +206,14 @@ def load(dataset: sp.Dataset, *fields: str, **options: Any) -> sp.Batch:
 @pytest.mark.parametrize("image", ["rrc64", "center64", "rrc32"])
 @pytest.mark.parametrize("cube", ["patch64x64", "center32x32", "cycle16x16"])
 def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: str, layout: str) -> None:
-    text = "would not match: picture `image` is cut, scaled or mirrored, and `mask` is not\nhint: have the array follow the picture"
+    text = "would not match: picture `image` is cut, scaled or mirrored, but `mask` is not\nhint: have the array follow the picture"
     with pytest.raises(sp.UsageError, match=text):
         load(masked, "image", "mask", image=image, cube=cube, layout=layout)
     assert load(masked, "image", image=image)["image"].shape[0] == 4
     assert load(masked, "mask", cube=cube)["mask"].shape[0] == 4
-    with pytest.raises(sp.UsageError, match="picture `image` is whole, and patches are cut from `mask`"):
+    with pytest.raises(sp.UsageError, match="picture `image` is whole, but patches are cut from `mask`"):
         load(masked, "image", "mask", cube=cube, layout=layout)
-    with pytest.raises(sp.UsageError, match="picture `image` is whole, and `mask` is flipped or turned\nhint: the view mirrors both"):
+    with pytest.raises(sp.UsageError, match="picture `image` is whole, but `mask` is flipped or turned\nhint: have the array follow the picture"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
     # Arrays whose size differs from the picture's may be cut separately.
@@ -222,7 +222,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
 
 @pytest.mark.parametrize("image", ["rrc64", "center64"])
 def test_a_view_of_the_size_of_whole_masks_is_refused(masked: sp.Dataset, image: str) -> None:
-    with pytest.raises(sp.UsageError, match="picture `image` is cut, scaled or mirrored, and `mask` is not"):
+    with pytest.raises(sp.UsageError, match="picture `image` is cut, scaled or mirrored, but `mask` is not"):
         load(masked, "mask", "image", image=image)
     # Arrays of other sizes do not count as aligned.
     assert load(masked, "image", "mask", image="rrc32")["mask"].shape == (4, 64, 64)

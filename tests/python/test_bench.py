@@ -232,7 +232,7 @@ class Refused(BenchTest):
             (["--dtype", "float16", "--std=-0.5"], "std: expected finite numbers above 0, found -0.5"),
             (["--dtype", "float16", "--mean", "0.1,0.2"], "mean: expected a number, or three for red, green and blue, found 2 numbers"),
             (["--dtype", "float64", "--mean", "0"], "expected uint8, float16, bfloat16 or float32, found float64"),
-            (["--dtype", "float16"], "hint: for pictures name the field, or give mean and std"),
+            (["--dtype", "float16"], "hint: for pictures, name the field or give mean and std"),
         ]:
             with self.subTest(args=args):
                 self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *args).err)

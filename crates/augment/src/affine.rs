@@ -3,7 +3,7 @@
 use super::picture::{ChangeScratch, Picture};
 use shardpack_base::vectorised;
 
-/// An affine map as torchvision's `affine` defines it. Pixels from outside the picture are black.
+/// An affine map as defined by torchvision's `affine`. Pixels from outside the picture are black.
 ///
 /// ```
 /// use shardpack_augment::{Affine, Operation, Picture, ChangeScratch};
@@ -15,15 +15,15 @@ use shardpack_base::vectorised;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Affine {
-    /// Rotation in degrees, clockwise as seen by the viewer.
+    /// Rotation in degrees, clockwise for the viewer.
     pub angle: f64,
-    /// Shift in pixels to the right, and down.
+    /// Shift in pixels, to the right and down.
     pub translate: [f64; 2],
     /// Scale, above 0; above 1 enlarges.
     pub scale: f64,
-    /// Shear in degrees along x, and along y.
+    /// Shear in degrees along x and y.
     pub shear: [f64; 2],
-    /// True if the upper left corner is the fixed point, instead of the centre.
+    /// True if the upper left corner is the fixed point instead of the centre.
     pub from_corner: bool,
 }
 
@@ -34,14 +34,14 @@ impl Default for Affine {
 }
 
 impl Affine {
-    /// Returns a turn about the centre, counterclockwise in degrees: torchvision's `rotate`.
+    /// Returns a counterclockwise turn about the centre, like torchvision's `rotate`.
     #[must_use]
     pub fn rotation(degrees: f64) -> Self {
         Self { angle: -degrees.rem_euclid(360.0), ..Self::default() }
     }
 
     /// Returns `[a, b, c, d, e, f]` for a picture of this width and height: the output pixel at (x, y),
-    /// counted from the centre, comes from (a x + b y + c, d x + e y + f).
+    /// relative to the centre, comes from (a x + b y + c, d x + e y + f).
     #[must_use]
     pub fn inverse(&self, width: f64, height: f64) -> [f64; 6] {
         let [cx, cy] = if self.from_corner { [-0.5 * width, -0.5 * height] } else { [0.0; 2] };
@@ -63,7 +63,7 @@ impl Affine {
         scratch.before.extend_from_slice(picture.levels());
         let (before, _) = scratch.before.as_chunks::<3>();
         for (y, row) in picture.levels().chunks_exact_mut(stride).enumerate() {
-            // Half a pixel is the distance from the edge of the first pixel to its centre.
+            // A pixel's centre is half a pixel from its edge.
             let y = y as f64 + 0.5 - high * 0.5;
             let (x_from, y_from) = (xy * y + x0 + wide * 0.5, yy * y + y0 + high * 0.5);
             let (pixels, _) = row.as_chunks_mut::<3>();
@@ -82,7 +82,7 @@ impl Affine {
     }
 }
 
-/// Returns the pixel, out of `side`, that contains this coordinate.
+/// Returns the pixel, out of `side`, at this coordinate.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
 fn place(at: f64, side: f64) -> Option<usize> {

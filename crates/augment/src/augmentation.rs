@@ -1,4 +1,4 @@
-//! Random operations, as named in a training recipe and drawn for each sample.
+//! Random operations, named in a training recipe and drawn for each sample.
 
 use super::affine::Affine;
 use super::operation::Operation;
@@ -6,18 +6,18 @@ use super::space::{COUNT, Space};
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 
-/// Number of the first pair of draws, and number of pairs reserved for each augmentation of a list.
+/// Index of the first pair of draws, and pairs reserved for each augmentation of a list.
 const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
 /// Attempts to find a rectangle to erase, as in torchvision.
 const TRIES: u32 = 10;
-/// Limits in degrees of a turn, either way, and of a shear: a shear by a right angle leaves nothing of the
-/// picture.
+/// Limits in degrees of a turn, either way, and of a shear. A shear by a right angle would leave nothing of
+/// the picture.
 const TURNS: f64 = 360.0;
 const UPRIGHT: f64 = 89.0;
 
-/// A random change of a picture, as torchvision v2 defines it: the same choices with the same
-/// probabilities, but drawn by seed, epoch and sample.
+/// A random change of a picture, as defined by torchvision v2: the same choices with the same probabilities,
+/// but drawn by seed, epoch and sample.
 ///
 /// ```
 /// use shardpack_augment::Augmentation;
@@ -34,14 +34,14 @@ const UPRIGHT: f64 = 89.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Augmentation {
-    /// One operation of 14, of a random magnitude out of `bins`.
+    /// One of 14 operations, with a random magnitude out of `bins`.
     TrivialAugmentWide {
         /// Number of magnitudes, 2 or more. Default 31.
         bins: u32,
     },
-    /// `operations` of 14 in sequence, all of one magnitude.
+    /// A sequence of `operations` out of 14, all with one magnitude.
     RandAugment {
-        /// Number of operations, at most 64. Default 2.
+        /// Length of the sequence, at most 64. Default 2.
         operations: u32,
         /// Index of the magnitude, below `bins`. Default 9.
         magnitude: u32,
@@ -50,37 +50,37 @@ pub enum Augmentation {
     },
     /// Brightness, contrast, saturation and hue, in random order.
     ColorJitter(Jitter),
-    /// With a probability, a rectangle of one colour.
+    /// A rectangle of one colour, with a probability.
     RandomErasing {
         /// Probability. Default 0.5.
         p: f64,
         /// Range of the rectangle's share of the area. Default 0.02 to 0.33.
         scale: (f64, f64),
-        /// Range of its height over its width, uniform on a logarithmic scale. Default 0.3 to 3.3.
+        /// Range of its height divided by its width, uniform on a logarithmic scale. Default 0.3 to 3.3.
         ratio: (f64, f64),
         /// Red, green, blue. Default 0.
         value: [u8; 3],
     },
     /// Gaussian blur, with a probability.
     GaussianBlur {
-        /// Rows and columns of the kernel, odd.
+        /// Rows and columns of the kernel; odd.
         size: u32,
         /// Range of the standard deviation in pixels. Default 0.1 to 2.
         sigma: (f64, f64),
         /// Probability. Default 1.
         p: f64,
     },
-    /// Turn, shift, scale and shear about the centre, with a probability: [`Affine`]. Pixels from outside are
-    /// black.
+    /// Turn, shift, scale and shear about the centre, with a probability; see [`Affine`]. Pixels from outside
+    /// are black.
     RandomAffine {
         /// Range of the turn in degrees, clockwise.
         degrees: (f64, f64),
-        /// Largest shift in either direction, as a share of the width and of the height, 0 to 1. The shift is
-        /// in whole pixels. Default 0.
+        /// Largest shift in either direction, as a share of width and height, 0 to 1. Shifts are whole
+        /// pixels. Default 0.
         translate: [f64; 2],
         /// Range of the scale. Default 1.
         scale: (f64, f64),
-        /// Ranges of the shear in degrees along x, and along y, each −89 to 89. Default 0.
+        /// Ranges of the shear in degrees along x and y, each −89 to 89. Default 0.
         shear: [(f64, f64); 2],
         /// Probability. Default 1.
         p: f64,
@@ -94,7 +94,7 @@ pub enum Augmentation {
     },
     /// One operation, with a probability.
     Random {
-        /// The operation.
+        /// Operation to apply.
         operation: Operation,
         /// Probability. Default 0.5.
         p: f64,
@@ -135,11 +135,11 @@ fn one_of(count: u32, draw: f64) -> u32 {
 }
 
 impl Augmentation {
-    /// Most augmentations in a list, so that each has its own draws.
+    /// Maximum number of augmentations in a list, each of which has its own draws.
     pub const MOST: u32 = (1 << 16) / PAIRS;
 
-    /// Returns the operations for a sample's picture of this height and width. `place` is the index of the
-    /// augmentation in its list, below [`Augmentation::MOST`]: each augmentation has its own draws.
+    /// Returns the operations for a sample's picture of this height and width. `place` is the augmentation's
+    /// index in its list, below [`Augmentation::MOST`]; each augmentation has its own draws.
     #[must_use]
     pub fn resolve(&self, draws: &Draws, place: u32, height: usize, width: usize) -> Vec<Operation> {
         let own = Own { draws, first: FIRST + place % Self::MOST * PAIRS };
@@ -194,10 +194,10 @@ impl Augmentation {
         }
     }
 
-    /// Fails unless the parameters are valid for any picture.
+    /// Checks that the parameters are valid for any picture.
     ///
     /// # Errors
-    /// `Usage` if a probability, a range or a number violates its description.
+    /// `Usage` if a probability, range or number violates its description.
     pub fn check(&self) -> Result<()> {
         let probability = |p: f64| match (0.0..=1.0).contains(&p) {
             true => Ok(()),
@@ -255,7 +255,7 @@ impl Augmentation {
         }
     }
 
-    /// True if pixels may move, so that a mask of the picture would no longer fit.
+    /// Returns true if pixels may move, so that a mask of the picture would no longer fit.
     #[must_use]
     pub const fn moves(&self) -> bool {
         match self {
@@ -278,7 +278,7 @@ impl Jitter {
             self.saturation.map(|range| Operation::Saturation(between(range, saturation))),
             self.hue.map(|range| Operation::Hue(between(range, hue))),
         ];
-        // One of 24 orders: picks the first operation, then each next one from the rest.
+        // Draws one of 24 orders: picks the first operation, then each next one from the rest.
         let mut order = one_of(24, order) as usize;
         let mut operations = Vec::with_capacity(left.len());
         while !left.is_empty() {
@@ -305,8 +305,8 @@ impl Jitter {
     }
 }
 
-/// Returns the first row and column, and the numbers of rows and columns, of a rectangle to erase:
-/// torchvision's `RandomErasing`. `None` if no attempt gives a rectangle smaller than the picture.
+/// Returns the first row and column of a rectangle to erase, and its rows and columns, as in torchvision's
+/// `RandomErasing`. `None` if no attempt gives a rectangle smaller than the picture.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 fn rectangle(
     own: &Own<'_>,
@@ -315,7 +315,7 @@ fn rectangle(
     [height, width]: [usize; 2],
 ) -> Option<([usize; 2], [usize; 2])> {
     let (high, wide) = (height as f64, width as f64);
-    // Use libm, so that every platform draws the same numbers.
+    // libm draws the same numbers on every platform.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
     (0..TRIES).find_map(|attempt| {
         let [area, shape] = own.pair(2 * attempt + 1);

@@ -45,7 +45,7 @@ fn kind(operations: &[Operation]) -> String {
 
 #[test]
 fn all_fourteen_operations_are_drawn_equally_often() {
-    // At the largest magnitude every operation has an effect.
+    // At the largest magnitude, every operation has an effect.
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for sample in 0..14_000 {
         *counts.entry(kind(&resolve("rand_augment(num_ops=1,magnitude=30)", sample))).or_default() += 1;
@@ -90,12 +90,12 @@ fn erased_rectangles_have_the_requested_area() {
         let area = (height * width) as f64 / (40.0 * 60.0);
         assert!((0.09..0.22).contains(&area), "{height} × {width}");
     }
-    // No rectangle that large fits.
+    // No rectangle this large fits.
     let none = "random_erasing(p=1,scale=1..1,ratio=1..1)".parse::<Augmentation>().unwrap();
     assert!(none.resolve(&DrawKey::default().draws(), 0, 8, 8).is_empty());
 }
 
-/// Each of the six numbers of a map has the requested range, and its own draw.
+/// Each of a map's six numbers has the requested range and its own draw.
 #[test]
 fn affine_maps_are_drawn_from_their_ranges() {
     let text = "random_affine(degrees=-10..30,translate=0.1:0.25,scale=0.5..2,shear=5,shear_y=20..40)";
@@ -141,7 +141,7 @@ proptest! {
     fn any_picture_allows_all_of_them(
         (height, width) in (0_usize..12, 0_usize..12), fill: u8, sample: u64, memory in 0_usize..300,
     ) {
-        // Scratch content left by another picture does not matter.
+        // Content that another picture left in the scratch memory does not matter.
         let used = || ChangeScratch { before: vec![7; memory], sums: vec![7; memory], floats: vec![7.0; memory], row: vec![7.0; memory] };
         let draws = DrawKey { seed: 1, epoch: 2, sample }.draws();
         for text in EXAMPLES {

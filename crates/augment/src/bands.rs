@@ -1,5 +1,5 @@
-//! Random changes of the bands of cubes. All changes except noise become one factor and one summand per band,
-//! so that they add no cost to a normalisation, on a device either.
+//! Random changes of cube bands. All except noise become one factor and one offset per band, so that they add
+//! no cost to a normalisation, even on a device.
 
 use super::noise::Noise;
 use super::parse::call;
@@ -7,17 +7,16 @@ use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// Number of the first pair of draws, and number of pairs of an augmentation: one for each band.
+/// Index of the first pair of draws, and pairs for each augmentation, one per band.
 const FIRST: u32 = (1 << 31) + (1 << 18);
 const PAIRS: u32 = 1 << 16;
 
-/// The names of all augmentations of bands, for an error.
 fn names() -> String {
     format!("one of {}, with options in brackets, such as band_dropout(p=0.1)", BandAugmentation::NAMES.join(", "))
 }
 
-/// A change of the values of a cube by a factor and a summand, drawn for each sample. It comes
-/// after mean and standard deviation, so a summand is in the units of normalised values.
+/// A change of a cube's values by a factor and an offset, drawn for each sample. It comes after mean and
+/// standard deviation, so an offset has the unit of normalised values.
 ///
 /// ```
 /// use shardpack_augment::BandAugmentation;
@@ -32,26 +31,26 @@ fn names() -> String {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum BandAugmentation {
-    /// All bands times one factor, like a change of illumination.
+    /// Multiplies all bands by one factor, like a change of illumination.
     RandomGain {
         /// Range of the factor.
         gain: (f64, f64),
     },
-    /// Each band times its own factor, plus its own summand.
+    /// Multiplies each band by its own factor and adds its own offset.
     BandJitter {
         /// Range of the factors.
         gain: (f64, f64),
-        /// Range of the summands.
+        /// Range of the offsets.
         offset: (f64, f64),
     },
-    /// Replaces each band, with a probability, by one value; NaN and infinities too.
+    /// Replaces each band, including NaN and infinities, by one value, with a probability.
     BandDropout {
         /// Probability.
         p: f64,
         /// Replacement value.
         value: f32,
     },
-    /// Independent noise for each value. It is added after all other changes, wherever it is in the list.
+    /// Adds independent noise to each value, after all other changes, wherever it is in the list.
     GaussianNoise {
         /// Range of the standard deviation.
         sigma: (f64, f64),
@@ -66,13 +65,13 @@ impl BandAugmentation {
     /// Maximum number of bands in a cube.
     pub const MOST_BANDS: usize = PAIRS as usize;
 
-    /// Returns scales and biases that normalise by `bands`, also scales and biases, and then apply `changes` in
-    /// their order. Computed in float64 and rounded once.
+    /// Returns scales and biases that normalise by the scales and biases `bands`, and then apply `changes` in
+    /// order. Computed in float64 and rounded once.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
         let places = || (FIRST..).step_by(PAIRS as usize).zip(changes);
-        // Factors for all bands are drawn once.
+        // Draws factors for all bands once.
         let gains: Vec<f64> = places()
             .map(|(first, change)| match change {
                 Self::RandomGain { gain } => within(*gain, draws.pair(first)[0]),
@@ -100,7 +99,7 @@ impl BandAugmentation {
         (0..).zip(bands).map(band).collect()
     }
 
-    /// Returns the noise in `changes`. The sum of several noises is a noise with a larger standard deviation.
+    /// Returns the noise in `changes`. Several noises add up to one with a larger standard deviation.
     #[must_use]
     pub fn noise(changes: &[Self], draws: &Draws) -> Option<Noise> {
         let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
@@ -112,13 +111,13 @@ impl BandAugmentation {
         variance.map(|variance| Noise::new(draws, variance.sqrt()))
     }
 
-    /// True for noise, which no factor can express.
+    /// Returns true for noise, which no factor can express.
     #[must_use]
     pub const fn is_noise(&self) -> bool {
         matches!(self, Self::GaussianNoise { .. })
     }
 
-    /// Fails unless the parameters are in their ranges.
+    /// Checks that the parameters are in their ranges.
     ///
     /// # Errors
     /// `Usage` if they are not.
@@ -145,7 +144,7 @@ impl BandAugmentation {
         }
     }
 
-    /// True if `text` names a band augmentation.
+    /// Returns true if `text` names a band augmentation.
     #[must_use]
     pub fn is_named(text: &str) -> bool {
         let name = text.split('(').next().unwrap_or_default().trim();
@@ -160,7 +159,7 @@ fn within(range: (f64, f64), draw: f64) -> f64 {
 /// Parses a name with options in brackets, separated by commas. A range is `LOW..HIGH`.
 ///
 /// - `random_gain`: `gain`, a range, or a distance on either side of 1; not below 0
-/// - `band_jitter`: `gain` likewise, `offset`, a range, or a distance on either side of 0
+/// - `band_jitter`: `gain` likewise; `offset`, a range, or a distance on either side of 0
 /// - `band_dropout`: `p`, `value=0`
 /// - `gaussian_noise`: `sigma`, a number or a range
 impl FromStr for BandAugmentation {
@@ -171,13 +170,13 @@ impl FromStr for BandAugmentation {
         let change = match name {
             "random_gain" => {
                 if !text.contains("gain=") {
-                    return Err(given.bad("gain", "NUMBER from 0 on, or LOW..HIGH"));
+                    return Err(given.bad("gain", "NUMBER of at least 0, or LOW..HIGH"));
                 }
                 Self::RandomGain { gain: given.around("gain", 1.0, 0.0)?.unwrap_or((1.0, 1.0)) }
             }
             "band_jitter" => {
                 if !text.contains("gain=") && !text.contains("offset=") {
-                    return Err(given.bad("gain", "NUMBER from 0 on, or offset=NUMBER, or both"));
+                    return Err(given.bad("gain", "NUMBER of at least 0, or offset=NUMBER, or both"));
                 }
                 let (gain, offset) = (given.around("gain", 1.0, 0.0)?, given.around("offset", 0.0, f64::MIN)?);
                 Self::BandJitter { gain: gain.unwrap_or((1.0, 1.0)), offset: offset.unwrap_or((0.0, 0.0)) }
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(parsed("band_jitter(offset=0.5)"), jitter);
         assert_eq!(parsed(" band_dropout( p=0.25 )"), BandAugmentation::BandDropout { p: 0.25, value: 0.0 });
         for (text, told) in [
-            ("random_gain", "gain=NUMBER from 0 on"),
+            ("random_gain", "gain=NUMBER of at least 0"),
             ("random_gain(gain=2..1)", "LOW..HIGH from 0"),
             ("random_gain(gain=-1..1)", "LOW..HIGH from 0"),
             ("band_jitter", "or offset=NUMBER"),
@@ -226,7 +225,7 @@ mod tests {
                 "band_noise",
                 "expected one of random_gain, band_jitter, band_dropout, gaussian_noise, with options in brackets",
             ),
-            ("gaussian_noise", "NUMBER from 0 on, or LOW..HIGH"),
+            ("gaussian_noise", "NUMBER of at least 0, or LOW..HIGH"),
             ("gaussian_noise(sigma=-1)", "sigma of gaussian_noise: expected LOW..HIGH from 0"),
         ] {
             let error = text.parse::<BandAugmentation>().unwrap_err().to_string();
@@ -261,7 +260,7 @@ mod tests {
         // Five standard deviations: 16,000 bands, and 2,000 uniform gains.
         assert!((f64::from(u32::try_from(dropped).unwrap()) / 16_000.0 - 0.25).abs() < 0.0172, "{dropped}");
         assert!((sum / 2_000.0 - 0.5).abs() < 0.0162, "{sum}");
-        // Two augmentations of a kind have independent draws.
+        // Two augmentations of one kind draw independently.
         let twice = folded(&["band_dropout(p=0.5)", "band_dropout(p=0.5,value=1)"], 9, 64);
         assert!(twice.contains(&(0.0, 0.0)) && twice.contains(&(0.0, 1.0)) && twice.contains(&(0.5, -2.0)));
     }

@@ -3,7 +3,7 @@
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
-/// Blurs with a kernel of `size` × `size`, which is odd.
+/// Blurs with a `size` × `size` kernel; `size` is odd.
 pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &mut ChangeScratch) {
     let (height, width, stride) = (picture.height(), picture.width(), picture.stride());
     if height == 0 || width == 0 {
@@ -50,12 +50,12 @@ fn mirrored(at: usize, reach: usize, side: usize) -> usize {
     if period == 0 {
         return 0;
     }
-    // Enough periods to stay above 0.
+    // Adds enough periods to stay above 0.
     let at = (at + reach.div_ceil(period) * period - reach) % period;
     at.min(period - at)
 }
 
-/// Returns the `size` weights of a Gaussian blur along one axis. They sum up to 1. As in torchvision, the
+/// Returns the `size` weights of a Gaussian blur along one axis, which sum to 1. As in torchvision, the
 /// kernel reaches to `(size − 1) / √8`.
 #[must_use]
 pub fn blur_weights(size: u32, sigma: f64) -> Vec<f32> {

@@ -1,4 +1,4 @@
-//! Operations on colours that treat every pixel alike: most of them are a table of 256 levels.
+//! Colour operations that treat every pixel alike; most are a table of 256 levels.
 
 use super::picture::{Picture, level, single};
 use shardpack_base::vectorised;
@@ -25,7 +25,7 @@ fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[LevelMap; 3
     }
 }
 
-/// Brightness of a pixel: torchvision's weights, truncated to a whole level.
+/// Returns the brightness of a pixel, by torchvision's weights, truncated to a whole level.
 #[inline(always)]
 fn gray([r, g, b]: [u8; 3]) -> f32 {
     (f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114).floor()
@@ -41,7 +41,7 @@ pub(crate) fn contrast(picture: &mut Picture<'_>, factor: f64) {
     if count == 0 {
         return;
     }
-    // Whole numbers: float64 sums them exactly.
+    // The summands are whole numbers, which float64 sums exactly.
     let sum = picture.pixels().iter().fold(0.0, |sum, &pixel| sum + f64::from(gray(pixel)));
     let rest = single(sum / count as f64) * single(1.0 - factor);
     let factor = single(factor);
@@ -84,7 +84,7 @@ pub(crate) fn invert(picture: &mut Picture<'_>) {
     picture.levels().iter_mut().for_each(|level| *level = !*level);
 }
 
-/// Stretches each channel to all levels.
+/// Stretches each channel to the full range of levels.
 pub(crate) fn autocontrast(picture: &mut Picture<'_>) {
     let (mut low, mut high) = ([u8::MAX; 3], [0; 3]);
     for pixel in picture.pixels() {
@@ -99,7 +99,7 @@ pub(crate) fn autocontrast(picture: &mut Picture<'_>) {
     look_up_channels(picture, &[stretched(r0, r1), stretched(g0, g1), stretched(b0, b1)]);
 }
 
-/// Spreads the levels of each channel evenly: Pillow's scheme, which torchvision follows.
+/// Spreads the levels of each channel evenly, by Pillow's scheme, which torchvision follows.
 pub(crate) fn equalize(picture: &mut Picture<'_>) {
     let mut counts = [[0_u64; 256]; 3];
     for pixel in picture.pixels() {

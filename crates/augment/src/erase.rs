@@ -2,7 +2,6 @@
 
 use super::picture::Picture;
 
-/// Fills the part of the rectangle that is in the picture.
 pub(crate) fn erase(picture: &mut Picture<'_>, [top, left]: [usize; 2], [height, width]: [usize; 2], value: [u8; 3]) {
     let stride = picture.stride();
     for row in picture.levels().chunks_exact_mut(stride).skip(top).take(height) {

@@ -1,8 +1,8 @@
-//! Hue: through HSV and back, in float32, with torchvision's formulas.
+//! Hue: to HSV and back in float32, with torchvision's formulas.
 
 use super::picture::{Picture, level, single};
 
-/// Turns the hue by the share `by` of the whole circle, −0.5 to 0.5.
+/// Turns the hue by `by`, a share of the circle, −0.5 to 0.5.
 pub(crate) fn hue(picture: &mut Picture<'_>, by: f64) {
     let by = single(by);
     for pixel in picture.pixels() {
@@ -38,9 +38,9 @@ fn turned(pixel: [u8; 3], by: f32) -> [u8; 3] {
         3 => [p, q, v],
         4 => [t, p, v],
         5 => [v, p, q],
-        // Rounding can give a sixth sector, which is the first again.
+        // Rounding can give a sixth sector, which is the first one.
         _ => [v, t, p],
     };
-    // As torchvision converts floats to levels: with a factor of 255, only 1 itself would give 255.
+    // torchvision's conversion of floats to levels; with a factor of 255, only 1 itself would give 255.
     colours.map(|x| level(x * (256.0 - 1e-3)))
 }

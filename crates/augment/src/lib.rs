@@ -1,5 +1,5 @@
-//! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors: the same operations
-//! within one level, drawn by key, in place on rows `[height, width, 3]`; and of the bands of cubes
+//! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors: the same operations to within
+//! one level, drawn by key, in place on rows `[height, width, 3]`. Also changes of cube bands
 //! ([`BandAugmentation`]).
 //!
 //! An [`Augmentation`] is an entry of a training recipe, such as TrivialAugmentWide. For each sample it makes

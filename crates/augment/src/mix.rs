@@ -1,16 +1,16 @@
-//! Mixup and CutMix: mixing of a batch, drawn for the batch as a whole.
+//! Mixup and CutMix, drawn once for a whole batch.
 
 use super::parse::call;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// Number of the first pair of draws.
+/// Index of the first pair of draws.
 const FIRST: u32 = (1 << 31) + (1 << 17);
-/// Bisection steps to find a share to the last significant bit.
+/// Bisection steps that find a share to the last significant bit.
 const HALVINGS: u32 = 60;
 
-/// A way to mix the pictures and labels of a batch, as torchvision v2 defines it: each row is mixed with the
+/// A way to mix the pictures and labels of a batch, as defined by torchvision v2: each row is mixed with the
 /// row before it, the first with the last, all with one share.
 ///
 /// ```
@@ -27,37 +27,37 @@ const HALVINGS: u32 = 60;
 pub enum Mix {
     /// Weighted sums of pixels.
     Mixup {
-        /// Parameter of the Beta distribution of the share. Default 1.
+        /// Parameter of the share's Beta distribution. Default 1.
         alpha: f64,
     },
     /// A rectangle of the other picture.
     CutMix {
-        /// Parameter of the Beta distribution of the share. Default 1.
+        /// Parameter of the share's Beta distribution. Default 1.
         alpha: f64,
     },
 }
 
-/// Choices for mixing one batch.
+/// The choices made for mixing one batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mixed {
-    /// Each pixel is the weighted sum of both rows' pixels: `share` of its own, the rest of the other's.
+    /// Adds the pixels of both rows, weighted: `share` for the row itself, the rest for the other.
     Sum {
-        /// Weight of the row itself, 0 to 1.
+        /// Weight of the row's own pixels, 0 to 1.
         share: f64,
     },
-    /// The rectangle comes from the other row.
+    /// Takes a rectangle from the other row.
     Rectangle {
         /// First row and column.
         origin: [usize; 2],
         /// Rows and columns.
         size: [usize; 2],
-        /// Remaining part of the row itself, as a share of its area.
+        /// Share of the area that remains from the row itself.
         share: f64,
     },
 }
 
 impl Mixed {
-    /// Weight of a row's own label.
+    /// Returns the weight of a row's own label.
     #[must_use]
     pub const fn share(&self) -> f64 {
         match *self {
@@ -67,7 +67,7 @@ impl Mixed {
 }
 
 impl Mix {
-    /// Draws the mixing of a batch of pictures of this size: one of `choices`, all equally likely. `None`
+    /// Draws how to mix a batch of pictures of this size: one of `choices`, with equal probability. `None`
     /// without choices.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
@@ -89,7 +89,7 @@ impl Mix {
         }
     }
 
-    /// Fails unless the parameter is valid for a distribution.
+    /// Checks that the parameter is valid for a distribution.
     ///
     /// # Errors
     /// `Usage` if it is not.
@@ -102,7 +102,7 @@ impl Mix {
     }
 }
 
-/// `mixup` or `cutmix`, with `alpha=1` in brackets.
+/// Parses `mixup` or `cutmix`, with `alpha=1` in brackets.
 impl FromStr for Mix {
     type Err = Error;
 
@@ -134,8 +134,8 @@ fn quantile(alpha: f64, probability: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The regularised incomplete beta function with both parameters `alpha`: a continued fraction below one
-/// half, where it converges fast, and by symmetry above.
+/// Returns the regularised incomplete beta function with both parameters `alpha`: by a continued fraction
+/// below one half, where it converges fast, and by symmetry above.
 fn below(alpha: f64, x: f64) -> f64 {
     if x > 0.5 {
         return 1.0 - below(alpha, 1.0 - x);
@@ -147,7 +147,7 @@ fn below(alpha: f64, x: f64) -> f64 {
     libm::exp(logarithm) * fraction(alpha, x) / alpha
 }
 
-/// Lentz's method for the continued fraction (DLMF 8.17.22).
+/// Evaluates the continued fraction by Lentz's method (DLMF 8.17.22).
 fn fraction(alpha: f64, x: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let away = |value: f64| if value.abs() < TINY { TINY } else { value };

@@ -6,14 +6,14 @@ use shardpack_base::{Draws, halves, vectorised};
 const UNIT: f64 = 65_536.0 * 2.857_738_033_247_041_4;
 const MEAN: i32 = 17 * 65_536 - 1;
 
-/// Noise that is added to the values of a cube.
+/// Noise that is added to a cube's values.
 ///
-/// The deviate of the value at place `p` is made from two words of the block ⌊p / 2⌋ of the sample's noise
-/// ([`Draws::noise`]): the first two words if `p` is even, else the other two. It is the number of ones in
-/// the first word, times 2¹⁶, plus the sum of the second word's halves, minus the mean of this sum. It is an
-/// integer below 2²¹, exact in float32. The product with a scale and the sum with the value are each rounded
-/// to nearest, ties to even, and not fused. Its distribution is symmetric, within ± 5.9 standard deviations,
-/// and has 0.06 less excess than the normal one.
+/// The deviate of the value at place `p` is made from two words of block ⌊p / 2⌋ of the sample's noise
+/// ([`Draws::noise`]): the first two if `p` is even, otherwise the other two. It is the number of ones in the
+/// first word, times 2¹⁶, plus the sum of the second word's halves, minus the mean of this sum: an integer
+/// below 2²¹, exact in float32. Its product with a scale, and the sum with the value, are each rounded to
+/// nearest, ties to even, and not fused. Its distribution is symmetric, within ± 5.9 standard deviations, and
+/// has 0.06 less excess than the normal one.
 ///
 /// ```
 /// use shardpack_augment::BandAugmentation;
@@ -38,13 +38,13 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
-    /// Returns the draws of the noise, and the factor of its deviates.
+    /// Returns the noise's draws and the factor of its deviates.
     #[must_use]
     pub const fn parts(&self) -> (Draws, f32) {
         (self.draws, self.scale)
     }
 
-    /// Adds the noise to the values at the places `first`, `first + step`, ….
+    /// Adds the noise to values at the places `first`, `first + step`, ….
     pub fn add(&self, first: u64, step: u64, values: &mut [f32]) {
         vectorised(
             #[inline(always)]
@@ -64,7 +64,7 @@ impl Noise {
         );
     }
 
-    /// Adds the noise to values that start at an even place: two values for each block.
+    /// Adds the noise to values that start at an even place, two values per block.
     #[inline(always)]
     fn add_pairs(&self, first: u64, values: &mut [f32]) {
         let (pairs, last) = values.as_chunks_mut::<2>();
@@ -111,7 +111,7 @@ mod tests {
         noise(1, 1.0).add(0, 1, &mut values);
         let count = values.len() as f64;
         let moment = |power: i32| values.iter().map(|&value| f64::from(value).powi(power)).sum::<f64>() / count;
-        // Five standard errors of each moment, for a normal distribution.
+        // Five standard errors of each moment of a normal distribution.
         assert!(moment(1).abs() < 5.0 / count.sqrt(), "{}", moment(1));
         assert!((moment(2) - 1.0).abs() < 5.0 * (2.0 / count).sqrt(), "{}", moment(2));
         assert!(moment(3).abs() < 5.0 * (15.0 / count).sqrt(), "{}", moment(3));
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn the_integers_have_the_documented_mean_and_deviation() {
         assert_eq!(deviate(0, 0) + deviate(u32::MAX, u32::MAX), 0.0);
-        // The number of ones in 32 bits has variance 8. Two uniform integers below 2^16 together have a sixth
-        // of (2^32 − 1).
+        // The number of ones in 32 bits has variance 8; the sum of two uniform integers below 2^16 has
+        // variance (2^32 − 1) / 6.
         let variance = 8.0 * 65_536_f64.powi(2) + (65_536_f64.powi(2) - 1.0) / 6.0;
         assert!((variance.sqrt() / UNIT - 1.0).abs() < 1e-9);
     }

@@ -1,13 +1,13 @@
-//! Changes of a picture, with all choices made.
+//! Changes of a picture, after all random choices.
 
 use super::affine::Affine;
 use super::picture::{ChangeScratch, Picture};
 use super::{blur, color, erase, hue, sharpness};
 use shardpack_format::{Error, Result};
 
-/// One change of a picture, with torchvision v2's definition for uint8 tensors. The result equals
-/// torchvision's within one level. [`Operation::Affine`] may take a different pixel if the source is on the
-/// border of two pixels, within the rounding of float32.
+/// One change of a picture, as torchvision v2 defines it for uint8 tensors; the results agree within one
+/// level. [`Operation::Affine`] may take a different pixel if its source is on the border of two pixels,
+/// within the rounding of float32.
 ///
 /// ```
 /// use shardpack_augment::{Operation, Picture, ChangeScratch};
@@ -20,36 +20,36 @@ use shardpack_format::{Error, Result};
 pub enum Operation {
     /// Multiplies levels by this factor, 0 or more.
     Brightness(f64),
-    /// Moves levels away from the picture's mean brightness by this factor, 0 or more; below 1 towards it.
+    /// Moves levels away from the picture's mean brightness by this factor, 0 or more; towards it if below 1.
     Contrast(f64),
-    /// Moves levels away from gray by this factor, 0 or more; below 1 towards it.
+    /// Moves levels away from gray by this factor, 0 or more; towards it if below 1.
     Saturation(f64),
     /// Turns the hue by this share of the circle, −0.5 to 0.5.
     Hue(f64),
-    /// Moves levels away from the blurred picture by this factor, 0 or more; below 1 towards it.
+    /// Moves levels away from the blurred picture by this factor, 0 or more; towards it if below 1.
     Sharpness(f64),
-    /// Keeps this number of upper bits of each level, at most 8.
+    /// Keeps this many upper bits of each level, at most 8.
     Posterize(u8),
-    /// Inverts levels from this threshold on, 0 to 255.
+    /// Inverts levels at or above this threshold, 0 to 255.
     Solarize(f64),
-    /// Stretches each channel to all levels.
+    /// Stretches each channel to the full range of levels.
     AutoContrast,
     /// Spreads the levels of each channel evenly.
     Equalize,
-    /// 255 minus each level.
+    /// Subtracts each level from 255.
     Invert,
-    /// Gray, in three channels.
+    /// Makes the picture gray, in three channels.
     Grayscale,
-    /// Shift, turn, scale and shear; black where the source is outside the picture.
+    /// Shifts, turns, scales and shears; black where the source is outside the picture.
     Affine(Affine),
-    /// Gaussian blur, with a kernel of odd size in pixels, and a standard deviation above 0.
+    /// Blurs with a Gaussian kernel.
     Blur {
-        /// Rows and columns of the kernel.
+        /// Rows and columns of the kernel, in pixels; odd.
         size: u32,
-        /// Standard deviation in pixels.
+        /// Standard deviation in pixels, above 0.
         sigma: f64,
     },
-    /// A rectangle of one colour.
+    /// Fills a rectangle with one colour.
     Erase {
         /// First row and column.
         origin: [usize; 2],
@@ -61,7 +61,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Changes the picture.
+    /// Applies the change to the picture.
     pub fn apply(&self, picture: &mut Picture<'_>, scratch: &mut ChangeScratch) {
         match *self {
             Self::Brightness(factor) => color::brightness(picture, factor),
@@ -81,7 +81,7 @@ impl Operation {
         }
     }
 
-    /// Fails unless the choices are in the ranges of their descriptions.
+    /// Checks that the choices are in the ranges of their descriptions.
     ///
     /// # Errors
     /// `Usage`, with the choice that is out of range.
@@ -89,7 +89,7 @@ impl Operation {
         let within = |what: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
             true => Ok(()),
             false if high == f64::MAX => {
-                Err(Error::usage(format!("{what}: expected a number from {low} on, found {value}")))
+                Err(Error::usage(format!("{what}: expected a number of at least {low}, found {value}")))
             }
             false => Err(Error::usage(format!("{what}: expected {low} to {high}, found {value}"))),
         };
@@ -110,7 +110,7 @@ impl Operation {
         }
     }
 
-    /// True if pixels move, so that a mask of the picture would no longer fit.
+    /// Returns true if pixels move, so that a mask of the picture would no longer fit.
     #[must_use]
     pub const fn moves(&self) -> bool {
         matches!(self, Self::Affine(_))

@@ -1,4 +1,4 @@
-//! Augmentations by their names, written like a call: `rand_augment(num_ops=2,magnitude=9)`.
+//! Parses augmentations, written like a call: `rand_augment(num_ops=2,magnitude=9)`.
 
 use super::augmentation::{Augmentation, Jitter};
 use super::operation::Operation;
@@ -25,16 +25,14 @@ impl Augmentation {
     ];
 }
 
-/// The names of all augmentations, for an error.
 fn names() -> String {
     let example = "with options in brackets where they are not the defaults, such as random_erasing(p=0.25)";
     format!("one of {}, {example}", Augmentation::NAMES.join(", "))
 }
 
-const ANGLES: &str = "NUMBER from 0 on, or LOW..HIGH";
+const ANGLES: &str = "NUMBER of at least 0, or LOW..HIGH";
 
-/// Parses a name with the options that differ from the defaults in brackets, separated by commas. A range is
-/// `LOW..HIGH`.
+/// Parses a name, with options that differ from the defaults in brackets, separated by commas. A range is `LOW..HIGH`.
 ///
 /// - `trivial_augment_wide`: `num_magnitude_bins=31`
 /// - `rand_augment`: `num_ops=2`, `magnitude=9`, `num_magnitude_bins=31`
@@ -46,8 +44,8 @@ const ANGLES: &str = "NUMBER from 0 on, or LOW..HIGH";
 ///   either side of 0; `translate=X:Y`, or one share for both; `scale=LOW..HIGH`; `p=1`
 /// - `random_rotation`: `degrees`, as above; `p=1`
 /// - `random_posterize`: `bits`; `random_solarize`: `threshold`; `random_adjust_sharpness`: `factor`;
-///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each with `p`, by
-///   default 0.5, and 0.1 for the last
+///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each with `p`, by default
+///   0.5, and 0.1 for the last
 ///
 /// ```
 /// use shardpack_augment::Augmentation;
@@ -116,8 +114,8 @@ impl FromStr for Augmentation {
     }
 }
 
-/// Parses a name and the options in its brackets. For errors, `what` is the expected thing, and `names` lists
-/// the valid names.
+/// Parses a name and the options in its brackets. `what` and `names` describe the expected thing and the
+/// valid names in errors.
 pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
     let fail = |expected: &str| Error::usage(format!("{what}: expected {expected}, found `{text}`"));
@@ -129,7 +127,7 @@ pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result
     Ok((name, OptionList { text, what, options }))
 }
 
-/// Splits at commas outside brackets: `hflip,rand_augment(num_ops=2,magnitude=9)` has two.
+/// Splits at commas outside brackets; `hflip,rand_augment(num_ops=2,magnitude=9)` has two parts.
 ///
 /// ```
 /// let parts: Vec<_> = shardpack_augment::split("hflip,rand_augment(num_ops=2,magnitude=9)").collect();
@@ -152,7 +150,7 @@ fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
     parts.map(|part| part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))).collect()
 }
 
-/// Options not taken yet.
+/// Options that have not been taken yet.
 pub(crate) struct OptionList<'a> {
     text: &'a str,
     what: &'static str,
@@ -169,7 +167,7 @@ impl<'a> OptionList<'a> {
         Error::usage(format!("{}: expected {name}={expected}, found `{}`", self.what, self.text))
     }
 
-    /// Fails if an option was not taken.
+    /// Fails if an option has not been taken.
     pub(crate) fn end(&self) -> Result<()> {
         match self.options.first() {
             None => Ok(()),
@@ -194,13 +192,13 @@ impl<'a> OptionList<'a> {
         range(value).ok_or_else(|| self.bad(name, "LOW..HIGH"))
     }
 
-    /// Takes a range, or a distance on either side of `center`, and not below `least`. `None` if the range
+    /// Takes a range, or a distance on either side of `center` that stops at `least`. `None` if the range
     /// changes nothing.
     pub(crate) fn around(&mut self, name: &str, center: f64, least: f64) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0);
         let given = range(value).or_else(|| reach.map(|reach| ((center - reach).max(least), center + reach)));
-        let given = given.ok_or_else(|| self.bad(name, "NUMBER from 0 on, or LOW..HIGH"))?;
+        let given = given.ok_or_else(|| self.bad(name, "NUMBER of at least 0, or LOW..HIGH"))?;
         Ok(Some(given).filter(|&given| given != (center, center)))
     }
 
@@ -219,12 +217,12 @@ impl<'a> OptionList<'a> {
         pair.ok_or_else(|| self.bad(name, &format!("NUMBER or {name}=X:Y")))
     }
 
-    /// Takes a range, or a number, which is both ends.
+    /// Takes a range, or one number for both ends.
     pub(crate) fn number_or_range(&mut self, name: &str) -> Result<(f64, f64)> {
         let given = self
             .take(name)
             .and_then(|value| range(value).or_else(|| value.parse().ok().map(|number: f64| (number, number))));
-        given.ok_or_else(|| self.bad(name, "NUMBER from 0 on, or LOW..HIGH"))
+        given.ok_or_else(|| self.bad(name, "NUMBER of at least 0, or LOW..HIGH"))
     }
 
     fn colour(&mut self, name: &str) -> Result<[u8; 3]> {
@@ -238,7 +236,6 @@ impl<'a> OptionList<'a> {
     }
 }
 
-/// Parses `LOW..HIGH`.
 fn range(text: &str) -> Option<(f64, f64)> {
     let (low, high) = text.split_once("..")?;
     Some((low.parse().ok()?, high.parse().ok()?))
@@ -308,22 +305,22 @@ mod tests {
             ("random_erasing(ratio=0..1)", "ratio of random erasing"),
             ("random_erasing(value=256)", "value=LEVEL"),
             ("random_erasing(value=1:2)", "value=LEVEL"),
-            ("color_jitter(brightness=-1)", "brightness=NUMBER from 0 on"),
+            ("color_jitter(brightness=-1)", "brightness=NUMBER of at least 0"),
             ("color_jitter(brightness=-1..1)", "factor of the brightness"),
             ("color_jitter(contrast=2..1)", "range of the contrast"),
             ("color_jitter(hue=0.6)", "turn of the hue"),
             ("gaussian_blur", "kernel_size=NUMBER"),
             ("gaussian_blur(kernel_size=4)", "kernel of a blur"),
             ("gaussian_blur(kernel_size=5,sigma=0..1)", "standard deviation"),
-            ("random_affine", "degrees=NUMBER from 0 on"),
-            ("random_affine(degrees=-5)", "degrees=NUMBER from 0 on"),
+            ("random_affine", "degrees=NUMBER of at least 0"),
+            ("random_affine(degrees=-5)", "degrees=NUMBER of at least 0"),
             ("random_affine(degrees=5..-5)", "degrees of a random affine map: expected −360 ≤ low"),
             ("random_affine(degrees=5,translate=1:2:3)", "translate=NUMBER or translate=X:Y"),
             ("random_affine(degrees=5,translate=1.5)", "translation of a random affine map"),
             ("random_affine(degrees=5,scale=0..1)", "scale of a random affine map"),
             ("random_affine(degrees=5,shear=90)", "shear of a random affine map: expected −89"),
             ("random_affine(degrees=5,fill=3)", "option `fill`"),
-            ("random_rotation", "degrees=NUMBER from 0 on"),
+            ("random_rotation", "degrees=NUMBER of at least 0"),
             ("random_rotation(degrees=nan..5)", "degrees of a random rotation"),
             ("random_rotation(degrees=5,p=2)", "probability of an augmentation"),
             ("random_posterize", "bits=NUMBER"),

@@ -1,8 +1,8 @@
-//! The pixels that operations change, and the scratch memory of operations.
+//! The pixels that operations change, and their scratch memory.
 
 use shardpack_format::{Error, Result};
 
-/// A picture `[height, width, 3]` of uint8, red, green and blue, that is changed in place.
+/// A uint8 picture `[height, width, 3]` in red, green and blue, changed in place.
 ///
 /// ```
 /// use shardpack_augment::Picture;
@@ -18,8 +18,8 @@ pub struct Picture<'a> {
     width: usize,
 }
 
-/// Scratch memory of operations that need the original pixels. Keep one for each thread: it grows to the
-/// largest picture, at most 17 bytes for each of its pixels.
+/// Scratch memory for operations that need the original pixels. Keep one per thread: it grows to the largest
+/// picture, at most 17 bytes per pixel.
 #[derive(Debug, Default)]
 pub struct ChangeScratch {
     pub(crate) before: Vec<u8>,
@@ -32,7 +32,7 @@ impl<'a> Picture<'a> {
     /// Wraps pixels in row order.
     ///
     /// # Errors
-    /// `Usage` if there are not `height × width × 3` bytes.
+    /// `Usage` unless there are `height × width × 3` bytes.
     pub fn new(pixels: &'a mut [u8], height: usize, width: usize) -> Result<Self> {
         let bytes = height.checked_mul(width).and_then(|area| area.checked_mul(3));
         match bytes == Some(pixels.len()) {
@@ -44,42 +44,41 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub const fn height(&self) -> usize {
         self.height
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.width
     }
 
-    /// All levels, row by row.
+    /// Returns all levels, row by row.
     #[must_use]
     pub const fn levels(&mut self) -> &mut [u8] {
         self.pixels
     }
 
-    /// The pixels, row by row.
     pub(crate) fn pixels(&mut self) -> &mut [[u8; 3]] {
         self.pixels.as_chunks_mut().0
     }
 
-    /// Bytes of a row, at least 1.
+    /// Returns the bytes of a row, at least 1.
     pub(crate) fn stride(&self) -> usize {
         (3 * self.width).max(1)
     }
 }
 
-/// Converts a float to a level: clamped to 0 to 255, and truncated like torch's conversion to uint8.
+/// Converts a float to a level, clamped to 0 to 255 and truncated like torch's conversion to uint8.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to a byte")]
 pub(crate) fn level(value: f32) -> u8 {
     value.clamp(0.0, 255.0) as u8
 }
 
-/// Converts a float64 to float32, rounded to the nearest, as torch converts Python's numbers.
+/// Rounds a float64 to the nearest float32, as torch converts Python numbers.
 #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
 pub(crate) const fn single(value: f64) -> f32 {
     value as f32

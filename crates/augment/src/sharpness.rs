@@ -1,9 +1,9 @@
-//! Sharpness: away from, or towards, a picture blurred by a kernel of 3 × 3.
+//! Sharpness: moves a picture away from, or towards, its blur by a 3 × 3 kernel.
 
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
-/// Changes the sharpness. The border of one pixel does not change, nor do pictures that consist of a border.
+/// Changes the sharpness, except in a border of one pixel; a picture that consists of its border stays the same.
 pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut ChangeScratch) {
     if picture.height() <= 2 || picture.width() <= 2 {
         return;
@@ -31,8 +31,7 @@ fn blend([above, row, below]: [&[u8]; 3], towards: f32, sums: &mut [u16], out: &
     let (middle, right) = (sums.get(3..).unwrap_or_default(), sums.get(6..).unwrap_or_default());
     let outs = out.get_mut(3..).unwrap_or_default().iter_mut();
     for (((out, &left), &middle), &right) in outs.zip(&*sums).zip(middle).zip(right) {
-        // The eight neighbours have weight 1 and the pixel 5. The sum of weights is 13, so no half has to be
-        // rounded.
+        // The eight neighbours have weight 1, the pixel itself 5. The weights sum to 13, so no half has to be rounded.
         let sum = left + middle + right + 4 * u16::from(*out);
         let blurred = f32::from((2 * sum + 13) / 26);
         let own = f32::from(*out);

@@ -1,24 +1,22 @@
-//! The operations that TrivialAugmentWide and RandAugment choose from, and their magnitudes: torchvision's
+//! The operations that TrivialAugmentWide and RandAugment choose from, with their magnitudes: torchvision's
 //! tables, computed in float32 as in torchvision.
 
 use super::affine::Affine;
 use super::operation::Operation;
 use super::picture::single;
 
-/// Table of operations.
+/// A table of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
-    /// Table of TrivialAugmentWide.
     Wide,
-    /// Table of RandAugment.
     Rand,
 }
 
 pub(crate) const COUNT: u32 = 14;
 
 impl Space {
-    /// Operation `which` with the magnitude numbered `bin` of `bins`; its sign matters for operations with a
-    /// direction. `None` for the identity.
+    /// Returns operation `which` with magnitude number `bin` of `bins`, whose sign matters for operations
+    /// with a direction. `None` for the identity.
     pub(crate) fn operation(
         self,
         which: u32,
@@ -59,13 +57,13 @@ impl Space {
     }
 }
 
-/// Returns the number of bits left after losing this number.
+/// Returns the number of bits left after losing `lost`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to 0 to 8")]
 fn bits(lost: f32) -> u8 {
     (8.0 - lost).round_ties_even().clamp(0.0, 8.0) as u8
 }
 
-/// Returns number `at` of `steps` from `start` to `end`, as `torch.linspace` computes it: from either end.
+/// Returns number `at` of `steps` from `start` to `end`, computed from either end like `torch.linspace`.
 fn linspace(start: f32, end: f32, at: u32, steps: u32) -> f32 {
     if steps <= 1 {
         return start;

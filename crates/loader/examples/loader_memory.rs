@@ -1,9 +1,9 @@
-//! Memory of a loader compared with its prediction: one epoch, in a process that does nothing else.
+//! Compares the memory of a loader with its prediction, for one epoch in a process that does nothing else.
 //!
 //! `cargo run --release -p shardpack-loader --example loader_memory -- DATASET full|crop|raw
 //! [BATCH_SIZE] [THREADS]`
 //!
-//! The figure is the growth of the process's peak from before the loader was opened, with the dataset's
+//! The figure is the growth of the process's peak memory from before the loader is opened, with the dataset's
 //! index in memory, to the end of the epoch.
 #![allow(clippy::print_stdout, reason = "a program")]
 

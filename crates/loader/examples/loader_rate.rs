@@ -1,15 +1,13 @@
-//! Rate of the loader on a dataset of JPEGs, compared with the limits of the machine: the same decoder
-//! on the same pictures in memory, without other work, on as many threads; and a plain loop of reads
-//! over the same files.
+//! Measures the loader on a dataset of JPEGs, next to the limits of the machine: the same decoder with as
+//! many threads on the pictures in memory, and a plain loop that reads the files.
 //!
 //! `cargo run --release -p shardpack-loader --example loader_rate -- DATASET [THREADS] [ROUNDS]
 //! [cold]`
 //!
-//! Medians of `ROUNDS` (default 5), with all measures in turn in each round, after a warm-up round:
-//! each loader is opened once and continues from epoch to epoch, as in training. The decoder alone is
-//! `JpegDecoder` over the encoded pictures in memory, each thread into one buffer of its own: for whole
-//! pictures that is one call of libjpeg-turbo. The last column compares processor time for the same
-//! work, which other programs disturb less.
+//! Results are medians of `ROUNDS` (default 5) after a warm-up round; each round runs all measures in turn.
+//! Loaders are opened once and continue from epoch to epoch, as in training. The decoder alone is
+//! `JpegDecoder` on encoded pictures, with one buffer per thread; a whole picture is one libjpeg-turbo call.
+//! The last column compares processor time, which other programs disturb less.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_format::Limits;
@@ -60,7 +58,6 @@ fn main() -> Outcome<()> {
         let pictures = &pictures;
         move || decode_alone(pictures, view, threads)
     };
-    // Each measure, and its reference.
     let measures: [Measure<'_>; 8] = [
         ("decoder alone, whole", Box::new(alone(View::whole()))),
         ("loader, whole", Box::new(load(ImageMode::View(View::whole()), Mode::Windowed)?)),
@@ -135,7 +132,6 @@ fn open(dataset: &Dataset, image: ImageMode, mode: Mode, threads: usize) -> Outc
     Ok(Loader::open(dataset, options)?)
 }
 
-/// Runs the next epoch.
 fn load(loader: &mut Loader) -> Outcome<Run> {
     loader.set_epoch(loader.state().epoch + 1)?;
     let (mut samples, mut bytes) = (0, 0);
@@ -148,17 +144,14 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// Seconds of processor time of this process, in hundredths; useful if other programs run at the same
-/// time.
+/// Returns processor time in seconds, to a hundredth; useful when other programs run at the same time.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in parentheses, may contain blanks; user and system time are fields 14
-    // and 15.
+    // The program's name, in parentheses, may contain blanks; user and system time are fields 14 and 15.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// Decodes all pictures, by threads that each take the next one.
 fn decode_alone(pictures: &[Vec<u8>], view: View, threads: usize) -> Outcome<Run> {
     let next = AtomicUsize::new(0);
     let bytes = std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! Share of a short epoch that its boundary takes: crops of pictures, many consecutive epochs, each by
-//! the usual loop.
+//! Measures the share of a short epoch that its boundary takes: many consecutive epochs of picture crops,
+//! each in the usual loop.
 //!
 //! `cargo run --release -p shardpack-loader --example short_epochs -- DATASET [EPOCHS] [BATCH] [THREADS]`
 //!
-//! Two loaders take turns, round by round, one with `begins_ahead` and one without. Before a round, the
-//! prepared batches of the first are discarded, so that neither works in the time of the other. Prints
-//! the medians of both, in pictures a second, and their ratio.
+//! Two loaders take turns, round by round, one with `begins_ahead` and one without. The first loader's
+//! prepared batches are discarded before each round, so that neither loader works during the other's turn.
+//! Prints both medians, in pictures per second, and their ratio.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Pictures a second of `epochs` consecutive epochs, the first of them started afresh.
+/// Returns pictures per second over `epochs` consecutive epochs, the first of which starts afresh.
 fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error> {
     let first = loader.current_epoch() + 2;
     loader.set_epoch(first)?;

@@ -1,8 +1,8 @@
-//! A training loop: random crops in batches, and a file with the state to resume from.
+//! A training loop: random crops in batches, and a state file to resume from.
 //!
 //! `cargo run --release -p shardpack-loader --example train -- DATASET [EPOCHS] [STATE.json]`
 //!
-//! Stop it in the middle of an epoch and start it again: no sample is repeated or left out.
+//! Stop it in the middle of an epoch and start it again: no sample is repeated or skipped.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};
@@ -24,10 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         loader.set_epoch(epoch)?;
         while let Some(batch) = loader.next_batch() {
             let batch = batch?;
-            // Here the model takes a step, with the bytes of each field.
+            // Here the model takes a step with the bytes of each field.
             let fields = batch.fields().map(|field| format!("{} {:?} {}", field.name(), field.shape(), field.dtype()));
             println!("epoch {epoch}: {}", fields.collect::<Vec<_>>().join(", "));
-            // Save this with the weights of the model, from time to time.
+            // Save the state together with the model's weights, from time to time.
             std::fs::write(&state, serde_json::to_string(&loader.state())?)?;
         }
     }

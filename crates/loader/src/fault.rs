@@ -1,17 +1,16 @@
-//! Errors in single rows: the sample, and whether the error counts as damage.
+//! Errors in single rows: which sample, and whether it counts as damaged.
 
 use rustix::io::Errno;
 use shardpack_reader::{Error, SampleName, Shard};
 use std::io;
 
-/// Adds the record to a read error; other errors name it already.
+/// Adds the record to a read error; other errors already name it.
 pub(crate) fn of_record(error: Error, shard: &Shard, record: u64) -> Error {
     error.of_sample(|| SampleName { record, key: shard.index().key(record).unwrap_or_default().to_owned() })
 }
 
-/// Returns true if only these bytes of the file may be unreadable: a bad sector (`EIO`), a wrong
-/// checksum of the file system (`EBADMSG`), a file that ends too early. Errors of a network or a
-/// mount concern more samples.
+/// Returns true if the error may concern only these bytes of the file: a bad sector (`EIO`), a wrong file
+/// system checksum (`EBADMSG`), or a file that ends too early. Network and mount errors affect more samples.
 pub(crate) fn is_local(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return error.is_about_data() };
     let bad = [Errno::IO, Errno::BADMSG].map(|errno| Some(errno.raw_os_error()));

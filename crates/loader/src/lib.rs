@@ -1,5 +1,4 @@
-//! Batches for a training loop: read, check and decode on all cores, straight into the slots of a
-//! ring.
+//! Batches for a training loop, read, checked and decoded on all cores, straight into the slots of a ring.
 //!
 //! ```text
 //! order ── Planner ──▶ Ring: batches in order ◀── one lock ──▶ threads: read a run, or decode rows into a slot
@@ -7,34 +6,31 @@
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
 //!
-//! - A batch is *planned* before any of it is read: the plan has its samples, their reads, and the
-//!   place of every row, which follows from the index alone. So rows are decoded in place, dense or
-//!   ragged, and never copied together afterwards.
+//! - A batch is *planned* before it is read: the index alone gives its samples, their reads, and the place of
+//!   every row. So rows, dense or ragged, are decoded in place and never copied together afterwards.
 //! - All threads are alike. Each takes the most useful work: rows of the earliest batch whose run is in
-//!   memory, or else a run that an earlier batch needs; without work it sleeps. Later runs are
-//!   announced to the operating system, which fetches them meanwhile. A thread takes the lock once to
-//!   post finished work and take new work: up to 16 rows at the start of a batch and one at its end.
-//! - The thread that decodes a record checks its CRC32 just before, so the bytes are still in that
-//!   core's cache.
-//! - Batches come in planned order, regardless of the order in which threads finish. A slow
-//!   consumer stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the
-//!   window of the order, or, for samples that are read alone, one for each thread if those are
-//!   more. A caller who keeps batches gets more slots ([`Batch`]).
-//! - The next epoch starts while the current one ends, once one epoch has followed another
-//!   ([`Loader::set_epoch`]).
-//! - If the page cache can hold the window, each thread reads a record just before it decodes it
-//!   ([`Window`]): runs are not kept in memory, and no thread waits for one.
-//! - A large record ([`LoaderOptions::part_bytes`]) is decoded by all threads together, part by part.
-//! - With a [`stage`], rows are decoded on a device: threads pass it the needed bytes of a record, and
-//!   a batch is handed out when the device has finished it.
-//! - The source of the bytes of a row is its `Supply`: one enum, one file for each variant.
+//!   memory, otherwise a run that an earlier batch needs; without work it sleeps. Meanwhile the operating
+//!   system fetches later runs, which are announced to it. A thread takes the lock once to post finished work
+//!   and take new work: up to 16 rows at the start of a batch and one at its end.
+//! - The thread that decodes a record checks its CRC32 just before, so the bytes are still in that core's cache.
+//! - Batches come in planned order, regardless of the order in which threads finish. A slow consumer stops
+//!   the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the order; or, if
+//!   samples are read alone, one for each thread if those are more. A caller who keeps batches gets more
+//!   slots ([`Batch`]).
+//! - The next epoch starts while the current one ends, once one epoch has followed another ([`Loader::set_epoch`]).
+//! - If the page cache can hold the window, each thread reads a record just before decoding it ([`Window`]):
+//!   no run is kept in memory, and no thread waits for one.
+//! - All threads together decode a large record ([`LoaderOptions::part_bytes`]), part by part.
+//! - With a [`stage`], a device decodes the rows: threads pass it the bytes it needs, and a batch is handed
+//!   out when the device has finished it.
+//! - The source of a row's bytes is its `Supply`: one enum, one file for each variant.
 //! - Memory ([`Loader::predicted_bytes`]): `slots × batch bytes + window + read ahead + scratch`.
 //!
 //! [`order`] determines the order of the samples and their ranks.
 //!
-//! Reasons: `docs/adr/0008-loader.md`; large records: `docs/adr/0017-large-records.md`. Modules, from
+//! Reasons: `docs/adr/0008-loader.md` and, for large records, `docs/adr/0017-large-records.md`. Modules, from
 //! the caller down to the options: `ARCHITECTURE.md`.
-// Two files contain unsafe code: the fences around the rows of a batch, and around streams of a device.
+// Two files contain unsafe code: the fences around the rows of a batch, and those around device streams.
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -74,7 +70,7 @@ pub use patches::{Grid, PatchAt, PatchClasses, PatchPlace, Patches};
 pub use stats::LoaderStats;
 pub use supply::Watch;
 
-// Types that a training loop uses with the loader, so that it depends on this crate alone.
+// Types that a training loop needs besides the loader, so that it depends on this crate alone.
 pub use shardpack_array::{Array, Bands, Factors};
 pub use shardpack_augment::{Augmentation, BandAugmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};

@@ -1,14 +1,14 @@
-//! Memory of batches: ordinary memory, or memory that the caller provides because a device can read it.
+//! Memory of batches: ordinary, or provided by the caller because a device can read it.
 
 use std::io;
 
 /// The memory of one slot.
 ///
-/// The ring requests the bytes once, when the slot is made, and keeps the value until the slot is
-/// freed; in between it reads and writes them from many threads. So an implementation needs no `unsafe`
-/// of its own, and pinned memory is a type whose `Drop` unpins it.
+/// The ring requests the bytes once, when the slot is made, and keeps the value until the slot is freed;
+/// meanwhile many threads read and write them. So an implementation needs no `unsafe` of its own, and pinned
+/// memory is a type whose `Drop` unpins it.
 pub trait SlotMemory: Send + Sync {
-    /// All of the bytes, at one address while the value lives. Their content does not matter.
+    /// Returns all bytes, at one address for the life of the value. Their content does not matter.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -29,11 +29,10 @@ pub trait SlotMemory: Send + Sync {
 /// # std::io::Result::Ok(())
 /// ```
 pub trait Allocate: Send + Sync + std::fmt::Debug {
-    /// Allocates exactly `bytes` bytes, ideally aligned to 64: fields of a batch start at multiples of
-    /// 64 from the start.
+    /// Allocates exactly `bytes` bytes, ideally aligned to 64, because fields of a batch start at multiples of 64.
     ///
     /// # Errors
-    /// Any reason why the memory cannot be allocated; it becomes the error of the batch that needed it.
+    /// Any reason why the memory cannot be allocated. It becomes the error of the batch that needed the memory.
     fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>>;
 }
 
@@ -67,16 +66,14 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Written once here, so that the first batch does not pay for the system's zeroing of fresh
-        // pages.
+        // Written here once, so that the first batch does not pay for zeroing fresh pages.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
     }
 }
 
-/// Returns true if a buffer of `length` bytes suits `bytes`: large enough, and not so large that much
-/// of it would be wasted.
+/// Returns true if a buffer of `length` bytes suits `bytes`: large enough, but without much waste.
 pub(crate) const fn suits(length: u64, bytes: u64) -> bool {
     length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }

@@ -1,5 +1,5 @@
-//! The unopened shards of the next batch. Opening one takes several dependent reads, and a random
-//! order may need one for every row, so all idle threads open them before the batch is planned.
+//! The unopened shards of the next batch. Opening a shard takes several dependent reads, and a random order
+//! may need one per row, so all idle threads open them before the batch is planned.
 
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ impl Openings {
     /// Opens one shard; returns false if none is left.
     pub(crate) fn open_one(&self) -> bool {
         let Some(&number) = self.numbers.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return false };
-        // A storage may panic: waiting threads are woken all the same.
+        // Wakes waiting threads even if a storage panics.
         let _ending = Ending(self);
         if let Err(error) = self.dataset.shard(number) {
             self.ended().failed.insert(number, error);
@@ -42,7 +42,7 @@ impl Openings {
         true
     }
 
-    /// Waits for the shards that threads have taken, once none is left; returns the failed ones.
+    /// Waits for the shards that threads are opening, once none is left; returns the failed ones.
     pub(crate) fn wait(&self) -> Failed {
         let mut ended = self.ended();
         while ended.count < self.numbers.len() {
@@ -56,7 +56,7 @@ impl Openings {
     }
 }
 
-/// Counts a taken shard as finished when it is dropped.
+/// Counts a taken shard as finished when dropped.
 struct Ending<'o>(&'o Openings);
 
 impl Drop for Ending<'_> {
@@ -78,7 +78,7 @@ impl Shards {
         Self { dataset, failed: Failed::new() }
     }
 
-    /// Same as [`Dataset::shard`], but does not retry a shard that has just failed.
+    /// Same as [`Dataset::shard`], but does not retry a shard that just failed.
     pub(crate) fn get(&self, number: usize) -> Result<Arc<Shard>> {
         self.failed.get(&number).map_or_else(|| self.dataset.shard(number), |error| Err(error.clone()))
     }

@@ -1,23 +1,22 @@
-//! Rate of the loader on large records, decoded in parts and by one thread each, compared with the
-//! limits of the machine on the same records.
+//! Measures the loader on large records, decoded in parts or by one thread each, next to the limits of the
+//! machine on the same records.
 //!
-//! `large_rate DATASET [THREADS [BATCH [ROUNDS [WANTED]]]]` measures a dataset with one array in a
-//! record. `WANTED` is the conversion of the arrays: `stored` (default, none), `normalised` (mean and
-//! standard deviation of each band, bfloat16), `first` (bands first), `flipped` (at random), `patch`
-//! (64 × 64 pixels).
+//! `large_rate DATASET [THREADS [BATCH [ROUNDS [WANTED]]]]` measures a dataset with one array in each record.
+//! `WANTED` is the conversion of the arrays: `stored` (default, none), `normalised` (mean and standard
+//! deviation of each band, bfloat16), `first` (bands first), `flipped` (at random), `patch` (64 × 64 pixels).
 //!
-//! `large_rate table [CUBES [ROUNDS [THREADS [BATCHES]]]]` makes datasets in the folder for temporary
-//! files, with `CUBES` cubes each (default 24, at most 3.3 GB at a time), and prints one table of cubes
-//! stored in three ways, with 1, 8 and 16 threads and batches of 4 and 12. Lists are written `1,8,16`.
+//! `large_rate table [CUBES [ROUNDS [THREADS [BATCHES]]]]` makes datasets of `CUBES` cubes each (default 24,
+//! at most 3.3 GB at a time) in the temporary folder, and prints a table of cubes stored in three ways, with
+//! 1, 8 and 16 threads and batches of 4 and 12. Lists are written `1,8,16`.
 //!
-//! `cargo build --release -p shardpack-loader --example large_rate` builds a program that runs without
-//! cargo: `target/release/examples/large_rate`.
+//! `cargo build --release -p shardpack-loader --example large_rate` builds a program that runs without cargo:
+//! `target/release/examples/large_rate`.
 //!
-//! Medians of `ROUNDS` (default 5), with all sides in turn in each round, after a warm-up round.
-//! Loaders continue from epoch to epoch. *alone* decodes the payloads in memory, one a thread (no
-//! differences undone, no types changed, no reads, no CRC); *read* only reads the records, on as many
-//! threads, each into one buffer of its own; *read, one thread* does so on one. Processor time is the
-//! figure that other programs disturb least.
+//! Results are medians of `ROUNDS` (default 5) after a warm-up round; each round runs all sides in turn.
+//! Loaders continue from epoch to epoch. *alone* decodes payloads in memory, one per thread (it undoes no
+//! differences, converts no types, reads nothing, and checks no CRC); *read* only reads the records, with as
+//! many threads and one buffer per thread; *read, one thread* uses one. Other programs disturb processor time
+//! least.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 #[allow(unused, reason = "the clock is for others")]
@@ -85,7 +84,6 @@ fn numbers<T: FromStr>(text: Option<String>, default: &str) -> Result<Vec<T>, T:
     text.as_deref().unwrap_or(default).split(',').map(str::parse).collect()
 }
 
-/// Conversion of arrays by the loaders.
 fn options(wanted: &str) -> Outcome<LoaderOptions> {
     let plain = LoaderOptions::default();
     Ok(match wanted {

@@ -19,10 +19,9 @@ use std::time::Instant;
 type Own = Mutex<(ArrayDecoder, Vec<u8>)>;
 type Work = fn(&Stored, &mut ArrayDecoder, &mut Vec<u8>) -> Outcome<()>;
 
-/// Bytes that the loader reads at a time.
+/// Bytes per read, as in the loader.
 const STEP_BYTES: usize = 256 << 10;
 
-/// A payload in memory, and the same bytes in a file.
 pub(crate) struct Stored {
     codec: Codec,
     plain: ArrayDescriptor,
@@ -32,10 +31,10 @@ pub(crate) struct Stored {
     pub(crate) record_bytes: usize,
 }
 
-/// One of the sides that take turns: it processes all records once.
+/// One measured side, which processes all records once per round.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// Computed bytes that cross memory for a record; 0 if not needed.
+    /// Bytes that cross memory for each record, computed; 0 if not needed.
     pub(crate) crossing: u64,
     lap: Box<dyn Fn() -> Outcome<()> + 'a>,
     laps: Vec<[f64; 2]>,
@@ -46,28 +45,26 @@ impl<'a> Side<'a> {
         Self { name: name.into(), crossing: 0, lap: Box::new(lap), laps: Vec::new() }
     }
 
-    /// Sets the bytes that cross memory for a record.
     pub(crate) fn crossing(self, crossing: u64) -> Self {
         Self { crossing, ..self }
     }
 
-    /// A loader that continues from epoch to epoch.
     pub(crate) fn loader(name: &str, dataset: &Dataset, options: LoaderOptions) -> Outcome<Self> {
         let loader = RefCell::new(Loader::open(dataset, options.end(End::Uneven).begins_ahead(false))?);
         Ok(Self::new(name, move || epoch(&mut loader.borrow_mut())))
     }
 
-    /// Decodes the payloads in memory, each by one thread: no differences are undone.
+    /// Returns a side that decodes payloads in memory, one per thread, without undoing differences.
     pub(crate) fn alone(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, decode, threads)
     }
 
-    /// Reads records, each by one thread into a buffer of its own.
+    /// Returns a side that only reads records, with one buffer per thread.
     pub(crate) fn read(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, read, threads)
     }
 
-    /// Same as [`Side::read`], with the CRC32 of each step while it is in the cache.
+    /// Same as [`Side::read`], but also computes the CRC32 of each step while the step is in the cache.
     pub(crate) fn read_checked(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, read_checked, threads)
     }
@@ -77,14 +74,14 @@ impl<'a> Side<'a> {
         Self::new(name, move || in_turn(stored, &own, work))
     }
 
-    /// Medians: records a second, out of `records`, and milliseconds of processor time for each.
+    /// Returns median records per second, out of `records`, and median milliseconds of processor time per record.
     pub(crate) fn medians(&self, records: usize) -> [f64; 2] {
         let [seconds, cpu] = [0, 1].map(|k| median(self.laps.iter().map(|lap| lap[k]).collect()));
         [records as f64 / seconds, 1e3 * cpu / records as f64]
     }
 }
 
-/// Measures all sides in turn, after a warm-up round.
+/// Measures all sides in turn after a warm-up round.
 pub(crate) fn measure(sides: &mut [Side<'_>], rounds: usize) -> Outcome<()> {
     for round in 0..=rounds {
         for side in &mut *sides {
@@ -98,13 +95,12 @@ pub(crate) fn measure(sides: &mut [Side<'_>], rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Processor time of this process, in seconds.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The records of a dataset with one array in each.
+/// Returns the records of a dataset with one array in each.
 pub(crate) fn stored(dataset: &Dataset) -> Outcome<Vec<Stored>> {
     let fields = dataset.schema().fields();
     let field = fields.iter().find(|field| field.kind == FieldKind::Array).ok_or("no array in the dataset")?;
@@ -130,7 +126,6 @@ pub(crate) fn stored(dataset: &Dataset) -> Outcome<Vec<Stored>> {
     Ok(all)
 }
 
-/// Runs the next epoch.
 fn epoch(loader: &mut Loader) -> Outcome<()> {
     loader.set_epoch(loader.state().epoch + 1)?;
     while let Some(batch) = loader.next_batch() {
@@ -166,7 +161,7 @@ fn read_checked(stored: &Stored, _: &mut ArrayDecoder, buffer: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Processes all records, by threads that each take the next one, with memory that they keep.
+/// Processes all records: each thread takes the next one and keeps its memory.
 fn in_turn(stored: &[Stored], own: &[Own], work: Work) -> Outcome<()> {
     let next = AtomicUsize::new(0);
     let take = |own: &Own| -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! The table: cubes stored in three ways, by number of threads and by size of batch.
+//! The table: cubes stored in three ways, by number of threads and batch size.
 
 use crate::made::{FORMS, cube, write};
 use crate::sides::{Side, Stored, measure, stored};
@@ -12,12 +12,11 @@ const PARTS: &str = "in parts";
 const ALONE: &str = "alone";
 const READ: &str = "read";
 
-/// A way to process the cubes.
 struct Row {
     name: String,
-    /// Bytes that cross memory for a cube.
+    /// Bytes that cross memory for each cube.
     crossing: u64,
-    /// For each setting, cubes a second and milliseconds of processor time each.
+    /// For each setting: cubes per second, and milliseconds of processor time per cube.
     cells: Vec<[f64; 2]>,
 }
 
@@ -27,7 +26,7 @@ pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     let rounds = number(args.next(), 5)?;
     let threads: Vec<usize> = numbers(args.next(), "1,8,16")?;
     let batches: Vec<u32> = numbers(args.next(), "4,12")?;
-    // One thread makes batches of any size at the same rate.
+    // With one thread, the batch size does not change the rate.
     let sizes = |threads| if threads == 1 { batches.get(..1).unwrap_or_default() } else { &batches };
     let settings = threads.iter().flat_map(|&threads| sizes(threads).iter().map(move |&batch| (threads, batch)));
     let settings: Vec<(usize, u32)> = settings.collect();
@@ -49,8 +48,7 @@ pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures all ways with each number of threads and size of batch. A cube has `stored` stored and
-/// `decoded` decoded bytes.
+/// Measures each way for all numbers of threads and batch sizes. `stored` and `decoded` are the bytes of a cube.
 fn rows(
     dataset: &Dataset,
     all: &[Stored],
@@ -66,7 +64,7 @@ fn rows(
         let mut sides = [
             Side::loader(PARTS, dataset, plain())?.crossing(stored + decoded),
             Side::loader("in parts, to float32", dataset, single)?.crossing(stored + 2 * decoded),
-            // Page cache, buffer, and from there to the CRC32 and to the decoder.
+            // Stored bytes cross memory four times: page cache, buffer, CRC32, decoder.
             Side::loader("one thread a record", dataset, whole)?.crossing(4 * stored + decoded),
             Side::alone(ALONE, all, threads).crossing(stored + decoded),
             Side::read(READ, all, threads).crossing(2 * stored),
@@ -93,7 +91,6 @@ fn print_rows(rows: &[Row], settings: &[(usize, u32)]) {
     }
 }
 
-/// Rate of the loader relative to a yardstick, from the two medians.
 fn print_ratios(rows: &[Row], yardstick: &str) {
     let of = |name: &str| rows.iter().find(|row| row.name == name).map_or(&[][..], |row| &row.cells);
     let ratios = of(PARTS).iter().zip(of(yardstick)).map(|([rate, _], [most, _])| format!("{:>16.2}", rate / most));

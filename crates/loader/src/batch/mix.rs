@@ -1,4 +1,4 @@
-//! Mixup and CutMix: a batch is mixed when it is handed out, by the caller's thread or on the device.
+//! Mixup and CutMix. A batch is mixed when it is handed out, by the caller's thread or on the device.
 
 use super::Lent;
 use crate::fields::FieldType;
@@ -9,7 +9,7 @@ use shardpack_format::bug;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Error, Result};
 
-/// Mixes the rows of a batch in place, before the batch is handed out.
+/// Mixes the rows of a batch in place before it is handed out.
 ///
 /// # Errors
 /// `Io` if the device cannot mix the batch.
@@ -33,8 +33,8 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
         let picture = fields.plans.iter().find(|plan| matches!(plan.kind, FieldType::Picture(_)));
         let shape = match (&field.kind, picture) {
             (FieldType::Picture(_), _) => &field.shape,
-            // A one-hot label is mixed with the shape of the first picture, because the rounding of a
-            // CutMix rectangle depends on it.
+            // One-hot labels are mixed with the shape of the first picture, because the rounding of a CutMix
+            // rectangle depends on that shape.
             (FieldType::OneHot(_), Some(picture)) => &picture.shape,
             _ => continue,
         };

@@ -1,4 +1,4 @@
-//! A batch: fields of many samples, in a slot that goes back to the ring when the batch is dropped.
+//! A batch: the fields of several samples, in a slot that returns to the ring when the batch is dropped.
 
 mod mix;
 mod shown;
@@ -22,12 +22,12 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// A batch. Clones share one slot, which goes back to the loader when the last clone is dropped. A
+/// A batch of samples. Clones share one slot, which returns to the loader when the last clone is dropped. A
 /// batch may outlive the loader.
 ///
-/// Batches may be kept: when the caller holds all slots, the loader makes another one, and frees it
-/// when it comes back ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts them). The
-/// caller then pays for every batch that it keeps.
+/// Batches may be kept: when the caller holds all slots, the loader makes an extra one, and frees it after
+/// use ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts them). The caller pays for the
+/// memory of every batch that it keeps.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -46,7 +46,6 @@ pub(crate) trait Home: Send + Sync {
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan);
 }
 
-/// Content of a batch, and the receiver of its slot.
 pub(crate) struct Lent {
     pub(crate) slot: Option<Arc<Rows>>,
     pub(crate) plan: BatchPlan,
@@ -57,7 +56,6 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// Key for all random draws of a row.
     pub(crate) fn draw_key(&self, sample: u64, row: &PlannedRow) -> DrawKey {
         let PlannedRow { record, repetition, patch, .. } = *row;
         draw_key(self.seed, SampleAt { sample, record, epoch: self.plan.epoch, repetition, patch, origin: None })
@@ -84,9 +82,8 @@ impl Drop for Lent {
 
 /// One field of a batch, borrowed.
 ///
-/// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], the first axis counting the
-/// samples. Ragged: row `i` begins at `offsets()[i]` and has the shape `row_shape(i)`; between rows
-/// there may be bytes that belong to none.
+/// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], whose first axis is the samples. Ragged: row
+/// `i` begins at `offsets()[i]` and has the shape `row_shape(i)`; there may be unused bytes between rows.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -105,20 +102,20 @@ pub struct Tensor<'a> {
     plan: &'a BatchPlan,
     fields: &'a Fields,
     field: &'a FieldPlan,
-    /// Index of the field.
+    /// Index of the field in the batch.
     number: usize,
-    /// The slot. A slice of it is made only on request, because other libraries may be writing into it.
+    /// Slot of the batch. A slice of it is made only on request, because other libraries may be writing into it.
     slot: Option<&'a Arc<Rows>>,
 }
 
-/// Location of a field on a device.
+/// Location of a field in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnDevice {
-    /// The device.
+    /// Device that holds the field.
     pub device: DeviceId,
     /// Device address of the first byte of the first row.
     pub address: u64,
-    /// Number of bytes, to the last byte of the last row.
+    /// Bytes from the start of the first row to the end of the last.
     pub bytes: usize,
 }
 
@@ -135,7 +132,7 @@ impl Batch {
         &self.0.dataset
     }
 
-    /// Number of rows, padding and skipped ones included.
+    /// Returns the number of rows, including padding and skipped rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.plan.indices.len()
@@ -147,20 +144,20 @@ impl Batch {
         self.0.plan.indices.is_empty()
     }
 
-    /// For each row the index of its sample in the dataset; `u64::MAX` for padding.
+    /// Returns the dataset index of each row's sample; `u64::MAX` for padding.
     #[must_use]
     pub fn indices(&self) -> &[u64] {
         &self.0.plan.indices
     }
 
-    /// For each row the key of its random view and patch;
-    /// [`PatchPlace::origin`](crate::PatchPlace::origin) computes the place of the patch from it.
+    /// Returns the key of each row's random view and patch. [`PatchPlace::origin`](crate::PatchPlace::origin)
+    /// computes the place of the patch from it.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| self.0.draw_key(sample, row))
     }
 
-    /// Number of axes along which patches are cut: 2, 3 for volumes, 0 without patches.
+    /// Returns the number of axes along which patches are cut: 2, or 3 for volumes; 0 without patches.
     #[must_use]
     pub fn patch_axes(&self) -> usize {
         let axes = |plan: &FieldPlan| match &plan.kind {
@@ -171,8 +168,8 @@ impl Batch {
         self.0.fields.plans.iter().map(axes).max().unwrap_or(0)
     }
 
-    /// For each row the place of its patch; `None` if the loader cuts no patches. Rows without a sample
-    /// or without a value have no place.
+    /// Returns the place of each row's patch; `None` if the loader cuts no patches. Rows without a sample or
+    /// a value have no place.
     ///
     /// ```no_run
     /// # use shardpack_loader::{CubeMode, Dataset, Loader, LoaderOptions};
@@ -199,14 +196,13 @@ impl Batch {
         })
     }
 
-    /// For each row true if it holds a sample: false for padding and for skipped samples, whose values
-    /// are zero.
+    /// Returns, for each row, true if it holds a sample; false for padding and skipped samples, whose values are zero.
     #[must_use]
     pub fn mask(&self) -> &[bool] {
         &self.0.plan.mask
     }
 
-    /// Key of the sample of each row, from the index; empty for padding.
+    /// Returns the key of each row's sample, from the index; empty for padding.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = String> {
         let key = |index: &u64| {
             let (shard, record) = self.0.dataset.locate(*index).ok()?;
@@ -215,12 +211,12 @@ impl Batch {
         self.0.plan.indices.iter().map(move |index| key(index).unwrap_or_default())
     }
 
-    /// Names of the fields, in order.
+    /// Returns the names of the fields, in order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.fields.plans.iter().map(|field| field.name.as_str())
     }
 
-    /// The field of this name; `None` if the batch has no such field.
+    /// Returns the field with this name, if the batch has it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Tensor<'_>> {
         let lent = &*self.0;
@@ -229,14 +225,14 @@ impl Batch {
         Some(Tensor { plan: &lent.plan, fields: &lent.fields, field, number, slot: lent.slot.as_ref() })
     }
 
-    /// All fields.
+    /// Returns all fields.
     pub fn fields(&self) -> impl Iterator<Item = Tensor<'_>> {
         self.names().filter_map(|name| self.field(name))
     }
 
-    /// For each row its value of a field of [`LoaderOptions::objects`](crate::LoaderOptions::objects),
-    /// or of an aligned field ([`Align`](crate::Align)); `None` for padding and for samples without a
-    /// value. `None` for all other fields.
+    /// Returns each row's value of a field in [`LoaderOptions::objects`](crate::LoaderOptions::objects) or of
+    /// an aligned field ([`Align`](crate::Align)); `None` for padding and for samples without a value.
+    /// Returns `None` for any other field.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object, View};
@@ -263,21 +259,21 @@ impl Batch {
         Some(rows)
     }
 
-    /// The device of the batch; `None` without a [stage](crate::LoaderOptions::stage).
+    /// Returns the device of the batch; `None` without a [stage](crate::LoaderOptions::stage).
     #[must_use]
     pub fn device(&self) -> Option<DeviceId> {
         self.0.slot.as_ref()?.stage().map(|stage| stage.device())
     }
 
-    /// Records that this stream of the device uses the batch: after the batch is dropped, its slot is
-    /// filled again only when the work then queued in the stream is done. Does nothing without a stage.
+    /// Records that a device stream uses the batch: once the batch is dropped, its slot is not refilled
+    /// before the work now queued in that stream is done. Does nothing without a stage.
     pub fn used_on(&self, stream: StreamHandle) {
         if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
             stage.used_on(stream);
         }
     }
 
-    /// Bytes of all rows of all fields together.
+    /// Returns the total bytes of all rows of all fields.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.fields().map(|field| field.span().len() as u64).sum()
@@ -285,13 +281,13 @@ impl Batch {
 }
 
 impl<'a> Tensor<'a> {
-    /// The field's name.
+    /// Returns the field's name.
     #[must_use]
     pub fn name(&self) -> &'a str {
         &self.field.name
     }
 
-    /// Element type.
+    /// Returns the element type.
     #[must_use]
     pub const fn dtype(&self) -> ElementType {
         self.field.dtype
@@ -306,7 +302,7 @@ impl<'a> Tensor<'a> {
         self.plan.parts.get(start..start + rows).unwrap_or_default()
     }
 
-    /// Shape with the samples as first axis; `None` if the field is ragged.
+    /// Returns the shape, with the samples as its first axis; `None` if the field is ragged.
     #[must_use]
     pub fn shape(&self) -> Option<Vec<u64>> {
         match self.field.size {
@@ -317,21 +313,19 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// The readable bytes of the slot.
     fn all(&self) -> &'a [u8] {
         let slot = self.slot.filter(|slot| self.span().end <= slot.host());
         slot.and_then(Rows::bytes).unwrap_or_default()
     }
 
-    /// Range of all rows in the slot.
     fn span(&self) -> Range<usize> {
         let parts = self.parts();
         parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end)
     }
 
-    /// Location of all rows on the device of the batch; `None` if the batch is on the host. The bytes
-    /// are valid and unchanged while the batch or a clone of it lives, and after that until the work in
-    /// the streams of [`Batch::used_on`] is done.
+    /// Returns the location of all rows on the batch's device; `None` if the batch is on the host. The bytes
+    /// stay valid and unchanged while the batch or a clone of it lives, and then until the work in the
+    /// streams of [`Batch::used_on`] is done.
     #[must_use]
     pub fn on_device(&self) -> Option<OnDevice> {
         let stage = self.slot?.stage()?;
@@ -339,7 +333,7 @@ impl<'a> Tensor<'a> {
         Some(OnDevice { device: stage.device(), address: stage.address() + span.start as u64, bytes: span.len() })
     }
 
-    /// Copies all rows to the host: from [`Tensor::bytes`], or from the device.
+    /// Copies all rows to the host, from [`Tensor::bytes`] or from the device.
     ///
     /// # Errors
     /// `Io` if the device fails.
@@ -352,34 +346,33 @@ impl<'a> Tensor<'a> {
         Ok(bytes)
     }
 
-    /// All rows, from the first byte of the first to the last byte of the last, little-endian. Empty if
-    /// the field is only on a device.
+    /// Returns the bytes of all rows, little-endian, from the start of the first row to the end of the last.
+    /// Empty if the field is only on a device.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.all().get(self.span()).unwrap_or_default()
     }
 
-    /// The memory of [`Tensor::bytes`], to hand to another library that may write into it (DLPack, a
-    /// NumPy array). The pointer is valid while the batch or a clone of it lives. While another library
-    /// may write through it, no slice from [`Tensor::bytes`] or [`Tensor::row`] of this field may be
-    /// alive.
+    /// Returns the memory of [`Tensor::bytes`], for a library that may write into it (DLPack, a NumPy array).
+    /// The pointer is valid while the batch or a clone of it lives. While another library may write through
+    /// it, no slice from [`Tensor::bytes`] or [`Tensor::row`] of this field may be alive.
     #[must_use]
     pub fn memory(&self) -> NonNull<[u8]> {
-        // A field on a device is not in the host memory of the slot, even if its offset is.
+        // A field on a device is not in the slot's host memory, even if its offset lies there.
         let slot = self.slot.filter(|slot| self.span().end <= slot.host());
         let memory = slot.and_then(|slot| Rows::memory(slot, self.span()));
         memory.unwrap_or_else(|| NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
     }
 
-    /// Byte offset of each row in [`Tensor::bytes`].
+    /// Returns the byte offset of each row in [`Tensor::bytes`].
     pub fn offsets(&self) -> impl ExactSizeIterator<Item = usize> + 'a {
         let parts = self.parts();
         let base = parts.first().map_or(0, |part| part.start);
         parts.iter().map(move |part| part.start - base)
     }
 
-    /// Shape of row `i`; `None` past the end. Stored bytes have one axis, their length. All zero for
-    /// padding and skipped rows of ragged fields.
+    /// Returns the shape of row `i`; `None` past the end. Stored bytes have one axis, their length. In ragged
+    /// fields, axes of padding and skipped rows are 0.
     #[must_use]
     pub fn row_shape(&self, i: usize) -> Option<&'a [u64]> {
         if i >= self.rows() {
@@ -392,8 +385,8 @@ impl<'a> Tensor<'a> {
         self.plan.dims.get(start..start + self.field.shape.len())
     }
 
-    /// For each row true if it holds a value: false where [`Batch::mask`] is false, and for samples
-    /// without a value for this field, whose row is zero, or empty if the field is ragged.
+    /// Returns, for each row, true if it holds a value; false where [`Batch::mask`] is false, and for samples
+    /// without this field, whose row is zero, or empty if the field is ragged.
     pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
         let (plan, number) = (self.plan, self.number);
         (0_u32..)
@@ -407,7 +400,7 @@ impl<'a> Tensor<'a> {
             .into_iter()
     }
 
-    /// The bytes of row `i`; `None` past the end.
+    /// Returns the bytes of row `i`; `None` past the end.
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&'a [u8]> {
         let part = self.parts().get(i)?;

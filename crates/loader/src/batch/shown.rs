@@ -1,5 +1,4 @@
-//! The part of its picture that each row shows, and its changes, so that predictions can be mapped
-//! back.
+//! The part of the picture that each row shows, and its changes, for mapping predictions back.
 
 use super::Batch;
 use crate::fields::{Col, FieldType, PictureField};
@@ -10,17 +9,17 @@ use shardpack_reader::{Error, Result, Shard};
 /// The part of a picture that a row shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shown {
-    /// Height and width of the whole picture, upright, in pixels.
+    /// Height and width of the whole upright picture, in pixels.
     pub source: [u32; 2],
-    /// The part that is shown, in pixels of the whole picture, and its changes. If it is padded,
-    /// [`Crop::covered`] is the area of the row with its borders: use it to map predictions back.
+    /// The shown part, in pixels of the whole picture, and its changes. If it is padded, [`Crop::covered`] is
+    /// the area of the row including its borders; use it to map predictions back.
     pub crop: Crop,
 }
 
 impl Batch {
-    /// For each row the part of its picture that it shows; `None` for padding and for rows without a
-    /// picture. Sizes come from the index, so nothing is read, unless the orientations are stored only
-    /// in the pictures.
+    /// Returns the part of the picture that each row shows; `None` for padding and for rows without a
+    /// picture. Sizes come from the index, so nothing is read, unless only the pictures hold their
+    /// orientations.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
@@ -35,8 +34,8 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the field is not a decoded picture, or the index has no `height` and `width`;
-    /// `Io` and `Format` if the index cannot be read.
+    /// `Usage` if the field is not a decoded picture, or the index has no `height` and `width`; `Io` or
+    /// `Format` if the index cannot be read.
     pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
         let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.kind);
         let Some(FieldType::Picture(PictureField { view, orientation, .. })) = from else {
@@ -67,7 +66,7 @@ impl Batch {
                 Some(column) => column.length(&shard, record).unwrap_or(1),
                 None => self.orientation_inside(index, field)?,
             };
-            // Orientations from 5 on swap height and width.
+            // Orientations 5 to 8 swap height and width.
             let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
             let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
             Ok(Some(Shown { source, crop }))
@@ -75,7 +74,6 @@ impl Batch {
         self.indices().iter().zip(self.draw_keys().zip(present)).map(row).collect()
     }
 
-    /// Reads the orientation of a picture from its bytes.
     fn orientation_inside(&self, index: u64, field: &str) -> Result<u64> {
         let sample = self.dataset().get(index)?;
         let value = sample.field(field)?;

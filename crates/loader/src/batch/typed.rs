@@ -1,4 +1,4 @@
-//! The values of a field as slices and arrays of their element type.
+//! Field values as slices and arrays of their element type.
 
 use super::{Batch, Tensor};
 use bytemuck::checked::try_cast_slice;
@@ -6,9 +6,9 @@ use ndarray::{ArrayView, Dimension, IxDyn};
 use shardpack_format::{Dtype, ElementType, to_usize};
 use shardpack_reader::{Error, Result};
 
-/// A Rust type for the elements of a batch.
+/// A Rust type of batch elements.
 pub trait Element: bytemuck::CheckedBitPattern + sealed::Sealed {
-    /// The element type in the dataset.
+    /// Element type in the dataset.
     const TYPE: ElementType;
 }
 
@@ -45,7 +45,7 @@ elements! {
 }
 
 impl Batch {
-    /// The values of a field whose rows have one shape, row after row.
+    /// Returns the values of a field, row after row, if all rows have one shape.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -58,13 +58,13 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// `Usage`, with a description of the field, if the batch has no such field, its element type is a
-    /// different one, its rows differ in shape, or it is on a device.
+    /// `Usage`, with a description of the field, if the batch has no such field, its element type is not `T`,
+    /// its rows differ in shape, or it is on a device.
     pub fn slice<T: Element>(&self, field: &str) -> Result<&[T]> {
         self.known(field)?.slice()
     }
 
-    /// The values of a field as an array `[samples, …]`.
+    /// Returns the values of a field as an array `[samples, …]`.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -77,7 +77,7 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Batch::slice`]; also if the number of axes differs.
+    /// Same as [`Batch::slice`], and if the number of axes differs.
     pub fn array<T: Element, D: Dimension>(&self, field: &str) -> Result<ArrayView<'_, T, D>> {
         self.known(field)?.array()
     }
@@ -91,7 +91,7 @@ impl Batch {
 }
 
 impl<'a> Tensor<'a> {
-    /// The values of all rows, if they have one shape; see [`Batch::slice`].
+    /// Returns the values of all rows; see [`Batch::slice`].
     ///
     /// # Errors
     /// Same as [`Batch::slice`].
@@ -103,7 +103,7 @@ impl<'a> Tensor<'a> {
         self.cast(self.bytes())
     }
 
-    /// The values of all rows, `[samples, …]`; see [`Batch::array`].
+    /// Returns the values of all rows as `[samples, …]`; see [`Batch::array`].
     ///
     /// # Errors
     /// Same as [`Batch::array`].
@@ -112,10 +112,10 @@ impl<'a> Tensor<'a> {
         self.shaped(values, &self.shape().unwrap_or_default())
     }
 
-    /// The values of row `i`, whatever the shapes of other rows; empty for a row without a value.
+    /// Returns the values of row `i`, even if other rows differ in shape; empty for a row without a value.
     ///
     /// # Errors
-    /// Same as [`Batch::array`]; also if row `i` does not exist.
+    /// Same as [`Batch::array`], and if row `i` does not exist.
     pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
         let row = self.row(i).zip(self.row_shape(i));
         let (bytes, shape) = row.ok_or_else(|| {

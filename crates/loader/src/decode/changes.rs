@@ -1,4 +1,4 @@
-//! Augmentations of pictures: applied to the levels of a row directly after decoding.
+//! Picture augmentations, applied to the levels of a row directly after decoding.
 
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{Error as FormatError, bug};
@@ -8,12 +8,12 @@ use shardpack_reader::Result;
 #[derive(Default)]
 pub(crate) struct Changes {
     scratch: ChangeScratch,
-    /// Pixels of a picture before its channels are separated into planes.
+    /// Pixels of a picture, before its channels are split into planes.
     pixels: Vec<u8>,
 }
 
 impl Changes {
-    /// Decodes a picture and augments it; returns its height and width.
+    /// Decodes and augments a picture; returns its height and width.
     pub(crate) fn decode(
         &mut self,
         changes: &[Augmentation],

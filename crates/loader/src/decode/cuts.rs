@@ -1,4 +1,4 @@
-//! Cuts of a large record into parts.
+//! Divides a large record into parts.
 
 use super::record::RowField;
 use crate::rows::Share;
@@ -10,9 +10,9 @@ pub(crate) struct LargeValue<'a> {
     pub(crate) of: &'a RowField<'a>,
     pub(crate) place: &'a FieldPlace<'a>,
     pub(crate) room: usize,
-    /// Axes from the index, if it is ragged.
+    /// Axes of a ragged value, from the index.
     pub(crate) dims: &'a [u64],
-    /// Approximate bytes of a part that is not decoded.
+    /// Approximate size of a part that is not decoded, in bytes.
     pub(crate) part_bytes: usize,
 }
 
@@ -25,17 +25,16 @@ impl LargeValue<'_> {
 #[derive(Default)]
 pub(crate) struct Cuts {
     pub(super) parts: Vec<Cut>,
-    /// Targets of parts in the row: the field, and the part's share of it.
+    /// Field and share of each part that is written to the row.
     pub(super) rows: Vec<(usize, Share)>,
-    /// Values that go to staging memory: the field, and the range in the record.
+    /// Field and record range of each value that goes to staging memory.
     pub(super) staged: Vec<(usize, Range<u64>)>,
     pub(super) fields: Vec<MadeField>,
 }
 
-/// Consecutive bytes of a record.
 pub(super) struct Cut {
     pub(super) bytes: Range<u64>,
-    /// Number of the field, and number of the part in the field.
+    /// Index of the field, and of the part within the field.
     pub(super) of: Option<(usize, usize)>,
     pub(super) goal: CutGoal,
 }
@@ -43,14 +42,13 @@ pub(super) struct Cut {
 #[derive(Clone, Copy)]
 pub(super) enum CutGoal {
     Nowhere,
-    /// Number among the parts that go to the row.
+    /// Index into [`Cuts::rows`].
     Row(usize),
-    /// Number of the staged value, and number of the part in it.
+    /// Index into [`Cuts::staged`], and index of the part within that value.
     Stage(usize, usize),
 }
 
 impl Cuts {
-    /// Adds a part of a field. It is written to `share` of the row.
     pub(crate) fn push_row(&mut self, bytes: Range<u64>, field: usize, part: usize, share: Share) {
         self.parts.push(Cut { bytes, of: Some((field, part)), goal: CutGoal::Row(self.rows.len()) });
         self.rows.push((field, share));

@@ -1,4 +1,4 @@
-//! The row decoder of a thread.
+//! The row decoder of one thread.
 
 use super::fields::{FieldDecoder, decoder};
 use super::recipe::{Context, Recipe};
@@ -11,14 +11,13 @@ use crate::task::RowNotes;
 use shardpack_array::ZstdDecoder;
 use shardpack_reader::Shard;
 
-/// Decoders of one thread, one for each field, and memory that is reused for every row.
 pub(crate) struct RowDecoder {
     pub(crate) fields: Vec<Box<dyn FieldDecoder>>,
     pub(crate) tools: Tools,
     /// Decompresses values for a stage.
     pub(crate) zstd: ZstdDecoder,
     pub(crate) host_row: Vec<u8>,
-    /// Bytes of a record that is read for one row.
+    /// Record that is read for a single row.
     pub(crate) record: Vec<u8>,
     pub(crate) parts: PartScratch,
     pub(crate) notes: RowNotes,
@@ -43,12 +42,11 @@ impl RowDecoder {
     }
 }
 
-/// A row to decode: its sample, and the target of its values.
+/// A row to decode: its sample, and where its values go.
 pub(crate) struct RowTarget<'a> {
     pub(crate) at: SampleAt,
     pub(crate) row: &'a mut RowMut,
-    /// Axes of all ragged fields, from the index; corrected where only the record has the exact
-    /// lengths.
+    /// Axes of all ragged fields, from the index; corrected if only the record has the exact lengths.
     pub(crate) dims: &'a mut [u64],
 }
 

@@ -1,5 +1,4 @@
-//! Noise on rows of cubes: added last, to the final values, on host and device alike and for any number
-//! of parts.
+//! Noise on rows of cubes, added last to the final values, identically on host and device and for any number of parts.
 
 use super::decoder::RowDecoder;
 use super::fields::image_axes;
@@ -14,7 +13,6 @@ use shardpack_augment::BandAugmentation;
 use shardpack_format::Result;
 
 impl Recipe {
-    /// The noise for a field of a sample; `None` if the field gets no noise.
     pub(crate) fn noise(&self, field: &FieldPlan, at: SampleAt) -> Result<Option<RowNoise>> {
         if !field.is_noisy {
             return Ok(None);
@@ -24,7 +22,7 @@ impl Recipe {
         Ok(Some(RowNoise { noise, keep: fill_of(field)? }))
     }
 
-    /// Adds the noise to a decoded row. `dims` are the axes of a ragged row.
+    /// Adds noise to a decoded row. `dims` are the axes of a ragged row.
     pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
         let Some(noise) = self.noise(field, at)? else { return Ok(()) };
         let shape = if field.is_ragged() { dims } else { &field.shape };
@@ -33,7 +31,7 @@ impl Recipe {
 }
 
 impl RowDecoder {
-    /// Adds noise to the arrays of a row that get noise and are not for a stage.
+    /// Adds noise to the noisy arrays of a row, except those for a stage.
     pub(super) fn add_noise(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         let RowRecord { recipe, at, .. } = record;
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {
@@ -48,7 +46,7 @@ impl RowDecoder {
     }
 }
 
-/// The replacement for no-data, in the output type: it gets no noise.
+/// Returns the no-data replacement in the output type, because it gets no noise.
 fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
     let Some(fill) = field.kind.fill() else { return Ok(None) };
     let mut bytes = vec![0; field.dtype.size()];

@@ -1,4 +1,4 @@
-//! Reads values that are not tensors from the record that a thread decodes tensors from.
+//! Reads values that are not tensors, from the record that the tensors are decoded from.
 
 use super::fields::instances;
 use super::points::moved;
@@ -12,7 +12,6 @@ use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldVa
 use shardpack_reader::Result;
 use shardpack_reader::raw::name_field;
 
-/// The values of one sample, one for each field; `None` where the sample has no value.
 pub(crate) fn of_sample(
     plans: &[ObjectPlan],
     record: &mut ViewedRecord<'_>,
@@ -50,7 +49,7 @@ pub(crate) fn of_sample(
                 }
                 _ => continue,
             };
-            // Without its picture or its boxes, the value has no place.
+            // A value without its picture or boxes is left out.
             let (followed, rows) = followed.map_or((None, None), |(object, rows)| (Some(object), rows));
             if let (Some(object), Some(kept)) = (objects.get_mut(number), kept.get_mut(number)) {
                 (*object, *kept) = (followed, rows);
@@ -80,7 +79,7 @@ fn follow(
     }
 }
 
-/// Adds the field and its declared alignment to the error of a value that does not match it.
+/// Adds the field and its declared alignment to the error for a value that does not match it.
 fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
     let said = match &plan.follows {
         Follows::Picture { align, .. } => align.said(),

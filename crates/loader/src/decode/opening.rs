@@ -1,4 +1,4 @@
-//! Opens a large record: reads its head, and cuts the rest into parts.
+//! Opens a large record: reads its head and cuts the rest into parts.
 
 use super::cuts::{Cut, CutGoal, Cuts, LargeValue};
 use super::decoder::RowDecoder;
@@ -30,12 +30,11 @@ struct CutRecord {
     kept: Vec<KeptBytes>,
 }
 
-/// Parts of one value in staging memory that no thread has claimed yet.
+/// Staged parts of one value that no thread has claimed yet.
 type FreeParts = Vec<Option<Box<dyn StagedPart>>>;
 
 impl RowDecoder {
-    /// Opens a large record, to be decoded in parts; returns the row if the record has to be read as a
-    /// whole.
+    /// Opens a large record for decoding in parts; returns the row if the record must be read whole.
     pub(crate) fn open(
         &mut self,
         recipe: &Recipe,
@@ -50,13 +49,12 @@ impl RowDecoder {
 }
 
 impl Opening<'_> {
-    /// Limit of the bytes that opening a record may keep, in parts.
+    /// Maximum bytes that opening a record keeps, in parts.
     const MOST_KEPT: u64 = 4;
 
     fn open(mut self, of: RowId, row: RowMut, dims: &[u64]) -> Result<LargeRecord, RowMut> {
         let Some(CutRecord { frame, cuts, kept }) = self.cut(&row, dims) else { return Err(row) };
-        // After everything that can fail, because claimed staging memory is not free again until the
-        // next batch.
+        // Comes after everything that can fail, because claimed staging memory is not freed before the next batch.
         let Some((staged, mut free)) = self.claim(&row, &cuts.staged) else { return Err(row) };
         let (handle, places) = row.divide(&cuts.rows)?;
         let mut places: Vec<Option<PartMut>> = places.into_iter().map(Some).collect();
@@ -72,7 +70,7 @@ impl Opening<'_> {
             RecordPart::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
-        // Drops parts that were not requested, so that the only parts left are those in threads.
+        // Drops parts that were not requested, so that only the parts held by threads remain.
         drop(free);
         let row = UnmadeRow { staged, handle, dims: dims.to_vec() };
         Ok(LargeRecord::new(of, Arc::clone(self.shard), frame, kept, cuts.fields, parts, row))
@@ -91,7 +89,7 @@ impl Opening<'_> {
         Some((staged, free))
     }
 
-    /// Cuts the record; `None` if it has to be read as a whole.
+    /// Cuts the record; `None` if it must be read whole.
     fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<CutRecord> {
         let (shard, recipe, part_bytes) = (self.shard, self.recipe, self.recipe.part_bytes as u64);
         shard.check_length(self.at.record).ok()?;
@@ -103,7 +101,7 @@ impl Opening<'_> {
             let field = self.field(number, row, dims, &frame, &places, &mut cuts)?;
             cuts.fields.push(field);
         }
-        // Values that are not in the batch are needed only for the CRC.
+        // Values outside the batch are read only for the CRC.
         for place in places.iter().flatten() {
             let mut wanted =
                 recipe.fields.positions().filter_map(|position| places.get(shard.stored_at(position)?)?.as_ref());
@@ -118,7 +116,6 @@ impl Opening<'_> {
         (!cuts.parts.is_empty()).then_some(CutRecord { frame, cuts, kept })
     }
 
-    /// Plans the decoding of a field and adds its parts to `cuts`.
     fn field(
         &mut self,
         number: usize,
@@ -133,8 +130,7 @@ impl Opening<'_> {
         let position = field.kind.position().and_then(|position| shard.stored_at(position));
         let place = position.and_then(|position| places.get(position)?.as_ref());
         let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(MadeField::Kept) };
-        // A field that is requested twice is cut once. The second request needs the bytes, so the
-        // record is read as a whole.
+        // A field requested twice is cut once; the second request needs its bytes, so the record is read whole.
         if cuts.has(&place.bytes) {
             return None;
         }
@@ -157,7 +153,7 @@ impl Opening<'_> {
             left = left.checked_sub(length)?;
             if length > 0 {
                 let mut bytes = vec![0; size(length)?];
-                // The head was read already: the same bytes go into the CRC.
+                // The head was already read; the same bytes go into the CRC.
                 let known = if at == 0 { head.len() } else { 0 };
                 let (front, rest) = bytes.split_at_mut_checked(known)?;
                 front.copy_from_slice(head.get(..known)?);

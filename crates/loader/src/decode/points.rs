@@ -6,23 +6,23 @@ use crate::options::{Align, BoxFormat};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Hint, Result, Setting, bug, to_usize};
 
-/// Relative rounding error allowed for a box that touches the border of its picture.
+/// Relative rounding error allowed for a box at the border of its picture.
 const ROUNDING: f64 = 1e-6;
 
-/// Largest believable coordinate of a box, in sides of its picture.
+/// Largest plausible box coordinate, in sides of its picture.
 const FAR: f64 = 10.0;
 
-/// Largest distance in pixels that a rounded box may reach beyond its picture.
+/// Maximum pixels by which a rounded box may exceed its picture.
 const BEYOND: f64 = 1.0;
 
-/// Boxes, keypoints or polygons, aligned with the view; for boxes, also the remaining rows. `kept`: the
-/// remaining boxes, for values that belong to boxes.
+/// Aligns boxes, keypoints or polygons with the view; for boxes, also returns the remaining rows. `kept`
+/// lists the boxes that values may belong to.
 ///
 /// # Errors
-/// `Usage` if the values do not match their declaration: an array of a different shape, boxes in the
-/// wrong unit, sides of negative length while a different format fits all boxes of the sample, or swaps
-/// of points that do not exist. `Format` if the values are invalid under every declaration: a box with
-/// a number that is not finite, or with sides of negative length in every format.
+/// `Usage` if the values contradict their declaration: a different shape, boxes in the wrong unit, negative
+/// sides although a different format fits all boxes of the sample, or swaps of points that do not exist.
+/// `Format` if no declaration fits: a box with a number that is not finite, or negative sides in every
+/// format.
 pub(crate) fn moved(
     align: &Align,
     array: &Array,
@@ -82,7 +82,7 @@ fn boxes(
         if right < left || bottom < top {
             return Err(turned_over(all, row, format, from, [source_width, source_height]));
         }
-        // The part outside of the picture does not belong to a box, whatever the view shows.
+        // A box excludes anything outside its picture, whatever the view shows.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
         let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
         let ([x0, y0], [x1, y1]) = (shape.moved([left, top]), shape.moved([right, bottom]));
@@ -113,8 +113,8 @@ fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
     }
 }
 
-/// The error of a box with a side of negative length. The declared format is wrong if all boxes of
-/// the sample lie in their picture in a different one; otherwise the box is damaged.
+/// Returns the error for a box with a negative side: `Usage` if a different format puts all boxes of the
+/// sample inside their picture, otherwise `Format`.
 fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], side: [f64; 2]) -> Error {
     let within = |low: f64, high: f64, from: f64, side: f64| {
         low <= high && low * from >= -BEYOND && high * from <= side + BEYOND
@@ -137,9 +137,8 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     }
 }
 
-/// Refuses boxes in the wrong unit: relative coordinates many times the side of the picture would
-/// all be left out; pixels with fractions that are all inside the first pixel would be too small to
-/// see.
+/// Refuses boxes in the wrong unit: relative coordinates many times the picture's side, which would all be
+/// left out; or fractional pixels all inside the first pixel, which would be too small to see.
 fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
     let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
@@ -149,12 +148,12 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
             return Ok(());
         };
         return Err(Error::usage(format!("relative box: expected fractions of the picture's sides, found {given:?}"))
-            .with_hint("boxes in pixels are not relative"));
+            .with_hint("leave out `relative` for boxes in pixels"));
     }
     match boxes.first() {
         Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => {
             Err(Error::usage(format!("boxes in pixels: no number in the sample is above 1, for example {first:?}"))
-                .with_hint("boxes in fractions of the picture's sides are relative"))
+                .with_hint("add `relative` for boxes in fractions of the picture's sides"))
         }
         _ => Ok(()),
     }
@@ -180,7 +179,7 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
         let [moved_x, moved_y] = shape.moved([x * from[0], y * from[1]]);
         let is_shown = shape.shows([moved_x, moved_y]);
         match (point.get(2), is_shown) {
-            // The point is not labelled, or not in the view.
+            // The point is unlabelled or outside the view.
             (Some(visible), is_shown) if *visible == 0.0 || !is_shown => out.extend([0.0; 3]),
             (Some(visible), _) => out.extend([moved_x / to[0], moved_y / to[1], *visible]),
             (None, true) => out.extend([moved_x / to[0], moved_y / to[1]]),
@@ -203,7 +202,6 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
     floats(&out, shape_of.to_vec())
 }
 
-/// The elements of an array of any type, as float64.
 fn numbers(array: &Array) -> Result<Vec<f64>> {
     macro_rules! all {
         ($type:ty) => {
@@ -244,8 +242,7 @@ mod tests {
             error.contains("boxes in pixels: no number in the sample is above 1, for example [0.1, 0.25, 0.9, 1.0]"),
             "{error}"
         );
-        // A box beyond the picture (a person who is half visible), the first pixel, and one small
-        // box among larger ones.
+        // A box beyond the picture (a person half visible), the first pixel, and one small box among larger ones.
         assert_eq!(said(&[[-0.5, 0.2, 1.5, 3.0]], true), Ok(()));
         assert_eq!(said(&[[0.0, 0.0, 1.0, 1.0]], false), Ok(()));
         assert_eq!(said(&[shares[0], pixels[0]], false), Ok(()));

@@ -1,4 +1,4 @@
-//! Polygons that follow their picture: an array of points, or nested lists of JSON, as in COCO.
+//! Polygons that follow their picture: an array of points, or nested JSON lists as in COCO.
 
 use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -6,11 +6,10 @@ use shardpack_array::Array;
 use shardpack_format::{Error, Limits, Result};
 use std::fmt;
 
-/// Largest believable coordinate of a relative polygon, in sides of its picture.
+/// Largest plausible coordinate of a relative polygon, in sides of its picture.
 const FAR: f64 = 10.0;
 
-/// Points aligned with the view, `[…, points, 2]`. No point is hidden and nothing is clipped; NaN stays
-/// NaN.
+/// Aligns points with the view, `[…, points, 2]`. No point is hidden or clipped; NaN stays NaN.
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
     if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
         let expected = "[points, 2] or [polygons, points, 2]";
@@ -27,14 +26,14 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
     floats(&out, shape_of.to_vec())
 }
 
-/// Polygons of JSON, aligned with the view: lists of numbers are x, y, x, y; lists may be nested to any
-/// depth, and the outermost list has one item for each object. An object without lists, such as a COCO
-/// mask in run lengths, becomes `null`. `kept`: the remaining objects.
+/// Aligns JSON polygons with the view. Lists of numbers are x, y, x, y; lists may be nested to any depth, and
+/// the outermost has one item per object. An object without lists, such as a COCO run-length mask, becomes
+/// `null`. `kept` lists the remaining objects.
 ///
 /// # Errors
-/// `Usage` if a list holds anything but numbers and lists, an odd count of numbers, or numbers clearly
-/// in the wrong unit, or if the number of objects differs from the boxes. `Format` if the text is not
-/// JSON; `Limit` if the result is larger than a decoded field may be.
+/// `Usage` if a list holds anything but numbers and lists, an odd count of numbers, or numbers clearly in the
+/// wrong unit, or if objects and boxes differ in number. `Format` if the text is not JSON; `Limit` if the
+/// result exceeds the limit for a decoded field.
 pub(crate) fn of_json(
     text: &str,
     relative: bool,
@@ -71,14 +70,14 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
     [x / to[0], y / to[1]]
 }
 
-/// Evidence for the unit of coordinates: relative, or pixels.
+/// Evidence that coordinates are relative or in pixels.
 #[derive(Default)]
 struct Unit {
-    /// The first point too far outside the picture for relative coordinates.
+    /// First point too far outside the picture for relative coordinates.
     far: Option<[f64; 2]>,
-    /// A coordinate is outside 0 to 1.
+    /// True if a coordinate is outside 0 to 1.
     beyond: bool,
-    /// The first point that is not on whole pixels.
+    /// First point that is not on whole pixels.
     between: Option<[f64; 2]>,
 }
 
@@ -96,24 +95,23 @@ impl Unit {
         }
     }
 
-    /// As for boxes: refuses relative coordinates many times the side of the picture, and pixels
-    /// all inside the first one.
+    /// Same check as for boxes: refuses relative coordinates many times the picture's side, and pixels all
+    /// inside the first one.
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => Err(Error::usage(format!(
                 "relative polygon: expected fractions of the picture's sides, found {point:?}"
             ))
-            .with_hint("polygons in pixels are not relative")),
+            .with_hint("leave out `relative` for polygons in pixels")),
             (false, _, false, Some(point)) => Err(Error::usage(format!(
                 "polygons in pixels: no number in the sample is above 1, for example {point:?}"
             ))
-            .with_hint("polygons in fractions of the picture's sides are relative")),
+            .with_hint("add `relative` for polygons in fractions of the picture's sides")),
             _ => Ok(()),
         }
     }
 }
 
-/// State of the walk through a JSON text, and the output so far.
 struct PolygonWalk<'a> {
     out: String,
     relative: bool,
@@ -218,7 +216,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
 
 #[derive(Default)]
 struct List {
-    /// The x of a point whose y has not been read yet.
+    /// x of a point whose y is still to come.
     x: Option<f64>,
     has_points: bool,
     has_lists: bool,
@@ -323,7 +321,6 @@ mod tests {
     use super::*;
     use shardpack_jpeg::{Area, Crop, Rect};
 
-    /// The upper left 8 × 8 pixels of 16 × 16, doubled.
     fn doubled(flip: bool) -> Shape {
         let area = Area { x: 0.0, y: 0.0, width: 8.0, height: 8.0 };
         let inner = Rect { x: 0, y: 0, width: 16, height: 16 };
@@ -408,7 +405,7 @@ mod tests {
             array.bytes().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
         };
         assert_eq!(numbers(moved(&[2, 2], &[1.0, 2.0, 40.0, -4.0]).unwrap()), [2.0, 4.0, 80.0, -8.0]);
-        // A polygon with fewer points than others of its array is padded with NaN.
+        // Polygons with fewer points than others in their array are padded with NaN.
         let padded = numbers(moved(&[1, 2, 2], &[1.0, 2.0, f64::NAN, f64::NAN]).unwrap());
         assert!(padded[..2] == [2.0, 4.0] && padded[2..].iter().all(|number| number.is_nan()));
         assert_eq!(moved(&[0], &[]).unwrap().shape(), [0]);

@@ -11,7 +11,6 @@ use shardpack_format::Limits;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use std::sync::Arc;
 
-/// Parameters that are the same for all rows of an epoch.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
     pub(crate) fields: Arc<Fields>,
@@ -49,7 +48,6 @@ impl Recipe {
         }
     }
 
-    /// The key for random views, patches and turns of a sample.
     pub(crate) fn key(&self, at: SampleAt) -> DrawKey {
         draw_key(self.seed, at)
     }

@@ -1,4 +1,4 @@
-//! A record in memory: its values, and the views of its pictures.
+//! A record in memory, with its values and picture views.
 
 use super::recipe::Recipe;
 use super::shape::Shape;
@@ -16,18 +16,18 @@ pub(crate) enum RecordBytes<'a> {
         frame: &'a Frame,
         bytes: &'a [u8],
     },
-    /// A scene: the whole record, shared by several rows, and the notes of a stage about its fields.
+    /// A scene: the whole record, shared by several rows, and a stage's notes about its fields.
     Scene {
         frame: &'a Frame,
         bytes: &'a [u8],
         memos: &'a [Memo],
     },
-    /// Parts: the bytes kept of a record that is decoded in parts, and staging memory.
+    /// The kept bytes of a record that is decoded in parts, and staging memory.
     Parts {
         large: &'a LargeRecord,
         staged: &'a [StagedValue],
     },
-    /// On the device, or in the index: the record is not in memory.
+    /// Not in memory: the values are on the device or in the index.
     Elsewhere,
 }
 
@@ -52,7 +52,6 @@ impl<'a> RowRecord<'a> {
         name(self.shard, self.at, error)
     }
 
-    /// The stored value; `None` if the sample has none.
     pub(crate) fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
         self.value_within(position, self.limits())
     }
@@ -64,7 +63,7 @@ impl<'a> RowRecord<'a> {
                 Record::field_at(frame, bytes, position, limits)
             }
             RecordBytes::Parts { large, staged } => large.value(staged, position, limits),
-            // Users do not see this error: the caller then reads the record.
+            // Users never see this error, because the caller then reads the record.
             RecordBytes::Elsewhere => Err(FormatError::usage(format!("value {position} of the record was not read"))),
         }
     }
@@ -83,14 +82,13 @@ impl<'a> RowRecord<'a> {
     }
 }
 
-/// A record, and the reader of its picture headers.
 pub(crate) struct ViewedRecord<'a> {
     pub(crate) record: RowRecord<'a>,
     pub(crate) pictures: &'a mut PictureDecoder,
 }
 
 impl ViewedRecord<'_> {
-    /// The part of a picture that its view shows; `None` if the sample has none.
+    /// Returns the part of a picture that its view shows; `None` if the sample has no picture.
     pub(crate) fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
         let Followed { position, view, orientation } = *picture;
         let Some(value) = self.record.value(position)? else { return Ok(None) };
@@ -104,12 +102,11 @@ impl ViewedRecord<'_> {
 pub(crate) struct RowField<'a> {
     pub(crate) record: RowRecord<'a>,
     pub(crate) field: &'a FieldPlan,
-    /// Its number among the fields of a batch.
+    /// Index among the fields of a batch.
     pub(crate) number: usize,
 }
 
 impl<'a> RowField<'a> {
-    /// The same field of a different sample or patch.
     pub(crate) const fn of(self, at: SampleAt) -> Self {
         Self { record: RowRecord { at, ..self.record }, ..self }
     }
@@ -126,7 +123,7 @@ impl<'a> RowField<'a> {
         self.record.limits()
     }
 
-    /// The shape of a row; `dims` if it differs from row to row.
+    /// Returns the shape of a row: `dims` if the field is ragged.
     pub(crate) fn shape<'d>(&self, dims: &'d [u64]) -> &'d [u64]
     where
         'a: 'd,
@@ -134,13 +131,12 @@ impl<'a> RowField<'a> {
         if self.field.is_ragged() { dims } else { &self.field.shape }
     }
 
-    /// The stored value; `None` if the sample has none.
     pub(crate) fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
         self.record.value(position)
     }
 
-    /// The stored value of an array. If a part of the array is requested, the limits apply to the size
-    /// of the part, which is checked later.
+    /// Returns the stored value of an array. If only a part is requested, the limits apply to that part,
+    /// whose size is checked later.
     pub(crate) fn array(&self, position: usize, is_cut: bool) -> Result<Option<FieldValue<'a>>, FormatError> {
         match is_cut {
             true => self.record.value_within(position, &limits_of_a_part(self.limits())),
@@ -148,7 +144,6 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// Its stored value, if that is in staging memory.
     pub(crate) fn staged(&self) -> Option<&'a StagedValue> {
         match self.record.payload {
             RecordBytes::Parts { staged, .. } => staged.iter().find(|staged| staged.field == self.number),
@@ -156,7 +151,7 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// The note of a stage about it, if several rows come from its record.
+    /// Returns the stage's note about the field if several rows share the record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.record.payload {
             RecordBytes::Scene { memos, .. } => memos.get(self.number),

@@ -1,5 +1,4 @@
-//! The work of a thread on one row: take the record from its supply, check it, and decode its fields in
-//! place.
+//! Decodes one row: takes the record from its supply, checks it, and decodes its fields in place.
 
 use super::decoder::{RowDecoder, RowTarget};
 use super::objects;
@@ -16,11 +15,10 @@ use shardpack_reader::{Result, Shard};
 use std::time::Instant;
 
 impl RowDecoder {
-    /// Checks a record and decodes its fields into the row.
     pub(crate) fn decode(&mut self, context: Context<'_>, supply: &Supply, target: &mut RowTarget<'_>) -> Result<()> {
         match supply {
             Supply::Memory(run) => self.decode_record(context, run.shard(), run.record(target.at.record)?, target),
-            // Records in parts come here if they could not be opened.
+            // Records in parts get here if they could not be opened.
             Supply::PageCache(shard) | Supply::Parts(shard) => self.decode_alone(context, shard, target),
             Supply::Scene(shard, Ok(scene)) => self.decode_patch(context, scene, shard, target),
             Supply::Scene(_, Err(error)) => Err(error.clone()),
@@ -28,7 +26,7 @@ impl RowDecoder {
         }
     }
 
-    /// Lets the stage decode a sample whose values are on its device.
+    /// Asks the stage to decode a sample whose values are on its device.
     fn decode_resident(&mut self, context: Context<'_>, shard: &Shard, target: &mut RowTarget<'_>) -> Result<()> {
         let recipe = context.recipe;
         let at = target.at;
@@ -37,7 +35,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Completes a row whose parts are all done; if something is wrong, decodes the record as a whole.
+    /// Completes a row whose parts are all done; if something is wrong, decodes the whole record.
     pub(crate) fn complete(
         &mut self,
         context: Context<'_>,
@@ -52,8 +50,8 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Decodes a record that is not completely in memory; after a failure reads it, so that the
-    /// error names the cause.
+    /// Decodes a record that is not completely in memory; if that fails, reads the record, so that the error
+    /// names the cause.
     fn decode_or_read(
         &mut self,
         context: Context<'_>,
@@ -77,7 +75,7 @@ impl RowDecoder {
             add(&counters.read_bytes, bytes.len() as u64);
             self.decode_record(context, shard, bytes, target)
         });
-        // A large record is read here only after an error, so its memory is not kept.
+        // Large records are read here only after an error, so their memory is not kept.
         if context.recipe.fields.large_bytes.is_none_or(|large| (buffer.len() as u64) < large) {
             self.record = buffer;
         }
@@ -104,7 +102,7 @@ impl RowDecoder {
         self.decode_fields(context, record, target)
     }
 
-    /// Sets the place of the patch, if the sample has several and its mask decides on their places.
+    /// Sets the place of the patch if the sample has several patches and its mask determines where they lie.
     pub(super) fn placed<'a>(&mut self, record: RowRecord<'a>) -> Result<RowRecord<'a>, FormatError> {
         let mut draws = [record.at];
         if let Some(plan) = &record.recipe.fields.patches {
@@ -165,11 +163,11 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Sets the window of an array that was decoded in parts as the window of the whole row.
+    /// Uses the window of an array that was decoded in parts for the whole row.
     fn was_cut(&mut self, large: &LargeRecord, number: usize) -> Result<()> {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {
-            // The record is then read as a whole, which reports the error.
+            // The record is then read whole, which reports the error.
             return Err(FormatError::usage("arrays of one row differ in size").into());
         }
         self.tools.window = Some(window);
@@ -187,7 +185,7 @@ impl RowDecoder {
         made.map_err(|error| record.named(error))
     }
 
-    /// Adds noise and runs the caller's transform: the last changes of a row.
+    /// Makes the last changes to a row: noise, then the caller's transform.
     pub(super) fn finish(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         self.add_noise(record, row, dims).map_err(|error| record.named(error))?;
         let Some(transform) = &record.recipe.transform else { return Ok(()) };
@@ -198,8 +196,7 @@ impl RowDecoder {
         self.fields.get(number).map_or_else(|| bug("a field has no decoder"), |decoder| &**decoder)
     }
 
-    /// Decodes a field on the host; returns false, and writes nothing, if the sample has no value for
-    /// it.
+    /// Decodes a field on the host; returns false and writes nothing if the sample has no value for it.
     pub(super) fn decode_field(
         &mut self,
         of: &RowField<'_>,

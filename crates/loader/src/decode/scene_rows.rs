@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Reason for decoding scenes on the host despite a stage.
 const ON_HOST: &str = "the host decodes scenes of several patches";
 
 impl RowDecoder {
@@ -65,7 +64,7 @@ impl RowDecoder {
         let start = Instant::now();
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         self.begin();
-        // An error here comes again when the fields are decoded below.
+        // Decoding the fields below reports any error again.
         let whole = self.whole_bytes(record, &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let patch = |draw: &SampleAt| ScenePatch {
@@ -99,7 +98,7 @@ impl RowDecoder {
         plan: &Arc<PatchPlan>,
     ) -> Result<Scene> {
         let (counters, shard, number) = (context.counters, record.shard, record.at.record);
-        // Checked before memory is allocated for the record.
+        // Checked before the record's memory is allocated.
         shard.check_length(number)?;
         let mut buffer = plan.scene_room(shard.row(number)?.length);
         let start = Instant::now();
@@ -123,7 +122,7 @@ impl RowDecoder {
         Ok(Scene { patches, is_whole: true, content: SceneContent::Stored(stored), plan: Arc::clone(plan) })
     }
 
-    /// Shows the arrays of a scene to the stage, with the request for one of its patches.
+    /// Shows the arrays of a scene to the stage, with a request for one patch.
     fn announce(&mut self, record: RowRecord<'_>) {
         self.begin();
         let plans = record.recipe.fields.plans.iter().enumerate();
@@ -132,7 +131,7 @@ impl RowDecoder {
         }
     }
 
-    /// The draws of the requested patches of a sample, from their numbers.
+    /// Returns the draws of the requested patches, given their numbers.
     fn draws(
         &mut self,
         record: RowRecord<'_>,
@@ -146,7 +145,7 @@ impl RowDecoder {
         Ok(draws)
     }
 
-    /// Memory of all pixels of the cut arrays of a sample; `None` if they cannot be kept as a whole.
+    /// Returns the bytes of all pixels of a sample's cut arrays; `None` if they cannot be kept whole.
     fn whole_bytes(&mut self, record: RowRecord<'_>, draws: &[SampleAt]) -> Result<Option<u64>, FormatError> {
         let mut all = 0_u64;
         let Some(&at) = draws.first() else { return Ok(None) };
@@ -159,8 +158,8 @@ impl RowDecoder {
         Ok(Some(all))
     }
 
-    /// Moves patches to a class of their mask, if the options request it. Patches of a sample without a
-    /// mask lie anywhere.
+    /// Moves patches onto a class of their mask if the options request it. Patches of a sample without a mask
+    /// lie anywhere.
     pub(super) fn place_by_class(
         &mut self,
         record: RowRecord<'_>,
@@ -218,7 +217,6 @@ impl RowDecoder {
         }
     }
 
-    /// Copies the fields of a patch; `bytes` is its own memory.
     fn copy_patch(
         &mut self,
         record: RowRecord<'_>,
@@ -241,7 +239,7 @@ impl RowDecoder {
                     let range = scene.plan.parts.get(number).cloned().unwrap_or_default();
                     copy(bytes.and_then(|bytes| bytes.get(range)).unwrap_or_default(), out);
                 }
-                // This field needs no bytes of the record.
+                // This field needs nothing from the record.
                 SceneField::FromIndex => {
                     self.decode_field(&RowField { record, field, number }, out, &mut [])?;
                 }

@@ -1,28 +1,27 @@
-//! Memory for decoding an array besides its row, computed before anything is decoded.
+//! Computes, before anything is decoded, the memory that an array needs besides its row.
 
 use super::fields::{is_made_of_others, layout, whole_scratch_bytes};
 use crate::fields::{ArrayField, Cut, FieldType};
 use shardpack_array::{ArrayDecoder, ArraySplit, UNIT_BYTES, Wanted};
 use shardpack_format::{ArrayDescriptor, Codec, Layout, Result};
 
-/// An example of a stored array of a field.
+/// An example of how a field stores its arrays.
 type StoredArray = (Codec, ArrayDescriptor);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowMemory {
     pub(crate) bytes: u64,
     pub(crate) element_bytes: u64,
-    /// Decoded elements are converted or moved.
+    /// True if decoded elements are converted or moved.
     pub(crate) is_finished: bool,
     pub(crate) rows_are_columns: bool,
 }
 
-/// Bytes for decoding one array besides its row; the array resembles the example, but may have more or
-/// fewer pixels.
+/// Returns the scratch bytes for decoding one array, which resembles the example but may have more or fewer pixels.
 pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let decoded_bytes = (row.bytes / row.element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
-    // Rows that become columns are held until the array is complete.
+    // The array must be complete before its rows become columns.
     let held = if row.rows_are_columns { row.bytes } else { 0 };
     let bytes = if let Some(cut) = cut {
         let mut region = cut.region.clone();
@@ -33,7 +32,7 @@ pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMem
         }
         let bytes = ArrayDecoder::region_scratch_bytes(*codec, descriptor, &region)?;
         let bytes = scaled(bytes, decoded_bytes, region.shape_of(descriptor)?.bytes);
-        // Stored elements differ from elements of the row.
+        // The type of stored elements may differ from the row's.
         bytes.saturating_add(if row.is_finished { decoded_bytes } else { 0 })
     } else {
         let bytes = ArrayDecoder::scratch_bytes(*codec, descriptor)?;
@@ -45,7 +44,7 @@ pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMem
     Ok(bytes.saturating_add(held))
 }
 
-/// Like [`scratch_bytes`], for one part of an array.
+/// Same as [`scratch_bytes`], for one part of an array.
 pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let in_order = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
@@ -54,13 +53,13 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
 }
 
-/// Bytes for decoding `count` patches of an array besides their rows; `None` if the field is not cut.
-/// `finished` are the bytes of one patch before the steps after decoding, if there are any.
+/// Returns the scratch bytes for decoding `count` patches of an array; `None` if the field is not cut.
+/// `finished` is the size of one patch before the steps after decoding, or 0 without such steps.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
     cut.place?;
     let bytes = ArrayDecoder::regions_scratch_bytes(*codec, descriptor, &cut.region, count).ok()?;
-    // With enough patches, the whole array is decoded.
+    // With many patches, the whole array is decoded.
     let whole = if is_made_of_others(descriptor) { descriptor.decoded_bytes().ok()? } else { 0 };
     let apart = bytes.saturating_add(finished.saturating_mul(count)).saturating_add(whole);
     Some(apart.max(whole_scratch_bytes(*codec, descriptor, &cut.region, count).unwrap_or(0)))
@@ -71,8 +70,8 @@ fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     shardpack_format::saturating_u64(product)
 }
 
-/// Whether large records of such arrays are cut into parts, and the largest part in bytes that a
-/// thread needs memory for. `is_finished`: decoded elements are converted or moved.
+/// Returns the size of the largest part that a thread needs memory for; `None` if large records of such
+/// arrays are not cut. `is_finished`: decoded elements are converted or moved.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,
@@ -103,7 +102,7 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
     }
 }
 
-/// Bytes for decoding a mask besides its row: at most the whole mask, and the memory of its decoder.
+/// Returns the scratch bytes for decoding a mask: at most the whole mask, plus its decoder's memory.
 pub(crate) fn mask_scratch_bytes(stored: &StoredArray) -> u64 {
     let (codec, descriptor) = stored;
     let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);

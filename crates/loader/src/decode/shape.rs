@@ -1,11 +1,9 @@
-//! The part of a picture that its view shows, and the remaining boxes: shared by all fields that follow
-//! a picture.
+//! The part of a picture that its view shows, and the remaining boxes. All fields that follow a picture share both.
 
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Result, to_usize};
 use shardpack_jpeg::Crop;
 
-/// Size of a picture, and the part that its view shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) picture: [u32; 2],
@@ -19,7 +17,6 @@ pub(crate) struct RemainingRows {
 }
 
 impl Shape {
-    /// Converts a point to pixels of the view.
     pub(super) fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Crop { area, inner, flip, .. } = self.crop;
         let x = (x - area.x) * f64::from(inner.width) / area.width;
@@ -28,7 +25,7 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Width and height of a coordinate unit: in the picture, and in the view.
+    /// Returns width and height of a coordinate unit, in the picture and in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
@@ -42,7 +39,6 @@ impl Shape {
     }
 }
 
-/// The rows of an array that belong to remaining boxes.
 pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     let Some((&found, rest)) = array.shape().split_first() else {
         let expected = format!("{}, one for each box", kept.of);
@@ -55,7 +51,7 @@ pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     Array::new(array.dtype(), shape, rows.flatten().copied().collect())
 }
 
-/// Checks that each box has one row.
+/// Checks that the array has one row for each box.
 pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
     if found == kept.of {
         return Ok(());

@@ -1,5 +1,4 @@
-//! Rows for a device: passed to the stage; decoded by the host if the stage refuses them or reports
-//! them as odd.
+//! Rows for a device. The stage takes them, and the host decodes those that the stage refuses or reports as odd.
 
 use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_size};
@@ -16,8 +15,8 @@ use std::io;
 use std::sync::Arc;
 
 impl RowDecoder {
-    /// Passes a field to the stage; if the stage refuses it, decodes it for the stage. Returns false,
-    /// and writes nothing, if the sample has no value for it.
+    /// Passes a field to the stage, or decodes it on the host if the stage refuses it. Returns false and
+    /// writes nothing if the sample has no value for it.
     pub(super) fn stage_field(
         &mut self,
         context: Context<'_>,
@@ -33,7 +32,7 @@ impl RowDecoder {
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
             Residence::Absent => {}
             Residence::Missing => return Ok(false),
-            // If that fails, the caller reads the record, and the error names the cause.
+            // If this fails, the caller reads the record, and the error names the cause.
             Residence::Present(value) => {
                 if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
                     return Ok(true);
@@ -50,8 +49,7 @@ impl RowDecoder {
         }
     }
 
-    /// Passes a field to the stage, which may refuse it with a reason; `None` if the sample has no
-    /// value for it.
+    /// Passes a field to the stage, which may refuse it with a reason; `None` if the sample has no value for it.
     fn prepare(
         &mut self,
         of: &RowField<'_>,
@@ -74,8 +72,8 @@ impl RowDecoder {
         }))
     }
 
-    /// Decodes the odd values of a row on the host, into the output of the device. Reads the record
-    /// again, because its run may be gone; odd values are rare.
+    /// Decodes the odd values of a row on the host into the device's output. Reads the record again, because
+    /// its run may be gone and odd values are rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
@@ -107,8 +105,8 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Decodes a field whose row has `row_bytes` bytes, and passes it to `keep`; returns false, without calling
-    /// `keep`, if the sample has no value for it.
+    /// Decodes a field whose row has `row_bytes` bytes and passes it to `keep`; returns false without calling
+    /// `keep` if the sample has no value for it.
     fn decode_for_device(
         &mut self,
         of: &RowField<'_>,
@@ -168,7 +166,6 @@ impl HostRow<'_> {
 }
 
 impl OddRow {
-    /// Clears all fields of a skipped row, whichever of them was damaged.
     pub(crate) fn erase(&mut self, fields: usize) -> Result<()> {
         let failed = |error| Error::io(format!("row {}", self.row), "clear it on the device", error);
         (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)

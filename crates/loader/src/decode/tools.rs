@@ -8,15 +8,13 @@ use shardpack_jpeg::PictureDecoder;
 
 pub(crate) struct Tools {
     pub(crate) arrays: ArrayDecoder,
-    /// Decoded elements before the steps after decoding.
+    /// Decoded elements, before a `Finish` is applied.
     pub(crate) decoded: Vec<u8>,
-    /// A whole volume, or a whole scene.
     pub(crate) whole: Vec<u8>,
-    /// The window of the arrays of the current row, once it is known.
+    /// Window shared by the current row's arrays, once known.
     pub(crate) window: Option<CutOf>,
     pub(crate) pictures: PictureDecoder,
     pub(crate) changes: Changes,
-    /// Levels from which floats are computed.
     pub(crate) levels: Vec<u8>,
     pub(crate) objects: ArrayDecoder,
 }

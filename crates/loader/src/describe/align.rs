@@ -1,4 +1,4 @@
-//! Fields that belong to a picture: masks, boxes and keypoints are transformed with its view.
+//! Fields that belong to a picture: masks, boxes and keypoints follow its view.
 
 use super::arrays;
 use super::examples::Examples;
@@ -11,7 +11,7 @@ use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// The picture that a field follows: the named one, or the only one that is loaded.
+/// Returns the picture that a field follows: the named one, or the only one loaded.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
@@ -35,7 +35,7 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     }
 }
 
-/// Plans an array that follows a picture: its rows have the size of the view, or of the whole picture.
+/// Plans an array that follows a picture. Its rows have the size of the view or of the whole picture.
 pub(crate) fn plan_mask(
     dataset: &Dataset,
     name: &str,
@@ -49,7 +49,7 @@ pub(crate) fn plan_mask(
     let (false, Some([height, width])) =
         (dataset.is_empty(), view.or(columns[0].zip(columns[1]).map(<[Axis; 2]>::from)))
     else {
-        // The index has no sizes of the whole pictures: all masks must have one size.
+        // The index has no sizes of the whole pictures, so all masks must have one size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is not planned as an array") };
         // Masks of one size need no padding.
@@ -90,8 +90,7 @@ pub(crate) fn plan_mask(
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
-/// Converts a number to an element of this type, little-endian; `None` if the type has no such value.
-/// Floats are rounded.
+/// Converts a number to a little-endian element of this type; `None` if the type has no such value. Floats are rounded.
 fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     macro_rules! float {
         ($float:expr) => {{
@@ -113,7 +112,7 @@ fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// Hint for converting lists of JSON, such as a table of labels, to arrays.
+/// Returns a hint for converting JSON lists, such as a table of labels, to arrays.
 fn as_arrays(name: &str) -> Hint {
     let written = format!(
         ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, \
@@ -145,10 +144,10 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             return refuse(name, "it is aligned twice".into());
         }
         if options.output.normalise.iter().any(|(other, _)| other == name) {
-            return refuse(name, "it takes no mean and std".into());
+            return refuse(name, "mean and std are not supported".into());
         }
         if matches!(&options.output.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
-            return refuse(name, "it takes no value for no-data".into());
+            return refuse(name, "a value for no-data is not supported".into());
         }
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
@@ -162,19 +161,20 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     }
     if options.view.cube != CubeMode::Whole {
         return refuse(first, "expected whole arrays, found patches or stored bytes".into())
-            .map_err(|error| error.with_hint("load the patches in a loader of their own"));
+            .map_err(|error| error.with_hint("load the patches with a separate loader"));
     }
     if !options.view.augment.is_none() {
-        let hint = Hint::new("the view mirrors both: ").and([Setting::number("flip", 0.5)]);
-        return refuse(first, "it cannot be flipped or turned alone".into()).map_err(|error| error.with_hint(hint));
+        let hint = Hint::new("mirror both with the view: ").and([Setting::number("flip", 0.5)]);
+        return refuse(first, "it cannot be flipped or turned without its picture".into())
+            .map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {
-        return refuse(first, "expected all bands, found a choice".into());
+        return refuse(first, "expected all bands, found a selection".into());
     }
     if options.view.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
-        return refuse(first, "an augmentation moves the pixels of its picture only".into()).map_err(|error| {
-            error.with_hint("choose augmentations of colours; the view crops, scales and mirrors both")
-        });
+        return refuse(first, "an augmentation moves the pixels of its picture but not of the field".into()).map_err(
+            |error| error.with_hint("choose augmentations of colours, or let the view crop, scale and mirror both"),
+        );
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Arrays of a batch: whole, or a patch, or some of their bands; and the size of their rows, known from
-//! the index and the first sample.
+//! Arrays of a batch, whole or cut to a patch or some bands. The index and the first sample give the size of
+//! their rows.
 
 use super::examples::{DECLARED, Examples, is_banded, of_field};
 use super::parts::Description;
@@ -18,8 +18,8 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl Cut {
-    /// The cut that `options` request of an array of this many axes; `None` for the whole array. Only
-    /// arrays of three axes have bands, and an array that has neither two nor three axes is not cut.
+    /// Returns the cut that `options` request of an array with this many axes; `None` for the whole array.
+    /// Only arrays of three axes have bands, and only arrays of two or three axes are cut.
     pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
         let (height, width, place) = match options.view.cube {
             CubeMode::Patch { height, width, place } => (height, width, Some(place)),
@@ -73,10 +73,9 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options without effect: a patch, bands, an element type, mean and std, no-data, or turns,
-/// where they apply to no field.
+/// Refuses options that apply to no field: a patch, bands, an element type, mean and std, no-data, or turns.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    // Pictures have three axes, and their type is an option.
+    // Pictures have three axes, and an option sets their type.
     let is_decoded = |from: &FieldType| {
         matches!(from, FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) | FieldType::Picture(_))
     };
@@ -91,14 +90,14 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
                 let error = Error::usage(format!("dtype: no decoded array of three axes to load as {dtype}"));
-                return Err(error.with_hint("for pictures name the field, or give mean and std"));
+                return Err(error.with_hint("for pictures, name the field or give mean and std"));
             }
         }
         ArrayDtype::Fields(fields) => {
             if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
                 let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
                 let (name, names) = (name.escape_debug(), names.join(", "));
-                let text = format!("dtype: `{name}` is not a decoded picture or array: these are [{names}]");
+                let text = format!("dtype: expected a decoded picture or array, one of [{names}], found `{name}`");
                 return Err(Error::usage(text));
             }
         }
@@ -125,13 +124,15 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             return Err(Error::usage("augmentation: no decoded array of two or three axes to flip or turn"));
         }
         let hint = match options.view.augment.flip_columns {
-            true => Hint::new("the view mirrors pictures: `rrcN` half of them, others with `flip`, such as ")
-                .and([Setting::word("image", "full,flip=0.5")]),
-            false => Hint::new("`random_rotation` and `random_affine` turn pictures"),
+            true => {
+                Hint::new("mirror pictures with the view: `rrcN` mirrors half of them, others take `flip`, such as ")
+                    .and([Setting::word("image", "full,flip=0.5")])
+            }
+            false => Hint::new("turn pictures with `random_rotation` or `random_affine`"),
         };
-        return Err(Error::usage("flips and turns change arrays, and only pictures are loaded").with_hint(hint));
+        return Err(Error::usage("flips and turns change arrays, but only pictures are loaded").with_hint(hint));
     }
-    // The planes of volumes are turned; other arrays in the dataset have different sides.
+    // The planes of volumes are turned; the dataset's other arrays have different sides.
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
         (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
@@ -157,13 +158,13 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
         patch |= matches!(kind, FieldType::Volume(_));
     }
-    // Where patches are cut, an array of four axes is a volume: its first two axes are not the rows and
+    // Where patches are cut, an array of four axes is a volume, whose first two axes are not the rows and
     // columns of the other arrays.
     let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let (name, axes) = (plan.name.escape_debug(), plan.shape.len());
         return Err(Error::usage(format!("patch: expected two or three axes, found {axes} in field `{name}`"))
-            .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
+            .with_hint("cut volumes with `patchDxHxW`, or leave the field out"));
     }
     match (patch, bands) {
         (false, _) if matches!(options.view.cube, CubeMode::Volume { .. }) => {
@@ -175,14 +176,13 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
 }
 
-/// Refuses a replacement for no-data that applies to no field.
 fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let is_filled = |plan: &FieldPlan| plan.kind.fill().is_some();
     let error = match &options.output.no_data {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
         NoData::Cubes(_) => Error::usage("value for no-data: no decoded array of three axes declares a no-data value"),
-        // A field that declares no no-data value is refused when it is planned.
+        // Planning refuses a field that declares no no-data value.
         NoData::Fields(fields) => {
             let is_known = |name: &str| {
                 let is_array = |from: &FieldType| matches!(from, FieldType::Array(_) | FieldType::Volume(_));
@@ -197,13 +197,12 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     Err(error.with_hint(DECLARED))
 }
 
-/// An option names a field that is not a decoded array of the batch.
 fn not_loaded(option: &str, field: &str) -> Error {
     Error::usage(format!("{option}: field `{}` is not a decoded array of the batch", field.escape_debug()))
 }
 
-/// The axes from the packer's columns `height`, `width`, and for cubes `channels`; and true if they
-/// equal the array's descriptor, so belong to it.
+/// Returns the axes from the packer's columns `height`, `width` and, for cubes, `channels`; and true if they
+/// equal `shape` and so belong to the array.
 fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
     let mut axes = sides_of(dataset.schema());
     axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));
@@ -213,9 +212,9 @@ fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec
     (axes, known)
 }
 
-/// Names of the array fields that no batch can hold: their arrays have several shapes, and the index
-/// does not contain them (boxes, token ids). Looks at the heads of up to 64 samples, spread over the
-/// dataset. [`Loader`](crate::Loader)s leave these fields out; it is an error to name them.
+/// Returns the names of array fields that no batch can hold, because their arrays have several shapes that
+/// the index does not contain (boxes, token ids). Looks at the heads of up to 64 samples spread over the
+/// dataset. A [`Loader`](crate::Loader) leaves these fields out, and refuses them if they are named.
 ///
 /// # Errors
 /// Same as [`Dataset::get`], if no sample can be read.
@@ -236,8 +235,8 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     Ok(names)
 }
 
-/// Plans `field`, the stored field `position`; `None` if its arrays have several shapes and the index
-/// does not contain them.
+/// Plans `field`, the stored field `position`; `None` if its arrays have several shapes that the index does
+/// not contain.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,
@@ -279,7 +278,7 @@ pub(crate) fn plan(
     if let (Some(cut), [height, width, ..], [false, false, ..]) = (&mut cut, &*descriptor.shape, &*examples.varies) {
         cut.scene = Some([*height, *width]);
     }
-    // Axes whose length does not depend on the sample.
+    // Axes whose length is the same for all samples.
     let mut fixed: Vec<Option<u64>> = vec![None; rank];
     if let Some(cut) = &cut {
         if cut.place.is_some() {
@@ -298,7 +297,7 @@ pub(crate) fn plan(
     }
     if let (Some(Cut { region, place: Some(_), .. }), [height, width, ..]) = (&cut, &*descriptor.shape) {
         let small = region.height > *height || region.width > *width;
-        // Sizes differ, so other arrays may be large enough.
+        // If sizes differ, other arrays may be large enough.
         if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {
             let error = too_large([region.height, region.width], [*height, *width]);
             return Err(name(&shard, at, name_field(field, error)));
@@ -333,7 +332,6 @@ pub(crate) fn plan(
     Ok(Some(Description::dense(kind, dtype, shape, bytes)))
 }
 
-/// Factors for normalising the requested bands of an array of this shape.
 fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option<Factors>, FormatError> {
     let Some((_, factors)) = options.output.normalise.iter().find(|(name, _)| name == field) else { return Ok(None) };
     let &[_, _, channels] = shape else {
@@ -348,8 +346,7 @@ fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option
     }))
 }
 
-/// Returns true if each of these axes has one length in all samples. Opens every shard, reads no
-/// record.
+/// Returns true if each of these axes has one length in all samples. Opens every shard but reads no records.
 fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     let mut first: Option<Arc<Shard>> = None;
     for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
@@ -363,7 +360,7 @@ fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
         }
         let first = first.get_or_insert_with(|| Arc::clone(&shard));
         for axis in axes {
-            // Columns with one value are the usual case, and fast to compare.
+            // Columns with a single value are common, and fast to compare.
             if axis.columns().all(|column| has_one_value(column, first, &shard)) {
                 continue;
             }
@@ -377,7 +374,7 @@ fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns true if all samples of a shard have the value of the first sample of `first`.
+/// Returns true if all samples of a shard have the value of `first`'s first sample.
 fn has_one_value(column: &Col, first: &Shard, shard: &Shard) -> bool {
     let value = column.bytes(first, 0);
     !value.is_empty() && column.all(shard).chunks(value.len()).all(|other| other == value)

@@ -1,4 +1,4 @@
-//! Patches where the mask has a class: from options to fields.
+//! Plans patches that lie where the mask has a given class.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType};
 use crate::options::{CubeMode, LoaderOptions};
@@ -8,7 +8,7 @@ use shardpack_reader::{Error, Result};
 use std::collections::BTreeMap;
 
 impl ClassPlan {
-    /// The requested classes for these fields; `None` if patches lie anywhere.
+    /// Returns the classes requested for these fields; `None` if patches lie anywhere.
     pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let weights = match &options.view.patch_classes {
             PatchClasses::Any => return Ok(None),

@@ -1,4 +1,4 @@
-//! Storage of the arrays of a field, from a few samples spread over the dataset, so that it does
+//! Finds how a field stores its arrays, from a few samples spread over the dataset, so that the result does
 //! not depend on the first one.
 
 use crate::fields::{Cut, loses};
@@ -15,22 +15,22 @@ use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Limit of samples to look at; smaller datasets are looked at completely.
+/// Maximum number of samples to inspect; a smaller dataset is inspected completely.
 const MOST: u64 = 64;
-/// Limit of samples of one kind to read as a whole, in search of one without damage.
+/// Maximum number of samples of one kind to read whole, in search of an undamaged one.
 const TRIES: usize = 16;
 
-/// Origin of the no-data value, for hints.
+/// Where no-data values come from, for hints.
 pub(crate) const DECLARED: &str =
     "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
-/// Samples that differ in element type or storage, one of each kind, ascending; at least one. Each
-/// is read as a whole, because a head alone has no checksum.
+/// Samples that differ in element type or storage, one of each kind, ascending; at least one. Each is read
+/// whole, because the head alone has no checksum.
 pub(crate) struct Examples {
     samples: Vec<Example>,
-    /// For each axis of the first example true if any sample looked at has a different length.
+    /// For each axis of the first example, true if its length differs in an inspected sample.
     pub(crate) varies: Vec<bool>,
-    /// The number of samples looked at, and true if one of them declares a no-data value.
+    /// Number of inspected samples, and whether one of them declares a no-data value.
     looked_at: usize,
     has_no_data: bool,
 }
@@ -39,13 +39,13 @@ struct Example {
     sample: u64,
     codec: Codec,
     descriptor: ArrayDescriptor,
-    /// A stage wants values like this to be read into staging memory.
+    /// True if a stage wants such values read into staging memory.
     is_shared: bool,
 }
 
 impl Examples {
-    /// `limits` apply to whole arrays. `wanted` returns true if values are to be read into staging
-    /// memory.
+    /// Inspects samples. `limits` apply to whole arrays; `wanted` are the options whose stage may want values
+    /// in staging memory.
     pub(crate) fn find(
         dataset: &Dataset,
         field: &str,
@@ -107,7 +107,8 @@ impl Examples {
         ))
     }
 
-    /// Storage and decoding of the arrays: as `element`, or as the type before the conversion `to` it.
+    /// Returns codecs, and descriptors for decoding as `element`, or as stored if `to` converts the elements
+    /// afterwards.
     pub(crate) fn stored(&self, element: ElementType, to: As) -> Vec<(Codec, ArrayDescriptor)> {
         let decoded = |descriptor: &ArrayDescriptor| match (element, to) {
             (ElementType::Dtype(dtype), As::Decoded) => decoded_as(descriptor, dtype),
@@ -116,12 +117,11 @@ impl Examples {
         self.samples.iter().filter_map(|example| Some((example.codec, decoded(&example.descriptor)?))).collect()
     }
 
-    /// Returns true if the stage wants all of the values to be read into staging memory.
     pub(crate) fn are_shared(&self) -> bool {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// The replacement for no-data, for a field that declares no-data.
+    /// Returns the no-data replacement, if the field declares no-data.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
@@ -133,8 +133,8 @@ impl Examples {
         Ok(with.filter(|_| self.has_no_data))
     }
 
-    /// Number of axes as options for cubes count them. Where volumes are cut: three for volumes,
-    /// with or without channels, and two for their masks.
+    /// Returns the number of axes as options for cubes count them. Where volumes are cut, that is three for
+    /// volumes, with or without channels, and two for their masks.
     fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         match (options.view.cube, axes) {
@@ -149,7 +149,7 @@ impl Examples {
         }
     }
 
-    /// The element type of the field in a batch, and the conversion to it from decoded elements.
+    /// Returns the element type of the field in a batch, and the conversion from decoded elements.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.axes(field, options);
         let asked = options.output.dtype.of(field, axes);
@@ -162,7 +162,7 @@ impl Examples {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => {
                 let element = self.dtype(dataset, field, None, options.order.epoch)?.into();
-                // The output must be floats. Masks are exempt, because classes are not normalised.
+                // The output must be floats, except for masks, because classes are not normalised.
                 let becomes_float = rounds && As::float(element).is_none() && !is_mask(field);
                 if becomes_float { Dtype::F32.into() } else { element }
             }
@@ -191,7 +191,7 @@ impl Examples {
         Ok((element, to))
     }
 
-    /// `asked`, or else the common type of all examples; fails if a value would change.
+    /// Returns `asked`, or else the common type of all examples; fails if a value would change.
     fn dtype(&self, dataset: &Dataset, field: &str, asked: Option<Dtype>, epoch: u32) -> Result<Dtype> {
         let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
         let Some(dtype) = asked.or_else(|| common_dtype(&descriptors)) else {
@@ -202,7 +202,7 @@ impl Examples {
             let types = types.join(", ");
             let error =
                 Error::usage(format!("field `{field}`: no element type holds the values of all samples: {types}"));
-            return Err(error.with_hint(format!("load the samples of each type apart, or leave `{field}` out")));
+            return Err(error.with_hint(format!("load the samples of each type separately, or leave `{field}` out")));
         };
         for Example { sample, descriptor, .. } in &self.samples {
             if decoded_as(descriptor, dtype).is_none() {
@@ -213,8 +213,7 @@ impl Examples {
     }
 }
 
-/// The samples that may have a field: in several datasets combined into one, the samples of the
-/// datasets that have it.
+/// The samples that may have a field. In a combination of datasets, only some may have it.
 struct Having {
     ranges: Vec<Range<u64>>,
     samples: u64,
@@ -231,7 +230,6 @@ impl Having {
         Self { samples: ranges.iter().map(|range| range.end - range.start).sum(), ranges }
     }
 
-    /// The `n`-th of these samples, from 0.
     fn nth(&self, mut n: u64) -> Option<u64> {
         for range in &self.ranges {
             let samples = range.end - range.start;
@@ -250,8 +248,8 @@ fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Resu
     Ok(name(&*dataset.shard(number)?, at, error))
 }
 
-/// Returns true if the bands of a field with this many axes are augmented. Where volumes are cut,
-/// arrays of three axes have no bands.
+/// Returns true if the bands of a field with this many axes are augmented. Where volumes are cut, arrays of
+/// three axes have no bands.
 pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
     let banded = if matches!(options.view.cube, CubeMode::Volume { .. }) { 4 } else { 3 };
     axes == banded && !options.view.augment_bands.is_empty() && !is_mask(field)
@@ -261,8 +259,8 @@ pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     error.within(format_args!("field `{field}`"))
 }
 
-/// Announces to a storage behind a network that the heads of these samples will be read: one wait
-/// for all shards and one for all heads.
+/// Announces reads of these samples' heads to remote storage, so that the loader waits once for all shards
+/// and once for all heads.
 fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     if dataset.read_ahead_bytes() == 0 {
         return;
@@ -270,7 +268,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     let places = samples.filter_map(|sample| dataset.locate(sample).ok());
     places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
     for (number, record) in places {
-        // The reader reports why the shard cannot be opened.
+        // The reader reports why a shard cannot be opened.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
             handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));
@@ -278,7 +276,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     }
 }
 
-/// Returns true if two arrays can be loaded as the same types, and are decoded alike.
+/// Returns true if two arrays can be loaded as the same types and are decoded alike.
 fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
     let no_data = |d: &ArrayDescriptor| d.codes.no_data.and(d.no_data).map(f64::to_bits);
     (a.decoded, a.stored, a.transform.code()) == (b.decoded, b.stored, b.transform.code())
@@ -287,7 +285,7 @@ fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
         && no_data(a) == no_data(b)
 }
 
-/// The array descriptor of a sample, from its whole record, after a check of the CRC32.
+/// Returns the array descriptor of a sample, from its whole record after checking the CRC32.
 fn whole_record(
     dataset: &Dataset,
     sample: u64,
@@ -305,8 +303,8 @@ fn whole_record(
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
     if cut.is_some() && codec == Codec::Zstd {
-        // A part of such an array takes staging memory for the whole array, so its shape must fit the
-        // payload. (The limits of a part do not limit the whole.)
+        // A part of such an array takes staging memory for the whole, so its shape must fit the payload. (The
+        // limits of a part do not limit the whole.)
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
     let value = RecordValue::Array {
@@ -324,7 +322,7 @@ fn whole_record(
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 
-/// The array descriptor of a sample, from the head of its record alone, because cubes are large.
+/// Returns the array descriptor of a sample from its record's head alone, because cubes are large.
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;

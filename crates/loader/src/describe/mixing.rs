@@ -1,4 +1,4 @@
-//! Changes of fields where batches are mixed.
+//! Changes to fields when batches are mixed.
 
 use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
 use crate::options::LoaderOptions;
@@ -6,10 +6,9 @@ use shardpack_augment::Mix;
 use shardpack_format::{Dtype, ElementType, Hint, Setting};
 use shardpack_reader::{Error, Result};
 
-/// The field whose classes become soft labels.
+/// Field whose classes become soft labels.
 const LABEL: &str = "label";
 
-/// Replaces class numbers by soft labels.
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;

@@ -1,5 +1,4 @@
-//! From options and a dataset to fields: the description of each field of a batch, or the error that
-//! prevents it.
+//! Turns options and a dataset into fields: describes each field of a batch, or returns the error that prevents it.
 
 mod align;
 mod arrays;
@@ -26,14 +25,13 @@ use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// Records of fewer parts are decoded by one thread, because there is little to share.
+/// Minimum number of parts for which several threads share a record, because a smaller one has little to share.
 const LARGE_PARTS: u64 = 4;
-/// Arrays of up to this many parts are small compared with a large one: their bytes are kept until all
+/// Maximum number of parts of an array that is small next to a large one, and whose bytes are kept until all
 /// parts are read.
 const KEPT_PARTS: u64 = 2;
 
 impl Fields {
-    /// The fields that `options` request.
     pub(crate) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
         arrays::check(options)?;
@@ -94,7 +92,7 @@ impl Fields {
                 Some(_) => patches.staged(&mut fields.plans, options)?,
                 None => patches,
             };
-            // Each scene is read as a whole, by one thread.
+            // Each scene is read whole, by one thread.
             fields.patches = Some(Arc::new(patches));
             return Ok(fields);
         }
@@ -148,7 +146,7 @@ impl Fields {
                 CubeMode::Whole | CubeMode::Patch { .. } => {
                     match arrays::plan(dataset, &field.name, position, options)? {
                         Some(described) => described,
-                        // The field was not named, so it is left out without an error.
+                        // The field was not named, so leaving it out is no error.
                         None if options.output.fields.is_none() => return Ok(()),
                         None => return Err(several_shapes(&field.name)),
                     }
@@ -157,7 +155,7 @@ impl Fields {
             _ => {
                 let (name, kind) = (&field.name, field.kind);
                 let text = format!("field `{name}`: expected a scalar, an image or an array, found kind {kind:?}");
-                return Err(Error::usage(text).with_hint("batches hold numbers: read it sample by sample"));
+                return Err(Error::usage(text).with_hint("read it sample by sample, because batches hold only numbers"));
             }
         };
         let is_banded = kind.is_banded();
@@ -191,9 +189,9 @@ impl Fields {
             let name = cube.name.escape_debug();
             let hint = Hint::new("")
                 .only(Voice::Python, format!("name the field of arrays: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"))
-                .only(Voice::Rust, "`normalise` is for arrays");
+                .only(Voice::Rust, "use `normalise` for arrays");
             return Err(Error::usage(format!(
-                "mean and std without a name are for pictures, and `{name}` is an array"
+                "mean and std without a field name are for pictures, but `{name}` is an array"
             ))
             .with_hint(hint));
         }
@@ -201,7 +199,6 @@ impl Fields {
             .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
     }
 
-    /// Refuses a choice of frames if no field has clips.
     fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
         let is_clip = |plan: &FieldPlan| matches!(plan.kind, FieldType::Picture(PictureField { clip: Some(_), .. }));
         if options.view.frames == FrameMode::All || self.plans.iter().any(is_clip) {
@@ -214,8 +211,8 @@ impl Fields {
     }
 }
 
-/// The known fields, for an error. Columns that describe a picture or an array, such as
-/// `cube.max_abs_error`, are many: they are only counted.
+/// Lists the known fields, for an error. The many columns that describe a picture or an array, such as
+/// `cube.max_abs_error`, are only counted.
 fn known_fields(schema: &Schema) -> String {
     let is_stored = |name: &str| schema.fields().iter().any(|field| field.name == name && is_described(field.kind));
     let is_figure = |field: &Field| field.name.rsplit_once('.').is_some_and(|(of, _)| is_stored(of));
@@ -233,8 +230,8 @@ const fn is_described(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::Image | FieldKind::Array)
 }
 
-/// Refuses a view with a size if the dataset has no pictures (pictures of 16 bits are arrays): the
-/// arrays would be loaded whole.
+/// Refuses a view with a size if the dataset has no pictures (16-bit pictures are arrays), because arrays
+/// would be loaded whole.
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let has_size = matches!(options.view.image, ImageMode::View(view) if view.size().is_some());
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {

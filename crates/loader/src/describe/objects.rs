@@ -1,4 +1,4 @@
-//! The fields of a batch that are not tensors.
+//! Plans the fields of a batch that are not tensors.
 
 use super::align::followed;
 use crate::fields::{Follows, ObjectPlan};
@@ -6,7 +6,6 @@ use crate::options::{Align, LoaderOptions};
 use shardpack_format::{FieldKind, Schema, bug};
 use shardpack_reader::{Error, Result};
 
-/// The fields of a batch that are not tensors: the requested ones, and aligned fields such as boxes.
 pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<ObjectPlan>> {
     let is_object = |(_, align): &&(String, Align)| !matches!(align, Align::Mask { .. });
     let aligned = options.view.align.iter().filter(is_object).map(|(name, _)| name);
@@ -33,7 +32,7 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
             None => Follows::Nothing,
             Some(Align::Mask { .. }) => {
                 return Err(Error::usage(format!(
-                    "objects: field `{}` is aligned as a mask: it is loaded as a tensor, not among the objects",
+                    "objects: field `{}` is aligned as a mask, so it is loaded as a tensor",
                     name.escape_debug()
                 )));
             }

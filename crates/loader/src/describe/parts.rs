@@ -5,7 +5,6 @@ use shardpack_format::ElementType;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Error;
 
-/// The arrays of a field have several shapes, and the index does not contain them.
 pub(crate) fn several_shapes(field: &str) -> Error {
     Error::usage(format!("field `{field}` has arrays of several shapes, and the index does not hold them"))
         .with_hint("leave it out of the fields of the batch, and read it sample by sample")
@@ -14,7 +13,7 @@ pub(crate) fn several_shapes(field: &str) -> Error {
 pub(crate) struct Description {
     pub(crate) kind: FieldType,
     pub(crate) dtype: ElementType,
-    /// Shape of a dense row; for a ragged row only the number of axes is known.
+    /// Shape of a dense row; of a ragged row, only the number of axes is known.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
 }

@@ -1,4 +1,4 @@
-//! Several patches of each sample: from options to fields, and their number.
+//! Several patches per sample: plans their fields and their number.
 
 use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, RowSize, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
@@ -9,7 +9,6 @@ use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Mutex;
 
 impl PatchPlan {
-    /// The patches that the options request of these fields; `None` for whole samples.
     pub(crate) fn new(dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let classes = ClassPlan::new(plans, options)?;
         if options.view.patches == Patches::One {
@@ -34,7 +33,7 @@ impl PatchPlan {
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
                 let overlap = if let Patches::Grid { overlap } = options.view.patches { overlap } else { [0; 3] };
-                // Patches of two axes have one plane.
+                // Two-dimensional patches have one plane.
                 let size = sides.map(|side| u64::from(side).max(1));
                 if overlap.iter().zip(size).any(|(&overlap, side)| u64::from(overlap) >= side) {
                     let words = |sides: [u32; 3]| {
@@ -78,7 +77,7 @@ impl PatchPlan {
         plan.counted(dataset, plans, options).map(Some)
     }
 
-    /// The patches for a stage, if it accepts all cut fields. If not, the host decodes each scene
+    /// Returns the patches for a stage, if it accepts all cut fields. Otherwise the host decodes each scene
     /// once for all of its patches.
     pub(crate) fn staged(self, plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<Self> {
         let is_left = |plan: &FieldPlan| match &plan.kind {
@@ -98,7 +97,6 @@ impl PatchPlan {
         Ok(Self { is_staged: left.is_none(), ..self })
     }
 
-    /// Adds the number of patches of each sample.
     fn counted(mut self, dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Self> {
         if let Patches::PerSample(count) = options.view.patches {
             self.most = count;
@@ -142,7 +140,7 @@ impl PatchPlan {
             let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
             for (record, count) in (0..).zip(of_shard) {
                 let sides = height.length(&shard, record).zip(width.length(&shard, record));
-                // A scene without a size, or smaller than a patch, is an error of its batch.
+                // A scene without a size, or smaller than a patch, becomes an error of its batch.
                 let scene = sides.map(|(height, width)| [1, height, width]).filter(|&s| grid.count(s).is_some());
                 *count = scene.map_or(Ok(1), |scene| self.count(grid, scene))?;
             }
@@ -155,14 +153,14 @@ impl PatchPlan {
     }
 
     fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
-        // A scene smaller than a patch is an error of its batch.
+        // A scene smaller than a patch becomes an error of its batch.
         let count = grid.count(scene).unwrap_or(1);
         u32::try_from(count)
             .map_err(|_| Error::usage(format!("patches of a scene: expected fewer than 2³², found {count}")))
     }
 }
 
-/// Sides of a patch; the first one is 0 for patches of two axes.
+/// Returns the sides of a patch; the first is 0 for two-dimensional patches.
 fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
     match options.view.cube {
         CubeMode::Patch { height, width, .. } => [0, height, width],
@@ -176,20 +174,20 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     if let (CubeMode::Volume { size: [depth, height, width], .. }, FieldType::Array(_)) = (mode, &plan.kind) {
         return Error::usage(format!("several patches per sample: `patch{depth}x{height}x{width}` cannot cut field `{field}`: it is not [depth, height, width], with or without channels"))
         .with_hint(format!(
-            "`patch{height}x{width}` cuts [height, width] and [height, width, channels]; or leave it out of the fields"
+            "cut [height, width] and [height, width, channels] with `patch{height}x{width}`, or leave the field out"
         ));
     }
     if let FieldType::Array(ArrayField { cut: Some(_), .. }) = plan.kind {
-        let hint = Hint::new("")
+        let hint = Hint::new("choose ")
             .and([Setting::named("bands")])
-            .then(" chooses bands that all scenes have; or pack each sensor as a dataset");
+            .then(" that all scenes have, or pack each sensor as a separate dataset");
         return Error::usage(format!(
             "several patches per sample: the scenes of field `{field}` differ in their number of bands"
         ))
         .with_hint(hint);
     }
-    let hint = Hint::new("choose fields without pictures (").and([Setting::named("fields")]).then("); and ");
-    let hint = hint.and([Setting::named("bands")]).then(", if cubes differ in their bands");
+    let hint = Hint::new("choose fields without pictures (").and([Setting::named("fields")]).then("), and ");
+    let hint = hint.and([Setting::named("bands")]).then(" if cubes differ in their bands");
     let text = "is neither a scalar, an array that is cut, nor an array of one shape";
     Error::usage(format!("several patches per sample: field `{field}` {text}")).with_hint(hint)
 }

@@ -1,4 +1,4 @@
-//! Pictures and clips of a batch.
+//! Plans the pictures and clips of a batch.
 
 use super::parts::{Description, axes};
 use crate::fields::{ArrayField, Axis, Col, FieldPlan, FieldType, PictureField};
@@ -17,7 +17,7 @@ pub(crate) fn plan(
     options: &LoaderOptions,
 ) -> Result<Description> {
     view.check()?;
-    // If one field of pictures is named, the scaling applies to it.
+    // If a picture field is named, the scaling applies to it.
     let is_named = |name: &str| options.output.dtype.of(name, 3).is_some();
     let mut pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     let is_scaled =
@@ -37,7 +37,7 @@ pub(crate) fn plan(
         floats,
         clip,
     });
-    // The time axis of a clip comes before the axes of a picture.
+    // A clip's time axis precedes the axes of its pictures.
     let time =
         counted.map(|column| options.view.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
@@ -63,12 +63,11 @@ pub(crate) fn plan(
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
-/// The column with the number of frames of each sample, if the values of a field are lists of pictures.
 fn frames_column(schema: &Schema, field: &str) -> Option<Col> {
     Col::find(schema, &format!("{field}.frames"))
 }
 
-/// Refuses augmentations of pictures that have no effect or would corrupt training.
+/// Refuses picture augmentations that have no effect or would corrupt training.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let changes = &options.view.augment_pictures;
     if changes.is_empty() {

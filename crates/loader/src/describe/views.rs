@@ -1,5 +1,5 @@
-//! Refuses views that look right and are wrong: a picture and an array of a sample cut at different
-//! places, and masks whose classes a resize would mix.
+//! Refuses views that look right but are wrong: a sample's picture and array cut at different places, and
+//! masks whose classes a resize would mix.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;
@@ -8,17 +8,16 @@ use shardpack_jpeg::PixelLayout;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
 
-/// A view of a picture with a size of its own crops and scales it; no option cuts an array of the
-/// sample in the same way.
+/// Refuses a view that shows a different part of the sample than an array does.
 ///
 /// # Errors
-/// `Usage` if such a view is combined with a patch of an array, or with a mask or an array of the
-/// picture's size that happens to have the size of the view; if whole pictures are mirrored while such
-/// arrays are loaded, or, without a cube, are combined with patches or turns of such arrays; or if a
-/// view is requested of a mask.
+/// `Usage` if a view with a size is combined with a patch of an array, or with a mask or an array of the
+/// picture's size that happens to have the size of the view; if whole pictures are mirrored while such arrays
+/// are loaded, or, without a cube, are combined with patches or turns of such arrays; or if a view with a
+/// size is requested of a mask.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let turned = !options.view.augment.is_none();
-    // In a dataset with a cube, a mask belongs to the cube, and a picture shows both as a whole.
+    // In a dataset with cubes, a mask belongs to its cube, and a picture shows both whole.
     let is_cube = |plan: &FieldPlan| {
         matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
     };
@@ -41,10 +40,11 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
             None => is_of_a_picture(plan) && (view.flip > 0.0 || !has_cube && (is_cut(plan) || turned)),
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };
-        let follow = "have the array follow the picture (`align`), ";
-        let mirrors = turned && size.is_none();
-        let hint = if mirrors { Hint::new("the view mirrors both, if you ") } else { Hint::new("") };
-        let hint = hint
+        let follow = match size {
+            None if turned => "have the array follow the picture (`align`), so that the view mirrors both, ",
+            _ => "have the array follow the picture (`align`), ",
+        };
+        let hint = Hint::new("")
             .only(Voice::Python, follow)
             .only(Voice::Rust, follow)
             .then("load one of the two (")
@@ -52,28 +52,27 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
             .then("), or whole pictures with whole arrays");
         let (picture, name) = (picture.escape_debug(), array.name.escape_debug());
         let reason = match size {
-            None if is_cut(array) => format!("picture `{picture}` is whole, and patches are cut from `{name}`"),
-            None if turned => format!("picture `{picture}` is whole, and `{name}` is flipped or turned"),
-            _ => format!("picture `{picture}` is cut, scaled or mirrored, and `{name}` is not"),
+            None if is_cut(array) => format!("picture `{picture}` is whole, but patches are cut from `{name}`"),
+            None if turned => format!("picture `{picture}` is whole, but `{name}` is flipped or turned"),
+            _ => format!("picture `{picture}` is cut, scaled or mirrored, but `{name}` is not"),
         };
         return Err(Error::usage(format!("pixels of pictures and arrays would not match: {reason}")).with_hint(hint));
     }
     Ok(())
 }
 
-/// Returns true if a part of an array is cut.
 fn is_cut(plan: &FieldPlan) -> bool {
     plan.kind.is_patch()
 }
 
-/// Returns true if an array could be mistaken for the part of the sample that a view of `size` shows.
+/// Returns true if an array could be mistaken for the part that a view of `size` shows.
 fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bool {
     if is_cut(plan) {
         return true;
     }
     let FieldType::Array(ArrayField { indexed, .. }) = &plan.kind else { return false };
-    // A whole array that has the size of its picture, or is a mask, is mistaken for the shown part only
-    // if it has the size of the view.
+    // A whole array with the size of its picture, or a mask, is mistaken for that part only if it has the
+    // size of the view.
     let sides = match (&*plan.shape, layout) {
         (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
         (&[height, width] | &[height, width, _], _) => [height, width],

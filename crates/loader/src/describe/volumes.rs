@@ -1,4 +1,4 @@
-//! Volumes of a batch.
+//! Plans the volumes of a batch.
 
 use super::arrays;
 use super::examples::{Examples, is_banded, of_field};
@@ -11,8 +11,8 @@ use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// Plans a field of arrays. Boxes are cut if they have three or four axes; arrays with other numbers of
-/// axes are loaded whole. `None` if they have several shapes.
+/// Plans a field of arrays. Arrays of three or four axes are cut to boxes, others are loaded whole. `None` if
+/// they have several shapes.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,
@@ -33,7 +33,7 @@ pub(crate) fn plan(
     };
     let refused = |what: &str| Err(Error::usage(format!("volumes of field `{}` {what}", field.escape_debug())));
     if options.view.bands != Bands::All {
-        return refused("take no choice of bands");
+        return refused("do not support a choice of bands");
     }
     if channels.is_some() && options.output.layout == PixelLayout::ChannelsHeightWidth {
         return refused("are [depth, height, width, channels]: layout `chw` is not supported");

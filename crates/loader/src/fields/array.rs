@@ -9,21 +9,20 @@ pub(crate) struct ArrayField {
     pub(crate) position: usize,
     pub(crate) channels_first: bool,
     pub(crate) cut: Option<Cut>,
-    /// The index contains its shape.
+    /// True if the index contains the shape.
     pub(crate) indexed: bool,
-    /// Steps after decoding. The turn of a sample is set later, as are the factors if `is_banded`, and
-    /// the no-data value if there is a `fill`.
+    /// Steps after decoding. Each sample adds its turn, its factors if `is_banded`, and its no-data value if
+    /// there is a `fill`.
     pub(crate) finish: Option<Box<Finish>>,
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
-    /// Examples of stored arrays of the field.
+    /// Examples of how the field stores arrays.
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// A stage that accepts the field wants its stored bytes in staging memory.
+    /// True if a stage that accepts the field wants its stored bytes in staging memory.
     pub(crate) is_shared: bool,
 }
 
 impl ArrayField {
-    /// Returns true if a patch is cut out of the array.
     pub(crate) fn is_patch(&self) -> bool {
         self.cut.as_ref().is_some_and(|cut| cut.place.is_some())
     }

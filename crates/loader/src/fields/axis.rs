@@ -1,9 +1,8 @@
-//! Index data about a row, available before its record is read: values of columns, and lengths of axes.
+//! Index data about a row, known before its record is read: column values and axis lengths.
 
 use shardpack_format::{Dtype, FieldKind, Schema};
 use shardpack_reader::{Scalar, Shard};
 
-/// A column of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Col {
     position: usize,
@@ -22,23 +21,19 @@ impl Col {
         range.and_then(|range| self.all(shard).get(range)).unwrap_or_default()
     }
 
-    /// The values of all records.
     pub(crate) fn all<'s>(&self, shard: &'s Shard) -> &'s [u8] {
         shard.column_bytes(self.position).unwrap_or_default()
     }
 
-    /// Returns true if the samples of a shard have this column: in several datasets combined into one,
-    /// some may lack it.
+    /// Returns true if the samples of a shard have this column. In a combination of datasets, some may lack it.
     pub(crate) fn is_in(&self, shard: &Shard) -> bool {
         shard.has_scalar(self.position)
     }
 
-    /// The value as a length; `None` if it is not a valid length.
     pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
         self.integer(shard, record)?.try_into().ok()
     }
 
-    /// The value as an integer; `None` if it is not an integer.
     pub(crate) fn integer(&self, shard: &Shard, record: u64) -> Option<i64> {
         Scalar::from_bytes(self.dtype, self.bytes(shard, record)).filter(|_| self.is_in(shard))?.as_i64()
     }
@@ -47,8 +42,7 @@ impl Col {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Column(Col),
-    /// A side of the upright picture: for a picture stored on its side, by its orientation, the other
-    /// column.
+    /// Side of the upright picture; from `other` if the orientation says that the picture is stored on its side.
     Upright {
         side: Col,
         other: Col,
@@ -58,7 +52,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    /// Length of the axis in the row of a record; `None` if the index does not contain it.
+    /// Returns the length of the axis in a record's row; `None` if the index does not contain it.
     pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
         match self {
             Self::Fixed(length) => Some(*length),
@@ -70,7 +64,6 @@ impl Axis {
         }
     }
 
-    /// The columns that determine the length.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &Col> {
         match self {
             Self::Fixed(_) => [None, None, None],
@@ -82,8 +75,8 @@ impl Axis {
     }
 }
 
-/// Height and width of arrays, from the packer's columns. In a dataset with pictures these are the
-/// sides of the stored picture; arrays follow the upright one.
+/// Returns height and width of arrays, from the packer's columns. In a dataset with pictures these are the
+/// sides of the stored picture, but arrays follow the upright one.
 pub(crate) fn sides_of(schema: &Schema) -> Vec<Axis> {
     let [height, width] = ["height", "width"].map(|name| Col::find(schema, name));
     let has_pictures = schema.fields().iter().any(|field| field.kind == FieldKind::Image);

@@ -1,5 +1,4 @@
-//! Content of a batch: for each field its source, its type, and the size of a row, all known from the
-//! index alone.
+//! Content of a batch: each field's source, type and row size, all known from the index alone.
 
 mod array;
 mod axis;
@@ -28,8 +27,7 @@ use shardpack_reader::{Shard, raw};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A type of field: its values, and their form in a batch. The code that decodes them is in
-/// `decode/fields/`.
+/// A type of field: its values, and their form in a batch. `decode/fields/` decodes them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldType {
     Scalar(Col),
@@ -41,7 +39,7 @@ pub(crate) enum FieldType {
     Raw(RawField),
 }
 
-/// A column of class numbers, loaded as a weight for each class.
+/// A column of class numbers, loaded as one weight per class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OneHotField {
     pub(crate) column: Col,
@@ -53,9 +51,9 @@ pub(crate) struct PictureField {
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
-    /// Conversion to floats, if it is loaded as floats.
+    /// Conversion to floats, if requested.
     pub(crate) floats: Option<Box<FloatTable>>,
-    /// Choice of frames, if values are lists of pictures.
+    /// Choice of frames, if the values are lists of pictures.
     pub(crate) clip: Option<FrameMode>,
 }
 
@@ -64,7 +62,7 @@ pub(crate) struct MaskField {
     pub(crate) position: usize,
     pub(crate) picture: Followed,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Element for the padding around a picture.
+    /// Element that fills the padding around a picture.
     pub(crate) fill: Vec<u8>,
 }
 
@@ -74,7 +72,7 @@ pub(crate) struct RawField {
 }
 
 impl FieldType {
-    /// Position among the stored fields, for a field of records.
+    /// Returns the field's position among the stored fields; `None` for columns of the index.
     pub(crate) const fn position(&self) -> Option<usize> {
         match self {
             Self::Scalar(_) | Self::OneHot(_) => None,
@@ -94,7 +92,6 @@ impl FieldType {
         }
     }
 
-    /// Replacement for no-data.
     pub(crate) const fn fill(&self) -> Option<f32> {
         match self {
             Self::Array(field) => field.fill,
@@ -103,7 +100,6 @@ impl FieldType {
         }
     }
 
-    /// Returns true if a part of an array is cut.
     pub(crate) fn is_patch(&self) -> bool {
         match self {
             Self::Array(field) => field.is_patch(),
@@ -118,7 +114,7 @@ pub(crate) enum RowSize {
     Dense {
         bytes: usize,
     },
-    /// The size depends on columns of the index; these are the axes in output order.
+    /// Depends on columns of the index; lists the axes in output order.
     Columns(Vec<Axis>),
     /// At most the rest of the record.
     Stored,
@@ -129,12 +125,12 @@ pub(crate) struct FieldPlan {
     pub(crate) name: String,
     pub(crate) dtype: ElementType,
     pub(crate) kind: FieldType,
-    /// Shape of a dense row; for a ragged row only the number of axes is known.
+    /// Shape of a dense row; of a ragged row, only the number of axes is known.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
-    /// Index of the first axis of a ragged row among the axes of all ragged fields.
+    /// Index of a ragged row's first axis among the axes of all ragged fields.
     pub(crate) dims_at: usize,
-    /// A stage accepts the field.
+    /// True if a stage accepts the field.
     pub(crate) staged: bool,
     pub(crate) is_noisy: bool,
 }
@@ -143,18 +139,18 @@ pub(crate) struct FieldPlan {
 pub(crate) struct Fields {
     pub(crate) plans: Vec<FieldPlan>,
     pub(crate) objects: Vec<ObjectPlan>,
-    /// Number of axes of all ragged fields of a row together.
+    /// Total number of axes of all ragged fields of a row.
     pub(crate) dims: usize,
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
     pub(crate) changes: Arc<[Augmentation]>,
-    /// Size in bytes from which on records are decoded in parts by several threads.
+    /// Record size in bytes from which several threads decode the parts of a record.
     pub(crate) large_bytes: Option<u64>,
     pub(crate) patches: Option<Arc<PatchPlan>>,
 }
 
 impl FieldPlan {
-    /// Description of the field for a stage. `changes` are the augmentations of decoded pictures.
+    /// Describes the field for a stage. `changes` are the augmentations of decoded pictures.
     pub(crate) fn spec<'a>(
         &'a self,
         layout: PixelLayout,
@@ -178,15 +174,15 @@ impl FieldPlan {
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
 
-    /// Returns true if it holds arrays of more than `bytes` that a stage accepts and copies to
-    /// staging memory: until then they stay in runs.
+    /// Returns true if the field holds arrays of more than `bytes` that a stage accepts and copies to staging
+    /// memory. They stay in runs until they are copied.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
         let FieldType::Array(ArrayField { stored, is_shared: false, .. }) = &self.kind else { return false };
         let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
         self.staged && stored.iter().any(|(_, array)| is_large(array))
     }
 
-    /// Returns true if several threads read large values of it into staging memory.
+    /// Returns true if several threads read the field's large values into staging memory.
     pub(crate) const fn is_shared(&self) -> bool {
         self.staged && matches!(self.kind, FieldType::Array(ArrayField { is_shared: true, .. }))
     }
@@ -195,16 +191,16 @@ impl FieldPlan {
         !matches!(self.size, RowSize::Dense { .. })
     }
 
-    /// Range of its axes among the axes of all ragged fields of a row; empty if it is dense.
+    /// Returns the range of the field's axes among the axes of all ragged fields; empty if the field is dense.
     pub(crate) fn dims_range(&self) -> Range<usize> {
         let axes = if self.is_ragged() { self.shape.len() } else { 0 };
         self.dims_at..self.dims_at + axes
     }
 
-    /// Bytes of the row of `record`; sets `dims`, the axes of this field.
+    /// Returns the bytes of the row of `record`, and sets `dims`, the axes of this field.
     ///
     /// # Errors
-    /// `Format` if the columns are impossible; `Limit` if the row is over the limits.
+    /// `Format` if the columns are impossible; `Limit` if the row exceeds the limits.
     pub(crate) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let axes = match &self.size {
             RowSize::Dense { bytes } => return Ok(*bytes),
@@ -226,13 +222,12 @@ impl FieldPlan {
         if bytes > limits.max_decoded_bytes {
             return Err(FormatError::limit(size(), "max_decoded_bytes", limits.max_decoded_bytes, bytes));
         }
-        // An index with a row that no record of this length can hold is refused before memory is
-        // allocated for it.
+        // Refuses a row that no record of this length can hold, before memory is allocated for it.
         let length = shard.index().row(record).map_or(0, |row| row.length);
         let stored = self.stored_bytes_of(bytes);
         let most = length.saturating_mul(limits.max_expansion);
         match &self.kind {
-            // A whole array may be a run of one value, which takes a few bytes.
+            // A whole array may be a run of one value, which takes only a few bytes.
             FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) => {
                 limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
@@ -247,8 +242,8 @@ impl FieldPlan {
         Ok(to_usize(bytes))
     }
 
-    /// Stored bytes of a row of `bytes`: float16 may be loaded as float32, and levels as floats. Of
-    /// several stored types, the smallest counts.
+    /// Returns the stored bytes of a row of `bytes` bytes, which are fewer if float16 is loaded as float32 or
+    /// levels as floats. If several types are stored, the smallest counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {
@@ -264,7 +259,7 @@ impl FieldPlan {
     fn stored_row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let schema = &shard.index().metadata().schema;
         let (length, key) = (shard.index().row(record).map_or(0, |row| row.length), shard.index().key(record));
-        // spec §2.2: the head holds at least frame, field table, scalars and key, in whole alignments.
+        // spec §2.2: the head holds at least frame, field table, scalars and key, each aligned.
         let head = FRAME_BYTES
             .saturating_add(24 * schema.stored_count() as u64)
             .saturating_add(schema.scalar_bytes())
@@ -280,7 +275,7 @@ impl FieldPlan {
 }
 
 impl Fields {
-    /// Positions of the stored fields that a batch uses.
+    /// Returns the positions of the stored fields that a batch uses.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         let followed = self.plans.iter().filter_map(|plan| match &plan.kind {
             FieldType::Mask(MaskField { picture, .. }) => Some(picture.position),
@@ -290,7 +285,7 @@ impl Fields {
         tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
     }
 
-    /// Sets the size of the largest record: without large records, no thread looks for them.
+    /// Sets the size of the largest record; if no record is large, no thread looks for one.
     pub(crate) fn with_records_of(mut self, record_bytes: u64) -> Self {
         self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
         self

@@ -1,22 +1,21 @@
-//! Values of a batch that are not tensors: texts, and arrays whose length differs from sample to
-//! sample.
+//! Values of a batch that are not tensors: texts, and arrays whose length differs between samples.
 
 use super::picture::Followed;
 use crate::options::Align;
 use shardpack_array::Array;
 use shardpack_format::FieldKind;
 
-/// A value of one sample.
+/// A value of one sample that is not a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Object {
-    /// Value of a field of arrays.
+    /// Value of an array field.
     Array(Array),
-    /// Value of a field of texts.
+    /// Value of a text field.
     Text(String),
-    /// Value of a field of JSON, as text.
+    /// Value of a JSON field, as text.
     Json(String),
-    /// Value of a field of bytes.
+    /// Value of a bytes field.
     Bytes(Vec<u8>),
 }
 
@@ -29,7 +28,7 @@ pub(crate) struct ObjectPlan {
 }
 
 impl ObjectPlan {
-    /// Positions of the stored fields that it is computed from.
+    /// Returns the positions of the stored fields that the value is computed from.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         let picture = match &self.follows {
             Follows::Picture { picture, .. } => Some(picture.position),
@@ -41,11 +40,11 @@ impl ObjectPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Follows {
-    /// The value is loaded as it is stored.
+    /// Loaded as stored.
     Nothing,
-    /// Boxes or keypoints follow the view of their picture; rows of keypoints belong to the boxes of
-    /// this number.
+    /// Boxes or keypoints that follow the view of their picture. Rows of keypoints belong to the boxes field
+    /// at index `boxes`.
     Picture { align: Align, picture: Followed, boxes: Option<usize> },
-    /// Rows belong to the boxes of this number.
+    /// Rows that belong to the boxes field at this index.
     Boxes(usize),
 }

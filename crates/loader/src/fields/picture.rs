@@ -1,11 +1,10 @@
-//! Properties of a picture that its field, and the fields that follow it, need.
+//! Properties of a picture that its own field and the fields that follow the picture need.
 
 use super::axis::Col;
 use shardpack_format::{Codec, FieldValue};
 use shardpack_jpeg::{Frames, View};
 use shardpack_reader::Shard;
 
-/// Media type that a device decodes.
 pub(crate) const JPEG: &str = "image/jpeg";
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,7 +14,7 @@ pub(crate) struct Followed {
     pub(crate) orientation: Option<Col>,
 }
 
-/// Orientation of a picture, from a column of the index or from the picture itself.
+/// Returns the orientation of a picture, from a column of the index or from the picture itself.
 pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, value: &FieldValue<'_>) -> u8 {
     let column = column.filter(|column| column.is_in(shard));
     let stored = column.and_then(|column| column.length(shard, record));

@@ -1,11 +1,10 @@
-//! Volumes: arrays `[depth, height, width]` and `[depth, height, width, channels]`, by the order of
-//! their axes, from which boxes are cut.
+//! Volumes: arrays `[depth, height, width]` or `[depth, height, width, channels]`, in this axis order, from
+//! which boxes are cut.
 
 use crate::patches::PatchPlace;
 use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{ArrayDescriptor, Codec};
 
-/// The boxes that are cut out of the volumes of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VolumeField {
     pub(crate) position: usize,
@@ -13,7 +12,7 @@ pub(crate) struct VolumeField {
     pub(crate) size: [u64; 3],
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
-    /// Its channels are augmented; then `finish` has factors.
+    /// True if channels are augmented; `finish` then has factors.
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
@@ -22,7 +21,6 @@ pub(crate) struct VolumeField {
 }
 
 impl VolumeField {
-    /// Scratch memory of a thread for decoding a volume, in bytes.
     pub(crate) fn scratch_bytes(&self) -> u64 {
         let bytes = |(codec, descriptor): &(Codec, ArrayDescriptor)| {
             let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).ok()?;

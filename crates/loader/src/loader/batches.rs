@@ -4,17 +4,17 @@ use super::Loader;
 use crate::batch::Batch;
 use shardpack_reader::{Error, Result};
 
-/// The batches of an epoch, from the current position of the loader.
+/// The batches of an epoch, from the loader's current position.
 #[derive(Debug)]
 pub struct Batches<'a> {
     loader: &'a mut Loader,
-    /// Error from starting the epoch, if any: it is then the only item.
+    /// Error from starting the epoch, if any; then it is the only item.
     refused: Option<Option<Error>>,
 }
 
 impl Loader {
-    /// The batches of an epoch: [`Loader::set_epoch`], then [`Loader::next_batch`] to the end. After an
-    /// early exit from the loop, the next call restarts the epoch.
+    /// Iterates over the batches of an epoch: calls [`Loader::set_epoch`], then [`Loader::next_batch`] to the
+    /// end. After an early exit from the loop, the next call restarts the epoch.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -33,7 +33,7 @@ impl Loader {
 }
 
 impl Batches<'_> {
-    /// The loader, for its state and figures.
+    /// Returns the loader, for its state and figures.
     #[must_use]
     pub const fn loader(&self) -> &Loader {
         self.loader

@@ -1,4 +1,4 @@
-//! Figures of the work of a loader.
+//! Figures about a loader's work.
 
 use super::Loader;
 use super::open::device_bytes;
@@ -10,7 +10,7 @@ use shardpack_base::peak_rss_bytes;
 use std::sync::atomic::Ordering;
 
 impl Loader {
-    /// Figures since the loader was opened.
+    /// Returns the figures since the loader was opened.
     #[must_use]
     pub fn stats(&self) -> LoaderStats {
         let counters = &self.shared.counters;
@@ -46,21 +46,21 @@ impl Loader {
         stats
     }
 
-    /// Number of pictures so far with more than 8 bits a sample, reduced to 8 in the batches: as in
-    /// [`LoaderStats`], at almost no cost.
+    /// Returns the number of pictures so far with more than 8 bits per sample, which batches reduce to 8.
+    /// Same as in [`LoaderStats`], at almost no cost.
     #[must_use]
     pub fn narrowed_pictures(&self) -> u64 {
         self.shared.counters.narrowed.load(Ordering::Relaxed)
     }
 
-    /// Rows so far that the host decoded because the stage refused them or found them odd, by reason.
+    /// Returns, for each reason, how many rows the host decoded because the stage refused them or found them odd.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
         self.shared.refusals.list()
     }
 
-    /// Memory on the device of the stage, in bytes: slots, resident values, and (approximately)
-    /// scenes held while several of their patches are loaded; 0 without a stage.
+    /// Returns the bytes used on the stage's device: slots, resident values, and (approximately) scenes held
+    /// while several of their patches are loaded; 0 without a stage.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
@@ -73,10 +73,10 @@ impl Loader {
         slots.saturating_add(kept).saturating_add(scenes)
     }
 
-    /// Memory of the loader, in bytes, besides the indexes of the dataset: slots, the threads' scratch,
-    /// the memory of the storage ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)),
-    /// and, unless it is in the page cache ([`Window`](crate::Window)), the window of the order with
-    /// the bytes read ahead. The largest value of all epochs.
+    /// Returns the loader's memory in bytes, without the indexes of the dataset: slots, the threads' scratch,
+    /// the memory of the storage ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)), and,
+    /// unless the page cache holds them ([`Window`](crate::Window)), the window of the order and the bytes
+    /// read ahead. It is the maximum over all epochs.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes

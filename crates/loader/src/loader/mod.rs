@@ -1,4 +1,4 @@
-//! The loader for its caller: batches, epochs, states, figures.
+//! The loader as its caller sees it: batches, epochs, states, figures.
 
 mod batches;
 mod figures;
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process
-/// that forks before that can use the loader in the child; after a later fork, the child gets an error.
+/// Threads start with the first [`Loader::next_batch`] and end when the loader is dropped. A process that
+/// forks before that call can use the loader in the child; after a later fork, the child gets an error.
 ///
 /// ```no_run
 /// use shardpack_loader::{Dataset, LoaderOptions, View};
@@ -46,7 +46,7 @@ pub struct Loader {
     start: OrderState,
     share: Share,
     threads: usize,
-    /// Location of the window of this epoch.
+    /// Where the window of this epoch is kept.
     held: Held,
     /// Largest memory of any epoch so far, in bytes.
     predicted_bytes: u64,
@@ -58,17 +58,17 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Number of batches up to the last one that was handed out.
+    /// Number of batches up to the last one handed out.
     delivered: u64,
-    /// The caller has once continued from the end of an epoch to the next one, so it will probably
-    /// request another. A caller who reads a dataset once does not pay for starting it again.
+    /// True once the caller has continued from one epoch to the next, and so will probably continue again. A
+    /// caller who reads a dataset once does not pay for starting it again.
     goes_on: bool,
     phase: EpochPhase,
-    /// The caller got `Pending` and will come back.
+    /// True if the caller got `Pending` and will come back.
     is_waiting: bool,
 }
 
-/// Progress of the caller in the current epoch.
+/// The caller's progress in the current epoch.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, EpochPhase, Loader, LoaderOptions};
@@ -81,42 +81,41 @@ pub struct Loader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EpochPhase {
-    /// No batch was requested.
+    /// No batch has been requested.
     Fresh,
-    /// A batch was requested.
+    /// A batch has been requested.
     Running,
-    /// The end was reported to the caller.
+    /// The caller has been told that the epoch ended.
     Ended,
-    /// A fatal error was reported: the loader has broken down, or is used in a fork.
+    /// A fatal error has been reported: the loader broke down, or was used in a fork.
     Broken,
 }
 
 impl Loader {
-    /// The next batch of the epoch; `None` at its end, until [`Loader::set_epoch`]. Waits only if
-    /// the batch is not ready.
+    /// Returns the next batch of the epoch; `None` at the end, until [`Loader::set_epoch`]. Waits only if the
+    /// batch is not ready.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)),
-    /// `Io` if it cannot be read or memory for it cannot be allocated: the next call continues with the
-    /// batch after it. `Usage` in a fork of the process that started to load, `Internal` if the pool
-    /// has broken down: this error comes once, then `None`.
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)), `Io`
+    /// if it cannot be read or memory for it cannot be allocated; the next call continues with the following
+    /// batch. `Usage` in a fork of the process that started to load, or `Internal` if the pool has broken
+    /// down; either error comes once, then `None`.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
-            // Effectively no time limit, so that one function serves both kinds of wait.
+            // An hour is effectively no limit, so one function serves both kinds of wait.
             if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
                 return batch;
             }
         }
     }
 
-    /// Same as [`Loader::next_batch`], but waits for at most `timeout`: then it returns `Pending`,
-    /// and the next call continues to wait. For callers who must check for something else from time
-    /// to time, such as signals.
+    /// Same as [`Loader::next_batch`], but waits at most `timeout`, then returns `Pending`; the next call
+    /// continues to wait. For callers who must check for something else from time to time, such as signals.
     ///
     /// # Errors
     /// Same as [`Loader::next_batch`].
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
-        // Check before taking the lock: in a fork, a thread that no longer exists may hold it.
+        // Checked before taking the lock, which a thread that no longer exists may hold in a fork.
         if self.shared.is_forked() {
             return Poll::Ready(self.broken().then(|| Err(forked())));
         }
@@ -133,7 +132,7 @@ impl Loader {
         }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
-        // Counted once for each batch, however many calls wait for it.
+        // Counts each batch once, however many calls wait for it.
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.asked += 1;
             self.found_ready += state.finished() as u64;
@@ -164,7 +163,6 @@ impl Loader {
         };
         drop(state);
         self.is_waiting = false;
-        // One more batch can now be prepared.
         self.shared.wake_threads();
         if let Some(start) = waiting {
             self.waited += start.elapsed();
@@ -192,73 +190,73 @@ impl Loader {
         })))
     }
 
-    /// Records that the loader has broken down; returns true if the caller should report it. It is
-    /// reported only once, so that a loop that ignores errors ends.
+    /// Records that the loader has broken down; returns true if the caller should report it. Only the first
+    /// call returns true, so that a loop that ignores errors ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
 
-    /// Number of batches of this rank from the start of the epoch, or from the state of
-    /// [`Loader::restore`]: exact before the first batch.
+    /// Returns this rank's number of batches from the start of the epoch, or from the state of
+    /// [`Loader::restore`]. Exact before the first batch.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.share.batches()
     }
 
-    /// Number of batches of this rank in the whole current epoch, regardless of [`Loader::restore`].
+    /// Returns this rank's number of batches in the whole current epoch, regardless of [`Loader::restore`].
     #[must_use]
     pub fn epoch_len(&self) -> u64 {
         self.share.whole().batches()
     }
 
-    /// Number of samples, or patches, of a whole epoch, over all ranks.
+    /// Returns the number of samples, or patches, in a whole epoch over all ranks.
     #[must_use]
     pub const fn positions(&self) -> u64 {
         self.share.positions()
     }
 
-    /// Returns true if there is no batch.
+    /// Returns true if there are no batches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The dataset.
+    /// Returns the dataset.
     #[must_use]
     pub const fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// The options in effect.
+    /// Returns the options in effect.
     #[must_use]
     pub const fn options(&self) -> &LoaderOptions {
         &self.options
     }
 
-    /// Names of the fields of a batch.
+    /// Returns the names of a batch's fields.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.fields.plans.iter().map(|field| field.name.as_str())
     }
 
-    /// The epoch of the batches.
+    /// Returns the current epoch.
     #[must_use]
     pub const fn current_epoch(&self) -> u32 {
         self.start.epoch
     }
 
-    /// Progress of the caller in that epoch.
+    /// Returns the caller's progress in that epoch.
     #[must_use]
     pub const fn phase(&self) -> EpochPhase {
         self.phase
     }
 
-    /// Progress of this loader, up to the last batch that was handed out. Prepared batches do not
-    /// count. A batch that was an error counts only once a later batch is handed out: a run that ends
-    /// with the error resumes with the missing samples.
+    /// Returns the progress of this loader up to the last batch handed out. Prepared batches do not count. A
+    /// batch that was an error counts only once a later batch is handed out, so a run that ends with the
+    /// error resumes with the missing samples.
     ///
-    /// The state is equal on all ranks that got the same number of batches, and on all ranks that
-    /// reached the end of the epoch. If a rank failed and the states differ, resuming from the smallest
-    /// one loses no sample.
+    /// The state is equal on all ranks that got the same number of batches, and on all ranks that reached the
+    /// end of the epoch. If a rank failed and the states differ, resuming from the smallest one loses no
+    /// sample.
     #[must_use]
     pub fn state(&self) -> OrderState {
         // With `End::Uneven`, other ranks may have had one more batch.
@@ -267,11 +265,11 @@ impl Loader {
         OrderState { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
-    /// Resumes from a state that was saved with any world size, batch size or number of threads.
-    /// Batches that the caller holds stay valid.
+    /// Resumes from a state saved with any world size, batch size or number of threads. Batches that the
+    /// caller holds stay valid.
     ///
-    /// A training loop needs no special case to resume, because [`Loader::set_epoch`] with the epoch of
-    /// the state keeps this position:
+    /// A training loop needs no special case to resume, because [`Loader::set_epoch`] with the state's epoch
+    /// keeps this position:
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -310,10 +308,9 @@ impl Loader {
         if self.resident.is_none() {
             self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
-        // Hold the planner's lock, so that no thread can plan for the new epoch before the state is
-        // updated.
+        // Holds the planner's lock, so that no thread plans for the new epoch before the state is updated.
         let mut shared = self.shared.state();
-        // A program may change its transform between two epochs.
+        // A program may change its transform between epochs.
         shared.goes_on = self.goes_on && self.options.output.transform.is_none();
         match is_under_way {
             true => shared.go_on(state.epoch),
@@ -324,13 +321,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Starts epoch `epoch`; if that is the current epoch and no batch of it was requested, keeps the
-    /// position from [`Loader::restore`]. So the call can be at the top of every epoch.
+    /// Starts epoch `epoch`. If it is the current epoch and no batch has been requested, keeps the position
+    /// from [`Loader::restore`], so a loop can call this at the top of every epoch.
     ///
-    /// Once the caller has continued from the end of an epoch to the next one, the loader starts the
-    /// next epoch while the current one ends, in the same slots and the same memory: this call then
-    /// only takes over the epoch that was started. Not with a [`LoaderOptions::transform`], nor without
-    /// [`LoaderOptions::begins_ahead`].
+    /// Once the caller has continued from one epoch to the next, the loader starts the next epoch while the
+    /// current one ends, in the same slots and memory, and this call only takes it over. A
+    /// [`LoaderOptions::transform`] prevents that, as does turning off [`LoaderOptions::begins_ahead`].
     ///
     /// # Errors
     /// Same as [`Loader::restore`].
@@ -345,7 +341,6 @@ impl Loader {
     }
 }
 
-/// A loader that has started is used in a fork of its process.
 fn forked() -> Error {
     Error::usage("this loader was started in the parent process and cannot be used after fork")
         .with_hint("open the loader after the fork, or start workers with spawn")

@@ -1,4 +1,4 @@
-//! Prepares a loader: fields, sizes, slots, and the state that threads share.
+//! Opens a loader: prepares fields, sizes, slots, and the state that threads share.
 
 use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 impl LoaderOptions<Dataset> {
-    /// Loads only the samples of the dataset with these indices.
+    /// Loads only the samples with these dataset indices.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -50,28 +50,26 @@ impl LoaderOptions<Dataset> {
 }
 
 impl Loader {
-    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, and reads only the
-    /// first record.
+    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, and reads only the first record.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples
-    /// that the dataset does not have, or batches larger than any epoch with [`End::Drop`]; `Io` if
-    /// the slots do not fit in the memory of the stage's device; otherwise the same as
-    /// [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling with samples that the
+    /// dataset lacks, or batches larger than any epoch with [`End::Drop`]; `Io` if the slots do not fit in
+    /// the memory of the stage's device; otherwise same as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
     }
 
-    /// Same as [`Loader::open`], with progress and cancellation for loaders whose values stay on a
-    /// device, because reading the whole dataset takes a while.
+    /// Same as [`Loader::open`], with progress and cancellation, for loaders whose values stay on a device,
+    /// because reading the whole dataset takes a while.
     ///
     /// # Errors
-    /// Same as [`Loader::open`]; also `Usage` if it was cancelled.
+    /// Same as [`Loader::open`], and `Usage` if cancelled.
     pub fn open_watched(dataset: &Dataset, options: LoaderOptions, watch: Watch<'_>) -> Result<Self> {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
         if options.resources.stage.as_ref().is_some_and(|stage| stage.decodes()) && options.output.transform.is_some() {
-            let error = Error::usage("transform needs rows in host memory, and a device decodes them");
+            let error = Error::usage("transform needs rows in host memory, but a device decodes them");
             return Err(error.with_hint("decode on the host, or change whole batches"));
         }
         let world = World::new(options.order.rank, options.order.world_size, options.order.batch_size)?;
@@ -168,8 +166,8 @@ impl Loader {
     }
 }
 
-/// Refuses batches that are larger than an epoch if incomplete batches are dropped, because no
-/// batch would ever come. An empty dataset is not an error.
+/// Refuses batches larger than an epoch if incomplete batches are dropped, because no batch would ever come.
+/// An empty dataset is fine.
 fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
     let positions = share.positions();
     if positions == 0 || options.order.end != End::Drop || share.whole().batches() > 0 {
@@ -181,8 +179,8 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
         ranks => format!("{ranks} × {}", options.order.batch_size),
     };
     let hint = Hint::new("")
-        .only(Voice::Rust, "`End::Pad` and `End::Uneven` keep a batch that is not full")
-        .only(Voice::Python, "end=\"pad\" and end=\"uneven\" keep a batch that is not full");
+        .only(Voice::Rust, "keep incomplete batches with `End::Pad` or `End::Uneven`")
+        .only(Voice::Python, "keep incomplete batches with end=\"pad\" or end=\"uneven\"");
     let found = format!("{every}: every batch would be dropped");
     Err(Error::usage(format!("batch size: expected at most {positions} ({what} in an epoch), found {found}"))
         .with_hint(hint))

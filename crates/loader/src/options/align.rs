@@ -4,11 +4,11 @@ use shardpack_format::{Error as FormatError, Result as FormatResult};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Alignment of a field with the view of the picture of its sample, which crops, scales and mirrors it.
-/// All coordinates are those of the upright picture.
+/// Alignment of a field with the view of its sample's picture, which crops, scales and mirrors it. All
+/// coordinates refer to the upright picture.
 ///
-/// As text: `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by settings that
-/// differ from the defaults, such as `boxes,format=xywh,visible=0.25`.
+/// As text: `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by settings that differ
+/// from the defaults, such as `boxes,format=xywh,visible=0.25`.
 ///
 /// ```
 /// use shardpack_loader::{Align, LoaderOptions, View};
@@ -20,93 +20,90 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Align {
-    /// An array `[height, width]` or `[height, width, channels]`, with the height and width of the
-    /// picture. Each pixel of the view gets the value at its centre (nearest neighbour), so no new
-    /// values appear. Loaded as a tensor with the height and width of the view.
+    /// An array `[height, width]` or `[height, width, channels]` of the picture's height and width. Each
+    /// pixel of the view takes the value at its centre (nearest neighbour), so no new values appear. Loaded
+    /// as a tensor of the view's height and width.
     Mask {
-        /// The picture that it follows. Default: the only picture.
+        /// Picture to follow. Default: the only picture.
         picture: Option<String>,
-        /// Value of the padding around the picture, in the type of the batch. Default 255, which
-        /// segmentation losses are usually set to ignore.
+        /// Value of the padding around the picture, in the type of the batch. Default 255, which segmentation
+        /// losses usually ignore.
         fill: f64,
     },
-    /// Masks of objects, `[masks, height, width]`, with the height and width of the picture and any
-    /// number of masks: each is aligned as [`Align::Mask`], with zero in the padding. Loaded as
-    /// objects of the stored type, `[masks, height, width]`, with the height and width of the view.
+    /// Any number of object masks `[masks, height, width]` of the picture's height and width. Each is aligned
+    /// like [`Align::Mask`], with zero in the padding. Loaded as objects of the stored type, `[masks, height,
+    /// width]`, of the view's height and width.
     Instances {
-        /// The picture that they follow. Default: the only picture.
+        /// Picture to follow. Default: the only picture.
         picture: Option<String>,
-        /// The field of boxes that these masks belong to, one box for each mask: masks of boxes that
-        /// are left out are left out too. Default none: all masks are kept, even those outside the
-        /// view.
+        /// Field of boxes that the masks belong to, one box per mask; a mask is left out with its box.
+        /// Default none, which keeps all masks, even those outside the view.
         rows: Option<String>,
     },
-    /// Boxes `[boxes, 4]` of any number type: moved, clipped at the borders of the view, and left
-    /// out if too little of them is visible. Loaded as float32 objects in the same format.
+    /// Boxes `[boxes, 4]` of any number type, moved and clipped to the view, and left out if too little of
+    /// them is visible. Loaded as float32 objects in the same format.
     Boxes {
-        /// The picture that they follow. Default: the only picture.
+        /// Picture to follow. Default: the only picture.
         picture: Option<String>,
         /// Format of the four numbers. Default [`BoxFormat::Xyxy`].
         format: BoxFormat,
-        /// If true, coordinates are relative: 1 is the width, or height, of the picture or view; if
-        /// false, pixels. Default false.
+        /// True if coordinates are relative, where 1 is the width or height of the picture or view; false if
+        /// they are pixels. Default false.
         relative: bool,
-        /// Smallest visible share of a box's area. Boxes outside the view, or without an area, are
-        /// always left out. Default 0.
+        /// Smallest visible share of a box's area. Boxes outside the view or without an area are always left
+        /// out. Default 0.
         visible: f64,
     },
-    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as in COCO,
-    /// a visibility flag. Points outside the view become 0, 0, 0 if they have three numbers, else
-    /// NaN. Loaded as float32 objects of the same shape.
+    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as in COCO, a
+    /// visibility flag. Points outside the view become 0, 0, 0 if they have three numbers, otherwise NaN.
+    /// Loaded as float32 objects of the same shape.
     Keypoints {
-        /// The picture that they follow. Default: the only picture.
+        /// Picture to follow. Default: the only picture.
         picture: Option<String>,
-        /// As in [`Align::Boxes`].
+        /// Same as in [`Align::Boxes`].
         relative: bool,
         /// Pairs of point indices to swap if the view is mirrored, such as left and right hand.
         swap: Vec<(u32, u32)>,
-        /// The field of boxes that these points belong to, one box for each object: points of boxes
-        /// that are left out are left out too. Default none.
+        /// Field of boxes that the points belong to, one box per object; points are left out with their box.
+        /// Default none.
         rows: Option<String>,
     },
-    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON whose outermost list
-    /// has an item for each object and whose innermost lists are x, y, x, y, as COCO's
-    /// `segmentation`. Points are moved as for [`Align::Keypoints`], but no point is hidden or
-    /// clipped: a polygon keeps all its points and may extend beyond the view. Loaded as float32
-    /// objects of the same shape, or as JSON of the same form; an item that is not a list, such as
-    /// a COCO run-length encoding, becomes `null`.
+    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON whose outermost list has one item
+    /// per object and whose innermost lists are x, y, x, y, like COCO's `segmentation`. Points move as with
+    /// [`Align::Keypoints`], but no point is hidden or clipped: a polygon keeps all its points and may extend
+    /// beyond the view. Loaded as float32 objects of the same shape, or as JSON of the same form; an item
+    /// that is not a list, such as a COCO run-length encoding, becomes `null`.
     Polygons {
-        /// The picture that they follow. Default: the only picture.
+        /// Picture to follow. Default: the only picture.
         picture: Option<String>,
-        /// As in [`Align::Boxes`].
+        /// Same as in [`Align::Boxes`].
         relative: bool,
-        /// The field of boxes that these polygons belong to, one box for each object: polygons of boxes
-        /// that are left out are left out too. Default none.
+        /// Field of boxes that the polygons belong to, one box per object; polygons are left out with their
+        /// box. Default none.
         rows: Option<String>,
     },
-    /// An array with one row for each box, such as classes `[boxes]`: rows of boxes that are left
-    /// out are left out too. Loaded as objects of the stored type.
+    /// An array with one row per box, such as classes `[boxes]`; a row is left out with its box. Loaded as
+    /// objects of the stored type.
     Rows {
-        /// The field of boxes.
+        /// Field of boxes.
         of: String,
     },
 }
 
-/// Format of the four numbers of a box.
+/// Format of a box's four numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum BoxFormat {
     /// Left, top, right, bottom.
     #[default]
     Xyxy,
-    /// Left, top, width, height: COCO.
+    /// Left, top, width, height, as in COCO.
     Xywh,
-    /// Centre's x and y, width, height: YOLO.
+    /// Centre x and y, width, height, as in YOLO.
     Cxcywh,
 }
 
 impl BoxFormat {
-    /// Name of the format in options.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Xyxy => "xyxy",
@@ -130,7 +127,6 @@ impl Align {
         }
     }
 
-    /// The field of boxes that its rows belong to.
     pub(crate) const fn rows(&self) -> Option<&String> {
         match self {
             Self::Keypoints { rows, .. } | Self::Polygons { rows, .. } | Self::Instances { rows, .. } => rows.as_ref(),
@@ -139,7 +135,6 @@ impl Align {
         }
     }
 
-    /// The named picture.
     pub(crate) fn picture(&self) -> Option<&str> {
         match self {
             Self::Mask { picture, .. }

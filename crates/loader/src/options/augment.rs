@@ -1,4 +1,4 @@
-//! Flips and quarter turns of arrays: a pure function of data that is known before a record is read.
+//! Flips and quarter turns of arrays. They depend only on data known before a record is read.
 
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
@@ -7,13 +7,13 @@ use shardpack_jpeg::DrawKey;
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
 
-/// Random flips and turns of arrays of two and three axes. All arrays of a sample, such as a cube and
-/// its mask, are turned alike, so they must have one height and width; patches are turned after they
-/// are cut. Each plane of a box of a volume is turned separately. Pictures, and arrays with other
-/// numbers of axes, are unchanged.
+/// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its
+/// mask, are turned alike, so they must have one height and width; patches are turned after they are cut.
+/// Each plane of a volume's box is turned separately. Pictures, and arrays with other numbers of axes, do not
+/// change.
 ///
-/// A pure function of seed, epoch, sample, and whether the array or patch is square. It does not
-/// depend on threads, batch size or world size.
+/// The result is a pure function of seed, epoch, sample, and whether the array or patch is square. It does
+/// not depend on threads, batch size or world size.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -26,12 +26,12 @@ const TURNS: u32 = FLIPS + 1;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Augment {
-    /// Half of the samples are flipped from top to bottom: the order of their rows is reversed.
+    /// Flips half of the samples from top to bottom, which reverses the order of their rows.
     pub flip_rows: bool,
-    /// Half of the samples are flipped from left to right.
+    /// Flips half of the samples from left to right.
     pub flip_columns: bool,
-    /// Samples are turned counterclockwise by 0, 90, 180 or 270 degrees, with equal probability; by 0
-    /// or 180 if height and width differ. A turn comes before a flip.
+    /// Turns samples counterclockwise by 0, 90, 180 or 270 degrees, with equal probability; by 0 or 180 if
+    /// height and width differ. A turn comes before a flip.
     pub rotate: bool,
 }
 
@@ -42,7 +42,7 @@ impl Augment {
         !self.flip_rows && !self.flip_columns && !self.rotate
     }
 
-    /// The turn of a sample whose arrays, or patches, have this height and width.
+    /// Returns the turn of a sample whose arrays or patches have this height and width.
     #[must_use]
     pub fn turn(&self, key: &DrawKey, [height, width]: [u64; 2]) -> Turn {
         let [rows, columns] = key.draws().pair(FLIPS);
@@ -55,7 +55,7 @@ impl Augment {
     }
 }
 
-/// One of the numbers `0..count`.
+/// Returns a number in `0..count`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
 fn place(draw: f64, count: u8) -> u8 {
     (draw * f64::from(count)) as u8

@@ -1,18 +1,16 @@
-//! Selection of the frames of a clip that go into a row, for fields whose values are lists of
-//! JPEGs.
+//! Chooses the frames of a clip that go into a row, for fields whose values are lists of JPEGs.
 
 use super::parse::number;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Index of the draw pair for a window; its first draw gives the start of the window.
+/// Index of the draw pair for a window, whose first draw sets its start.
 const DRAWS: u32 = (1 << 31) + 5;
 /// Maximum number of frames in a row.
 const MOST: u32 = 1 << 16;
 
-/// Frames of a clip in a batch. All chosen frames get one view: the same crop, reflection and
-/// augmentation.
+/// Frames of a clip in a batch. All chosen frames share one view: the same crop, reflection and augmentation.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -28,28 +26,27 @@ const MOST: u32 = 1 << 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum FrameMode {
-    /// All frames: rows are ragged, because clips differ in length.
+    /// All frames. Rows are ragged, because clips differ in length.
     #[default]
     All,
-    /// `count` frames, evenly spaced: the clip is split into `count` equal parts, and the middle frame
-    /// of each is taken. A clip with fewer frames repeats some.
+    /// `count` evenly spaced frames: the middle frame of each of `count` equal parts of the clip. A clip with
+    /// fewer frames repeats some.
     Even {
-        /// At least 1.
+        /// Number of frames, at least 1.
         count: u32,
     },
-    /// `count` frames in a row, `every` frames apart, from a random start, drawn for each sample and
-    /// epoch. A clip that is too short starts with its first frame, and repeats its last one until the
-    /// end.
+    /// `count` frames, `every` frames apart, from a start drawn for each sample and epoch. A clip that is too
+    /// short starts at its first frame and repeats its last one.
     Window {
-        /// At least 1.
+        /// Number of frames, at least 1.
         count: u32,
-        /// At least 1; 2 takes every second frame.
+        /// Step between frames, at least 1; 2 takes every second frame.
         every: u32,
     },
 }
 
 impl FrameMode {
-    /// Number of frames in a row; `None` for all frames of the clip.
+    /// Returns the number of frames in a row; `None` for all frames of the clip.
     #[must_use]
     pub const fn count(self) -> Option<u32> {
         match self {
@@ -58,8 +55,7 @@ impl FrameMode {
         }
     }
 
-    /// The frame indices for a clip of `total` frames: a pure function of seed, epoch, sample and
-    /// `total`.
+    /// Returns the frame indices for a clip of `total` frames, a pure function of seed, epoch, sample and `total`.
     pub fn frames(self, key: &DrawKey, total: u32) -> impl Iterator<Item = u32> + use<> {
         let total = u64::from(total);
         let last = total.saturating_sub(1);
@@ -85,7 +81,7 @@ impl FrameMode {
     }
 }
 
-/// `all`; `8` for eight evenly spaced frames; `window8`, and `window8,every=2`.
+/// Parses `all`; `8` for eight evenly spaced frames; `window8`, and `window8,every=2`.
 impl FromStr for FrameMode {
     type Err = Error;
 

@@ -1,12 +1,12 @@
-//! Options for mixing batches.
+//! Options for mixing the samples of a batch.
 
 use shardpack_augment::Mix;
 
-/// Mixing of pictures and labels of a batch. The field `label` is loaded as float32 `[rows, classes]`:
+/// How pictures and labels of a batch are mixed. The field `label` is loaded as float32 `[rows, classes]`,
 /// the weight of each class. Rows without a sample are left out.
 ///
-/// The draws come from the first sample of the batch in this epoch, so they do not depend on threads,
-/// and a resumed loader with the same batch size and number of ranks continues with them.
+/// The draws come from the first sample of the batch in this epoch, so they do not depend on threads, and a
+/// resumed loader with the same batch size and number of ranks continues with them.
 ///
 /// ```
 /// use shardpack_loader::{BatchMix, LoaderOptions};
@@ -17,8 +17,8 @@ use shardpack_augment::Mix;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchMix {
-    /// Each batch uses one of these, with equal probability.
+    /// Ways to mix; each batch uses one, with equal probability.
     pub choices: Vec<Mix>,
-    /// Number of classes; every label is less than this.
+    /// Number of classes; every label is below it.
     pub classes: u32,
 }

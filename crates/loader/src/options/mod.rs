@@ -1,5 +1,5 @@
-//! The options of a loader, in four groups. Each option is declared once, in `groups.rs`: its name,
-//! documentation, type and default.
+//! The options of a loader, in four groups. `groups.rs` declares each option once: its name, documentation,
+//! type and default.
 
 mod align;
 mod augment;
@@ -26,9 +26,8 @@ use crate::stage::Keeper;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// The options of a loader. Every option has a default: `LoaderOptions::default()` loads whole
-/// pictures and cubes in windowed order, 32 at a time. An option is set by the method of its name, or
-/// in its group.
+/// The options of a loader. All have defaults: `LoaderOptions::default()` loads whole pictures and cubes in
+/// windowed order, 32 at a time. Set an option by the method of its name, or in its group.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, View};
@@ -36,7 +35,7 @@ use std::sync::Arc;
 /// assert_eq!((train.order.batch_size, train.resources.slots), (256, 3));
 /// ```
 ///
-/// `D` is the dataset, once it is set ([`LoaderOptions::of`]): then the options open a loader.
+/// `D` is the dataset, once set ([`LoaderOptions::of`]); then the options can open a loader.
 #[derive(Debug, Clone)]
 pub struct LoaderOptions<D = ()> {
     /// Choice and order of the samples.
@@ -65,7 +64,7 @@ impl Default for LoaderOptions {
 }
 
 impl LoaderOptions {
-    /// The names of the options, by group.
+    /// Names of the options, by group.
     pub const NAMES: [(&str, &[&str]); 4] = [
         ("order", OrderOptions::NAMES),
         ("view", ViewOptions::NAMES),
@@ -73,14 +72,14 @@ impl LoaderOptions {
         ("resources", ResourceOptions::NAMES),
     ];
 
-    /// These options for a loader of `dataset`.
+    /// Adds the dataset to load.
     #[must_use]
     pub fn of(self, dataset: &Dataset) -> LoaderOptions<Dataset> {
         let Self { order, view, output, resources, dataset: (), subset } = self;
         LoaderOptions { order, view, output, resources, dataset: dataset.clone(), subset }
     }
 
-    /// The device that keeps values between epochs, with [`resident`](Self::resident).
+    /// Returns the device that keeps values between epochs, with [`resident`](Self::resident).
     ///
     /// # Errors
     /// `Usage` if no device can keep them.
@@ -92,26 +91,24 @@ impl LoaderOptions {
         let keeping = resources.stage.as_ref().and_then(|stage| stage.keeping()).ok_or_else(|| {
             Error::usage(match resources.stage {
                 Some(_) => "`resident`: this device cannot keep values",
-                None => "`resident` needs a device that decodes, and the host decodes",
+                None => "`resident` needs a device that decodes, but the host decodes",
             })
         })?;
         resources.stage = Some(keeping.stage);
         Ok(Some(keeping.keeper))
     }
 
-    /// The default number of slots; one more with a device, because a batch is in progress there while
-    /// others are filled.
+    /// Returns the default number of slots: one more with a device, where a batch is in progress while others
+    /// are filled.
     #[must_use]
     pub const fn default_slots(on_device: bool) -> usize {
         if on_device { 4 } else { 3 }
     }
 
-    /// The alignment of a field with its picture, if it has one.
     pub(crate) fn aligned(&self, field: &str) -> Option<&Align> {
         self.view.align.iter().find(|(name, _)| name == field).map(|(_, align)| align)
     }
 
-    /// Returns true if a field is aligned and not a tensor.
     pub(crate) fn is_aligned_object(&self, field: &str) -> bool {
         self.aligned(field).is_some_and(|align| !matches!(align, Align::Mask { .. }))
     }

@@ -1,4 +1,4 @@
-//! The values of single options: pictures, arrays, element types, damage, window.
+//! Values of single options: pictures, arrays, element types, damage, window.
 
 use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
@@ -16,10 +16,10 @@ use shardpack_reader::Error;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ImageMode {
-    /// Pixels, uint8: dense if the view has one size for all pictures, ragged for whole pictures and
-    /// other views whose size depends on the picture.
+    /// Pixels, uint8. Dense if the view has one size for all pictures; ragged for whole pictures and other
+    /// views whose size depends on the picture.
     View(View),
-    /// The encoded bytes as stored, ragged.
+    /// Encoded bytes as stored, ragged.
     Raw,
 }
 
@@ -34,14 +34,13 @@ pub enum ImageMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CubeMode {
-    /// The whole array: dense if all samples have one shape, else ragged.
+    /// The whole array: dense if all samples have one shape, otherwise ragged.
     #[default]
     Whole,
-    /// A rectangle of pixels, dense, of arrays `[height, width]` and `[height, width, channels]`; only
-    /// the blocks that it touches are decoded. All such arrays of a sample, such as a cube and its
-    /// mask, are cut alike, so they must have one height and width, at least that of the patch;
-    /// otherwise the batch is an error that names the sample. Arrays with other numbers of axes are
-    /// loaded whole.
+    /// A rectangle of pixels of arrays `[height, width]` and `[height, width, channels]`, dense; only the
+    /// blocks that it touches are decoded. All such arrays of a sample, such as a cube and its mask, are cut
+    /// alike, so they must have one height and width, no smaller than the patch; otherwise the batch is an
+    /// error that names the sample. Arrays with other numbers of axes are loaded whole.
     Patch {
         /// Rows, at least 1.
         height: u32,
@@ -50,33 +49,31 @@ pub enum CubeMode {
         /// Place of the patch.
         place: PatchPlace,
     },
-    /// A box of pixels of volumes, arrays `[depth, height, width]` and `[depth, height, width,
-    /// channels]`, by the order of their axes; dense. All such arrays of a sample are cut alike, as
-    /// with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with other numbers of axes are
-    /// loaded whole.
+    /// A box of pixels of volumes, dense. Volumes are arrays `[depth, height, width]` or `[depth, height,
+    /// width, channels]`, in this axis order. All volumes of a sample are cut alike, as with
+    /// [`CubeMode::Patch`]. The whole volume is decoded. Arrays with other numbers of axes are loaded whole.
     Volume {
         /// Planes, rows and columns, each at least 1.
         size: [u32; 3],
         /// Place of the box: [`PatchPlace::Random`] or [`PatchPlace::Center`].
         place: PatchPlace,
     },
-    /// The encoded bytes as stored, ragged.
+    /// Encoded bytes as stored, ragged.
     Raw,
 }
 
 impl CubeMode {
-    /// Returns true if a part of the pixels is cut out.
     pub(crate) const fn is_cut(self) -> bool {
         matches!(self, Self::Patch { .. } | Self::Volume { .. })
     }
 }
 
-/// Element type of the pictures and arrays of a batch. The conversion changes no value of an array: if
-/// a value would change, the batch is an error that names the sample. The exceptions are bfloat16, and
-/// normalised values ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)): they are rounded
-/// to nearest, ties to even. Pictures are uint8, or float16, bfloat16 or float32 computed from it
-/// ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). If the output must be floats and no
-/// type is given, it is float32, or the stored type of arrays of floats.
+/// Element type of the pictures and arrays of a batch. Converting changes no array value; if it would, the
+/// batch is an error that names the sample. The exceptions are bfloat16 and normalised values
+/// ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)), which are rounded to nearest, ties to
+/// even. Pictures are uint8, or float16, bfloat16 or float32 computed from it
+/// ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). If the output must be floats and no type is
+/// given, it is float32, or for arrays of floats their stored type.
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -90,23 +87,22 @@ impl CubeMode {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ArrayDtype {
-    /// The source type of each field. If sources differ, a type that holds all their values, such
-    /// as float32 for uint16 and float32. Up to 64 samples, spread over the dataset, determine the
-    /// type; any other sample that does not fit is an error that names it.
+    /// The source type of each field. If sources differ, a type that holds all their values, such as float32
+    /// for uint16 and float32. Up to 64 samples, spread over the dataset, determine the type; any other
+    /// sample that does not fit it is an error that names the sample.
     #[default]
     Source,
-    /// This type for arrays of three axes, which are cubes, and for volumes that are cut
-    /// ([`CubeMode::Volume`]), except masks among these; [`ArrayDtype::Source`] for all other arrays,
-    /// such as masks of two axes. Also for pictures, if there is a
-    /// [`LoaderOptions::scaling`](crate::LoaderOptions::scaling).
+    /// One type for cubes (arrays of three axes) and for cut volumes ([`CubeMode::Volume`]), except masks
+    /// among these; [`ArrayDtype::Source`] for all other arrays, such as masks of two axes. Also for
+    /// pictures, if there is a [`LoaderOptions::scaling`](crate::LoaderOptions::scaling).
     Cubes(ElementType),
-    /// A type for each named field, [`ArrayDtype::Source`] for the others.
+    /// A type for each named field; [`ArrayDtype::Source`] for the others.
     Fields(Vec<(String, ElementType)>),
 }
 
 impl ArrayDtype {
-    /// The requested type of a field of pictures: uint8; the given type if the field is named; float32
-    /// if it has a scaling, which makes floats.
+    /// Returns the requested type of a picture field: uint8; the given type if the field is named; float32 if
+    /// it has a scaling, which makes floats.
     #[must_use]
     pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
         let unnamed = if is_scaled { Dtype::F32 } else { Dtype::U8 };
@@ -117,7 +113,7 @@ impl ArrayDtype {
         }
     }
 
-    /// The requested type of a field whose arrays have `axes` axes; `None` for the type of its source.
+    /// Returns the requested type of a field whose arrays have `axes` axes; `None` for its source's type.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<ElementType> {
         match self {
@@ -128,9 +124,9 @@ impl ArrayDtype {
     }
 }
 
-/// Treatment of a sample whose bytes are damaged, unreadable while other samples of its file are
-/// readable (a bad sector), over the limits, or contradict the index. A `Usage` error, such as a
-/// sample that contradicts [`Align`](crate::Align), is never skipped.
+/// How to treat a damaged sample: its bytes are damaged, unreadable while other samples of the file are
+/// readable (a bad sector), over the limits, or contradict the index. A `Usage` error, such as a sample that
+/// contradicts [`Align`](crate::Align), is never skipped.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, OnCorrupt};
@@ -140,23 +136,20 @@ impl ArrayDtype {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnCorrupt {
-    /// The batch of the sample is an error that names the sample. Earlier and later batches come as
-    /// usual.
+    /// Makes the sample's batch an error that names the sample. Earlier and later batches come as usual.
     #[default]
     Error,
-    /// Its row is zero and its mask false, and it is counted.
+    /// Sets the sample's row to zero and its mask to false, and counts the sample.
     Skip {
-        /// Maximum number of samples skipped during the life of the loader; the next damaged one is
-        /// an error.
+        /// Maximum number of samples that this loader skips; the next damaged one is an error.
         max: u64,
     },
 }
 
-/// Where the samples in the window of the order are kept until their batch is made. The loaded
-/// values are the same.
+/// Where samples in the window of the order are kept until their batch is made. The loaded values are the same.
 ///
-/// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records,
-/// divided by the number of ranks.
+/// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records, divided by
+/// the number of ranks.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, Window};
@@ -165,22 +158,20 @@ pub enum OnCorrupt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Window {
-    /// In the page cache, if records take between 16 KiB and 1 MiB on average, the dataset is on a disk
-    /// of this machine, and, at the start of the epoch, the page cache holds the dataset, judged by 64
-    /// places, or has room for four windows; else in memory. Once in the page cache, it stays there in
-    /// later epochs.
+    /// The page cache, if records average 16 KiB to 1 MiB, the dataset is on a local disk, and at the start
+    /// of the epoch the page cache holds the dataset, judged by 64 places, or has room for four windows;
+    /// otherwise the loader's memory. Once chosen, the page cache is kept for later epochs.
     #[default]
     Auto,
-    /// In the loader's memory: every run is read once, as a whole. Suits any disk and any network.
+    /// The loader's memory. Every run is read once, whole. Suits any disk and any network.
     Memory,
-    /// In the page cache of the operating system: the loader announces the runs, the system fetches
-    /// them, and each record is read when it is decoded. The process takes less memory, but the
-    /// system needs that memory instead; without it, records are read twice, and slowly. For local
-    /// disks.
+    /// The operating system's page cache. The loader announces the runs, the system fetches them, and each
+    /// record is read when it is decoded. The process takes less memory, but the system needs that memory
+    /// instead; without it, records are read twice, and slowly. For local disks.
     PageCache,
 }
 
-/// The words of the command and the Python package: `auto`, `memory`, `page-cache`.
+/// Parses the words of the command and the Python package: `auto`, `memory`, `page-cache`.
 impl std::str::FromStr for Window {
     type Err = Error;
 

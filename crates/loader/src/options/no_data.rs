@@ -2,17 +2,17 @@
 
 use shardpack_reader::mask_names::is_mask;
 
-/// Treatment of no-data: of values equal to the one that the array itself declares to mean "nothing was
-/// measured here" (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF).
+/// How to treat no-data: values equal to the one that the array itself declares to mean "nothing was measured
+/// here" (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF).
 ///
-/// Decoded values are compared, in the type of the source: packing preserves no-data exactly, even
-/// where it rounds floats, and changes no other value to it. The sign of a zero does not count. If the
-/// declared value is NaN, every NaN is no-data; else NaNs stay NaN. An array that declares no no-data
-/// value has no no-data, even among arrays that do.
+/// Decoded values are compared in the source's type: packing preserves no-data exactly, even if it rounds
+/// floats, and changes no other value to it. The sign of a zero does not count. If the declared value is NaN,
+/// every NaN is no-data; otherwise NaNs stay NaN. An array that declares no no-data value has no no-data,
+/// even among arrays that do.
 ///
 /// The replacement has the unit of the output: normalised values, if there is a mean and a standard
-/// deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Random changes
-/// of bands do not affect it, and noise is not added to values equal to it.
+/// deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Random changes of
+/// bands do not affect it, and values equal to it get no noise.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, NoData};
@@ -26,15 +26,15 @@ pub enum NoData {
     /// No-data is a value like any other.
     #[default]
     AsStored,
-    /// This value replaces no-data in arrays of three axes that are not masks, if they declare no-data.
-    /// At least one of them must.
+    /// Replaces no-data with this value in arrays of three axes that are not masks. At least one of them must
+    /// declare no-data.
     Cubes(f32),
-    /// These values replace no-data in the named fields. Each of them must declare no-data.
+    /// Replaces no-data with these values in the named fields, each of which must declare no-data.
     Fields(Vec<(String, f32)>),
 }
 
 impl NoData {
-    /// Replacement for no-data in a field whose arrays have `axes` axes, if they declare no-data.
+    /// Returns the no-data replacement for a field whose arrays have `axes` axes and declare no-data.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<f32> {
         match self {

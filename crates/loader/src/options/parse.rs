@@ -1,5 +1,5 @@
-//! Names of views of arrays, of bands and the like: `patch64x64`, `10..50`. The command and the Python
-//! package parse the same names.
+//! Names of array views, bands and the like: `patch64x64`, `10..50`. The command and the Python package parse
+//! the same names.
 
 use super::{ArrayDtype, Augment, CubeMode};
 use crate::patches::PatchPlace;
@@ -9,14 +9,14 @@ use shardpack_format::{ElementType, Error as FormatError, Hint, Setting};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Digits only: `parse` would accept a sign.
+/// Parses digits only, because `parse` would accept a sign.
 pub(crate) fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle) or
-/// `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]). For volumes
-/// `patchDxHxW` and `centerDxHxW`, with D planes.
+/// Parses `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle) or
+/// `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]); for volumes, `patchDxHxW`
+/// and `centerDxHxW`, with D planes.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, PatchPlace};
@@ -31,7 +31,7 @@ impl FromStr for CubeMode {
         let fail = || {
             let expected =
                 "whole, raw, or patchHxW, centerHxW or cycleHxW with H rows and W columns, such as patch64x64";
-            Error::usage(format!("`cube`, the view of arrays: expected {expected}, found `{text}`"))
+            Error::usage(format!("view of arrays (`cube`): expected {expected}, found `{text}`"))
         };
         let places = [("patch", PatchPlace::Random), ("center", PatchPlace::Center), ("cycle", PatchPlace::Cycle)];
         let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
@@ -53,7 +53,7 @@ impl FromStr for CubeMode {
     }
 }
 
-/// Words separated by commas: `hflip`, `vflip`, `rot90`.
+/// Parses words separated by commas: `hflip`, `vflip`, `rot90`.
 ///
 /// ```
 /// use shardpack_loader::Augment;
@@ -67,7 +67,7 @@ impl FromStr for Augment {
     fn from_str(text: &str) -> Result<Self> {
         let mut augment = Self::default();
         for word in text.split(',') {
-            // A repeated word is refused.
+            // Refuses a repeated word.
             let mut unknown = true;
             let place = match word {
                 "hflip" => &mut augment.flip_columns,
@@ -76,7 +76,7 @@ impl FromStr for Augment {
                 _ => &mut unknown,
             };
             if std::mem::replace(place, true) {
-                let expected = "hflip, vflip and rot90, each at most once, with commas between them";
+                let expected = "hflip, vflip and rot90, each at most once, separated by commas";
                 return Err(Error::usage(format!("augmentation: expected {expected}, found `{text}`")));
             }
         }
@@ -89,14 +89,14 @@ impl FromStr for Augment {
 pub struct Augments {
     /// Flips and turns of arrays.
     pub arrays: Augment,
-    /// Augmentations of the bands of arrays, in this order.
+    /// Augmentations of array bands, in this order.
     pub bands: Vec<BandAugmentation>,
     /// Augmentations of pictures, in this order.
     pub pictures: Vec<Augmentation>,
 }
 
-/// Parses augmentations separated by commas: of arrays, `hflip`, `vflip`, `rot90`; of their bands, such
-/// as `band_dropout(p=0.1)`; of pictures, such as `rand_augment(num_ops=2,magnitude=9)`.
+/// Parses augmentations separated by commas: for arrays, `hflip`, `vflip`, `rot90`; for their bands, such as
+/// `band_dropout(p=0.1)`; for pictures, such as `rand_augment(num_ops=2,magnitude=9)`.
 ///
 /// ```
 /// use shardpack_loader::parse_augment;
@@ -106,7 +106,7 @@ pub struct Augments {
 /// ```
 ///
 /// # Errors
-/// `Usage` if an augmentation is unknown, one of arrays is repeated, or more than
+/// `Usage` if an augmentation is unknown, an array augmentation is repeated, or more than
 /// [`BandAugmentation::MOST`] change bands.
 pub fn parse_augment(text: &str) -> Result<Augments> {
     let (arrays, others): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
@@ -161,7 +161,7 @@ pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
 
 const ARRAYS: [&str; 3] = ["hflip", "vflip", "rot90"];
 
-/// A type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
+/// Parses one type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -188,7 +188,7 @@ impl FromStr for ArrayDtype {
     }
 }
 
-/// Parses bands: `10..50`, without 50, or numbers separated by commas, `3,7,12`.
+/// Parses bands: a range that excludes its end, `10..50`, or numbers separated by commas, `3,7,12`.
 ///
 /// ```
 /// use shardpack_loader::{Bands, parse_bands};
@@ -200,7 +200,7 @@ impl FromStr for ArrayDtype {
 /// `Usage` if the text has neither form, or the range is empty.
 pub fn parse_bands(text: &str) -> Result<Bands> {
     let fail = || {
-        let expected = "START..END, such as 10..50, or bands with commas between them";
+        let expected = "START..END, such as 10..50, or band numbers separated by commas";
         Error::usage(format!("bands: expected {expected}, found `{text}`"))
     };
     match text.split_once("..") {

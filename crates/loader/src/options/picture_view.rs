@@ -1,5 +1,5 @@
-//! Names of views of pictures: `rrc224`, `center224x160,short=256`, `rrc96,scale=0.2..1,flip=0`. The
-//! command and the Python package parse the same names.
+//! Names of picture views: `rrc224`, `center224x160,short=256`, `rrc96,scale=0.2..1,flip=0`. The command and
+//! the Python package parse the same names.
 
 use super::ImageMode;
 use super::parse::number;
@@ -7,27 +7,27 @@ use shardpack_jpeg::{Framing, View};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Largest side of a view: the limit of JPEG.
+/// Largest side of a view, the JPEG limit.
 const SIDE_MAX: u32 = 65_535;
-/// Default resize for evaluation, as a fraction of the crop: 8/7, that is 256 for 224.
+/// Default resize for evaluation, relative to the crop: 8/7, that is 256 for 224.
 const CENTER: (u32, u32) = (8, 7);
-/// Default probability of a reflection of random crops, usual in training.
+/// Default probability that a random crop is mirrored, usual in training.
 const FLIP: f64 = 0.5;
 
-/// A name, with a size if the view has one (N × N, or H rows and W columns), followed by settings that
+/// Parses a name, with a size if the view has one (N × N, or H rows and W columns), followed by settings that
 /// differ from the defaults, separated by commas:
 ///
 /// - `full`: the whole picture at its own size
 /// - `raw`: the encoded bytes
-/// - `rrcN`, `rrcHxW`: a random part, resized. `scale=LOW..HIGH`, the share of the picture's area, by
-///   default 0.08..1; `ratio=LOW..HIGH`, width over height, by default 3/4 to 4/3
-/// - `centerN`, `centerHxW`: the centre of the picture after its shorter side was resized to
-///   `short=S`, by default 8/7 of the larger side of the crop
+/// - `rrcN`, `rrcHxW`: a random part, resized. `scale=LOW..HIGH` is the share of the picture's area, by
+///   default 0.08..1; `ratio=LOW..HIGH` is width over height, by default 3/4 to 4/3
+/// - `centerN`, `centerHxW`: the centre of the picture after its shorter side was resized to `short=S`, by
+///   default 8/7 of the larger side of the crop
 /// - `resizeN`, `resizeHxW`: the whole picture, regardless of its proportions
-/// - `padN`, `padHxW`: the whole picture at its own proportions, as large as it fits, in the middle of
-///   one colour: `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
+/// - `padN`, `padHxW`: the whole picture in its own proportions, as large as fits, centred on one colour:
+///   `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
 ///
-/// `flip=P` reflects with probability P, by default 0.5 for `rrc`, else 0. All views that resize take
+/// `flip=P` mirrors with probability P, by default 0.5 for `rrc`, otherwise 0. All views that resize take
 /// `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
 ///
 /// ```
@@ -108,11 +108,9 @@ impl FromStr for ImageMode {
     }
 }
 
-/// Known views, for an error.
 const NAMES: &str =
     "full, raw, rrcN, centerN, resizeN or padN with N or HxW, each from 1 to 65535, such as rrc224 or center224x160";
 
-/// Removes the option of this name from the list, and returns its value.
 fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
     let value = |option: &&'a str| option.strip_prefix(name)?.strip_prefix('=');
     let at = options.iter().position(|option| value(option).is_some())?;

@@ -1,12 +1,11 @@
-//! A transform of the caller: code that changes every decoded row.
+//! The caller's transform: code that changes every decoded row.
 
 use shardpack_format::{ElementType, Note};
 use shardpack_jpeg::DrawKey;
 use std::fmt;
 
-/// Changes rows after decoding, in the threads of the loader: its result must not depend on the order
-/// of the rows. It may draw from [`TransformRow::draws`], so that a resumed loader continues with the
-/// same draws.
+/// Changes rows after decoding, in the loader's threads, so its result must not depend on the order of the
+/// rows. It may draw from [`TransformRow::draws`], so that a resumed loader continues with the same draws.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, Note, Transform, TransformRow};
@@ -24,15 +23,14 @@ use std::fmt;
 /// assert!(options.output.transform.is_some());
 /// ```
 pub trait Transform: fmt::Debug + Send + Sync {
-    /// Changes the bytes of a row. A row that is decoded again, from its record, is transformed again.
+    /// Changes the bytes of a row. If the row is decoded from its record again, it is transformed again.
     ///
     /// # Errors
-    /// A description of the problem, and perhaps a hint: it becomes part of the error of the batch,
-    /// which names the sample.
+    /// A description of the problem, and perhaps a hint. It becomes part of the batch's error, which names the sample.
     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note>;
 }
 
-/// A row for a transform.
+/// A row to transform.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransformRow<'a> {
@@ -40,22 +38,22 @@ pub struct TransformRow<'a> {
     pub index: u64,
     /// Key of the sample.
     pub key: &'a str,
-    /// Key of the random views of the sample, in this epoch.
+    /// Key of the sample's random views in this epoch.
     pub draws: DrawKey,
-    /// Fields of the batch for which the sample has a value.
+    /// Fields for which the sample has a value.
     pub fields: Vec<TransformField<'a>>,
 }
 
-/// A field of a row for a transform.
+/// A field of a row to transform.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransformField<'a> {
-    /// Its name.
+    /// Name of the field.
     pub name: &'a str,
-    /// Type of an element.
+    /// Element type.
     pub dtype: ElementType,
     /// Shape of the row.
     pub shape: &'a [u64],
-    /// Its elements, little-endian, in the memory of the batch.
+    /// Elements, little-endian, in the memory of the batch.
     pub bytes: &'a mut [u8],
 }

@@ -1,17 +1,16 @@
-//! Weighted choice in constant time: the alias method (Walker 1977), built in linear time (Vose 1991).
+//! Weighted choice in constant time by the alias method (Walker 1977), built in linear time (Vose 1991).
 
 use super::keyed::scale;
 use shardpack_reader::{Error, Result};
 
-/// Chooses columns by weight. Memory: 16 bytes a column, and 32 more while the table is built.
+/// Chooses columns by weight. Takes 16 bytes per column, and 32 more while the table is built.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Alias {
     columns: Vec<(u64, u32)>,
 }
 
 impl Alias {
-    /// Builds a table for `weights`, which must be finite, not negative, not all zero, and fewer than
-    /// 2³².
+    /// Builds a table for `weights`, which must be finite, not negative, not all zero, and fewer than 2³².
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
@@ -21,7 +20,7 @@ impl Alias {
         }
         let count = u32::try_from(weights.len())
             .map_err(|_| Error::usage(format!("weights: expected fewer than 2³², found {}", weights.len())))?;
-        // Divided by the largest weight first, so that the sum of many large weights stays finite.
+        // Dividing by the largest weight first keeps the sum of many large weights finite.
         let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
         let sum: f64 = weights.iter().map(|w| w / largest).sum();
         if largest <= 0.0 {
@@ -44,8 +43,8 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // The remaining columns have a part of 1, up to rounding. A column without weight remains only
-        // if rounding removed the last rich one: it then points to the heaviest column.
+        // The remaining columns have a part of 1, up to rounding. A column without weight remains only if
+        // rounding removed the last rich one; it then points to the heaviest column.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
             if let Some(column) = slot(&mut columns, left) {
@@ -55,7 +54,7 @@ impl Alias {
         Ok(Self { columns })
     }
 
-    /// The column that two uniform draws choose.
+    /// Returns the column that two uniform draws choose.
     pub(super) fn choose(&self, column: u64, coin: u64) -> u64 {
         let column = scale(column, self.columns.len() as u64);
         match usize::try_from(column).ok().and_then(|c| self.columns.get(c)) {
@@ -96,7 +95,6 @@ mod tests {
     use super::*;
     use crate::order::Keyed;
 
-    /// The exact sums of the shares in the table equal the weights.
     #[test]
     fn the_table_holds_the_weights() {
         let random = Keyed::new(1, 0, 0);

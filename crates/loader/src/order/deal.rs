@@ -1,31 +1,30 @@
-//! Order in which the samples of one piece of a run are handed out, chosen so that *parts* of the piece
-//! can go to different ranks.
+//! Order in which the samples of one piece of a run are handed out, chosen so that *parts* of the piece can
+//! go to different ranks.
 //!
-//! Turns `a..b` of a lane hand out the samples `0..b-a` of a piece. The turns are split into even and
-//! odd ones, and the piece into two spans of those sizes; a key assigns the spans to the halves. Each
-//! part is split again, [`LEVELS`] times, and the remaining samples are permuted. So all turns of one
-//! residue class modulo 2, 4, … 64 get one contiguous span: if 2, 4, … 64 ranks share a lane, each
-//! reads only its own span. The order within a piece is a van der Corput sequence with Owen's random
-//! scrambling: neighbours on disk are handed out far apart.
+//! Turns `a..b` of a lane hand out the samples `0..b-a` of a piece. The turns are split into even and odd
+//! ones, and the piece into two spans of those sizes; a key assigns the spans to the halves. Each part is
+//! split again, [`LEVELS`] times, and the remaining samples are permuted. So all turns of one residue class
+//! modulo 2, 4, … 64 get one contiguous span, and 2, 4, … 64 ranks that share a lane each read only their own
+//! span. The order within a piece is a van der Corput sequence with Owen's random scrambling, which hands out
+//! neighbours on disk far apart.
 
 use super::keyed::{GOLDEN, mix};
 use super::permutation::Permutation;
 use std::ops::Range;
 
-/// Number of halvings of a piece.
+/// Number of times that a piece is halved.
 pub(super) const LEVELS: u32 = 6;
-/// Number of residue classes of turns that get a span of their own: 2 to the power of [`LEVELS`].
+/// Number of residue classes of turns that get their own span: 2 to the power of [`LEVELS`].
 pub(super) const SPANS: u64 = 1 << LEVELS;
 
 struct DealtPart {
-    /// First sample of the part.
     first: u64,
-    /// The turns of the part, counted within their residue class.
+    /// Turns of the part, counted within their residue class.
     turns: Range<u64>,
     node: u64,
 }
 
-/// Follows `levels` halvings, along the low bits of `turn`.
+/// Halves the piece `levels` times, following the low bits of `turn`.
 fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> DealtPart {
     let mut part = DealtPart { first: 0, turns: turns.clone(), node: 1 };
     for level in 0..levels {
@@ -44,14 +43,14 @@ fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> DealtPart {
     part
 }
 
-/// The sample of turn `turn` out of `turns`, relative to the start of the piece.
+/// Returns the sample of turn `turn` out of `turns`, relative to the start of the piece.
 pub(super) fn sample_of(turns: &Range<u64>, key: u64, turn: u64) -> u64 {
     let part = part(turns, key, turn, LEVELS);
     let rest = Permutation::new(part.turns.end - part.turns.start, mix(key.wrapping_add(part.node)));
     part.first + rest.apply((turn >> LEVELS).saturating_sub(part.turns.start))
 }
 
-/// The samples of all turns congruent to `turn` modulo 2^`levels`. `levels` is at most [`LEVELS`].
+/// Returns the samples of all turns congruent to `turn` modulo 2^`levels`; `levels` is at most [`LEVELS`].
 pub(super) fn span_of(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> Range<u64> {
     let part = part(turns, key, turn, levels.min(LEVELS));
     part.first..part.first + (part.turns.end - part.turns.start)

@@ -19,18 +19,17 @@ use shardpack_reader::Dataset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// In stored order.
+    /// Stored order.
     Stored,
-    /// Runs in permuted order, with the samples of `lanes` runs mixed. A dataset that fits into the
-    /// window is permuted as in [`Mode::Full`]; with samples below 64 KiB, a single rank then reads
-    /// whole runs.
+    /// Permuted runs, with the samples of `lanes` runs mixed. A dataset that fits into the window is permuted
+    /// as in [`Mode::Full`]; a single rank then reads whole runs if samples are below 64 KiB.
     #[default]
     Windowed,
-    /// All samples permuted: every sample is a read of its own.
+    /// All samples permuted; each sample is a separate read.
     Full,
 }
 
-/// The order of a dataset: maps an epoch and a position to a sample, and depends on nothing else. 120
+/// The order of a dataset: maps an epoch and a position to a sample, and depends on nothing else. Takes 120
 /// bytes, and 8 for each member of a subset.
 ///
 /// ```
@@ -52,63 +51,61 @@ pub struct Order {
 }
 
 impl Order {
-    /// Default number of lanes: 240 = 2⁴·3·5. With runs of 4 MiB the window is 960 MiB, over all ranks
-    /// together.
+    /// Default number of lanes: 240 = 2⁴·3·5. With runs of 4 MiB, the window is 960 MiB over all ranks.
     pub const LANES: u64 = 240;
 
-    /// Limit of the numbers of lanes to try for a state saved with a different number: 15 for each of
-    /// 1,092 ranks.
+    /// Largest number of lanes tried for a state saved with a different number: 15 for each of 1,092 ranks.
     const LANES_TRIED: u64 = 1 << 14;
 
-    /// The windowed order of `runs` under `seed`.
+    /// Returns the windowed order of `runs` under `seed`.
     #[must_use]
     pub const fn new(runs: Runs, seed: u64) -> Self {
         Self { runs, dataset: DatasetId([0; 16]), seed, mode: Mode::Windowed, lanes: Self::LANES, members: None }
     }
 
-    /// The windowed order of `dataset` under `seed`, in runs of 4 MiB. Reads nothing.
+    /// Returns the windowed order of `dataset` under `seed`, in runs of 4 MiB. Reads nothing.
     #[must_use]
     pub fn of(dataset: &Dataset, seed: u64) -> Self {
         Self::new(Runs::of(dataset, Runs::BYTES), seed).dataset(dataset.version_id())
     }
 
-    /// Sets the dataset's ID, so that a state of a different dataset of the same size is refused.
+    /// Sets the dataset's ID, so that the state of a different dataset of the same size is refused.
     #[must_use]
     pub const fn dataset(mut self, id: DatasetId) -> Self {
         self.dataset = id;
         self
     }
 
-    /// Order of the samples. Default [`Mode::Windowed`].
+    /// Sets the order of the samples. Default [`Mode::Windowed`].
     #[must_use]
     pub const fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Number of runs that are mixed at a time, at least 1, default [`Order::LANES`]. More runs mix
-    /// better and take more memory: about `lanes` runs, all ranks together. World sizes that divide 64
-    /// × `lanes` read no byte twice.
+    /// Sets the number of runs mixed at a time, at least 1; default [`Order::LANES`]. More runs mix better
+    /// and take more memory: about `lanes` runs over all ranks. World sizes that divide 64 × `lanes` read no
+    /// byte twice.
     #[must_use]
     pub const fn lanes(mut self, lanes: u64) -> Self {
         self.lanes = if lanes == 0 { 1 } else { lanes };
         self
     }
 
-    /// Restricts the order to these samples; see [`Members`].
+    /// Restricts the order to these samples.
     #[must_use]
     pub fn subset(mut self, members: Members) -> Self {
         self.members = Some(members);
         self
     }
 
-    /// Samples in an epoch.
+    /// Returns the number of samples in an epoch.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.ordered().samples()
     }
 
-    /// Returns true if there is no sample.
+    /// Returns true if there are no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -118,7 +115,7 @@ impl Order {
         self.members.as_ref().map_or(self.runs, Members::runs)
     }
 
-    /// Epoch `epoch`. Costs a few hundred nanoseconds and no memory.
+    /// Returns epoch `epoch`. Takes a few hundred nanoseconds and no memory.
     #[must_use]
     pub fn epoch(&self, epoch: u32) -> Epoch {
         let runs = self.ordered();
@@ -175,7 +172,7 @@ impl Sampling for Order {
     }
 
     fn aligned(&self) -> u64 {
-        // Without lanes, ranks do not share runs.
+        // Ranks share runs only in lanes.
         match Self::epoch(self, 0).way {
             Way::Windowed(_) => self.lanes,
             Way::Stored | Way::Small(_) | Way::Full(_) => 1,
@@ -204,24 +201,23 @@ pub struct Epoch {
 enum Way {
     Stored,
     Windowed(Lanes),
-    /// As `Full`, for a set that fits into the window.
+    /// Same as `Full`, for a set that fits into the window.
     Small(Permutation),
     Full(Permutation),
 }
 
-/// Smallest sample, as the number of samples in a run, that is better read alone than together with
-/// unwanted samples: reads of 64 KiB keep a disk busy. A run of 4 MiB holds 64 of them.
+/// Maximum number of samples per run for which samples are better read alone than together with unwanted
+/// ones. A run of 4 MiB holds 64 samples of 64 KiB, and reads of 64 KiB keep a disk busy.
 const READ_ALONE_UP_TO: u64 = 64;
 
-/// Runs with more samples than this do not count, so that absurd ones do no harm: 4 MiB hold fewer.
+/// Maximum number of samples per run that counts as plausible, because 4 MiB hold fewer.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
-/// Returns true if a permuted set is read by whole runs. Large samples are not: at 110 KB each,
-/// whole runs were no faster from a disk with several reads in flight, took twice the time from the
-/// page cache, because they leave the processor's cache, and held the whole set in memory.
+/// Returns true if a permuted set is read in whole runs. Large samples are not: at 110 KB each, whole runs
+/// were no faster from a disk with several reads in flight, took twice the time from the page cache, because
+/// they leave the processor's cache, and held the whole set in memory.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
-    // A single rank takes every sample, and so needs all of every run; with several ranks, each would
-    // read everything.
+    // A single rank needs all samples of every run; of several ranks, each would read everything.
     world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
 }
 
@@ -230,7 +226,7 @@ impl Epoch {
         SampleRef::new(self.members.as_ref().map_or(index, |members| members.sample(index)))
     }
 
-    /// Member `index`, read with the members `span`, of which `rest` are not taken yet.
+    /// Returns member `index`, read with the members `span`, of which the rank still takes `rest`.
     fn read(&self, index: u64, span: std::ops::Range<u64>, rest: u64, scattered: bool) -> Pick {
         let at = self.member(index);
         if scattered && self.runs.run_samples() <= READ_ALONE_UP_TO {
@@ -311,7 +307,7 @@ impl Positions for Epoch {
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
         let run = self.runs.run_samples();
-        // A read for a subset may include samples that are not members: up to the same number again.
+        // A read for a subset may contain as many non-members as members.
         let run = if self.members.is_some() { run.saturating_mul(2) } else { run };
         vec![match self.way {
             Way::Small(_) if by_runs(&self.runs, world_size) => {
@@ -337,7 +333,7 @@ impl Positions for Epoch {
 }
 
 impl Epoch {
-    /// Returns true if the samples that a rank takes from a piece are scattered over it.
+    /// Returns true if a rank takes scattered samples of a piece.
     fn scattered(&self, world_size: u64) -> bool {
         let sharing = sharing(self.lanes, world_size);
         !(sharing.is_power_of_two() && sharing <= super::deal::SPANS)

@@ -1,11 +1,11 @@
-//! Random numbers without a state: each draw is a pure function of (seed, epoch, stream, counter).
+//! Stateless random numbers: each draw is a pure function of (seed, epoch, stream, counter).
 //!
-//! [Philox4x32-10](shardpack_base) needs no state: draw number 10⁸ costs as much as draw number 0, and
-//! two threads that request the same draw get the same number.
+//! With [Philox4x32-10](shardpack_base), draw number 10⁸ costs as much as draw number 0, and two threads that
+//! request the same draw get the same number.
 
 use shardpack_base::{halves, philox4x32_10};
 
-/// A family of draws, one for each counter.
+/// A family of draws, one per counter.
 ///
 /// ```
 /// use shardpack_loader::order::Keyed;
@@ -22,20 +22,20 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// The draws of `stream` in `epoch` under `seed`. The caller assigns a stream to each purpose, so
-    /// that no two purposes share a draw.
+    /// Returns the draws of `stream` in `epoch` under `seed`. The caller assigns one stream to each purpose,
+    /// so that no two purposes share a draw.
     #[must_use]
     pub const fn new(seed: u64, epoch: u32, stream: u32) -> Self {
         Self { key: halves(seed), epoch, stream }
     }
 
-    /// Draw number `counter`: 64 uniform bits.
+    /// Returns draw number `counter`: 64 uniform bits.
     #[must_use]
     pub const fn draw(&self, counter: u64) -> u64 {
         self.pair(counter).0
     }
 
-    /// Draw number `counter` as two independent values of 64 bits; the first is [`Keyed::draw`].
+    /// Returns draw number `counter` as two independent 64-bit values; the first is [`Keyed::draw`].
     #[must_use]
     pub const fn pair(&self, counter: u64) -> (u64, u64) {
         let [low, high] = halves(counter);
@@ -43,36 +43,36 @@ impl Keyed {
         (a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32)
     }
 
-    /// Draw number `counter` as a number below `bound` (0 if `bound` is 0), by multiplication: the bias
-    /// of any value is at most `bound / 2⁶⁴`.
+    /// Returns draw number `counter` as a number below `bound` (0 if `bound` is 0), by multiplication. The
+    /// bias of any value is at most `bound / 2⁶⁴`.
     #[must_use]
     pub const fn below(&self, bound: u64, counter: u64) -> u64 {
         scale(self.draw(counter), bound)
     }
 }
 
-/// `bits / 2⁶⁴ × bound`, rounded down.
+/// Returns `bits / 2⁶⁴ × bound`, rounded down.
 pub(super) const fn scale(bits: u64, bound: u64) -> u64 {
     ((bits as u128 * bound as u128) >> 64) as u64
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants
-/// "Mix13"): a bijection on 64 bits. It needs two multiplications, Philox twenty, and spreads a key
-/// drawn by Philox over many values.
+/// Returns the SplitMix64 finaliser of `value` (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants
+/// "Mix13"), a bijection on 64 bits. It needs two multiplications, Philox twenty, and spreads a key drawn by
+/// Philox over many values.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     value ^ (value >> 31)
 }
 
-/// The increment of SplitMix64: 2⁶⁴ divided by the golden ratio, odd.
+/// SplitMix64 increment: 2⁶⁴ divided by the golden ratio, odd.
 pub(super) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `kat_vectors` of Random123: counter and key, ten rounds.
+    /// Random123's `kat_vectors`: counter and key, ten rounds.
     #[test]
     fn philox_gives_the_published_values() {
         let ones = u32::MAX;
@@ -82,8 +82,7 @@ mod tests {
         assert_eq!(philox4x32_10(pi, [0xA409_3822, 0x299F_31D0]), [0xD16C_FE09, 0x94FD_CCEB, 0x5001_E420, 0x2412_6EA1]);
     }
 
-    /// The first outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and every port
-    /// of it.
+    /// First outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and all its ports.
     #[test]
     fn mix_is_that_of_splitmix64() {
         assert_eq!(mix(GOLDEN), 0xE220_A839_7B1D_CDAF);

@@ -1,10 +1,10 @@
-//! The windowed order: permuted runs in lanes, one sample of each lane in turn.
+//! The windowed order: permuted runs in lanes, which give one sample each in turn.
 //!
-//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` is turn `p /
-//! lanes` of lane `p % lanes`, so every lane has one run open at a time, and the window consists of
-//! `lanes` runs. Each lane starts at a random place of its stretch and wraps around: runs are opened
-//! and finished one by one, at an even rate, without a point where the whole window changes. Within a
-//! run, [`deal`](super::deal) selects the sample of a turn.
+//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` is turn `p / lanes`
+//! of lane `p % lanes`, so every lane has one run open at a time, and the window consists of `lanes` runs.
+//! Each lane starts at a random place of its stretch and wraps around, so runs are opened and finished one by
+//! one, at an even rate, and the whole window never changes at once. Within a run, [`deal`](super::deal)
+//! selects the sample of a turn.
 
 use super::deal::{self, LEVELS, SPANS};
 use super::keyed::{Keyed, mix};
@@ -23,37 +23,37 @@ pub(super) struct Lanes {
 
 /// The contiguous part of a run in one lane.
 struct Piece {
-    /// Turns of the lane that take its samples.
+    /// Turns of the lane that take samples of this piece.
     turns: Range<u64>,
-    /// Its first sample.
+    /// First sample of the piece.
     first: u64,
     key: u64,
 }
 
-/// The share of one rank in a piece, from some turn on.
+/// One rank's share of a piece, from some turn on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
     pub(super) sample: u64,
-    /// Samples of the piece among which the rank's portion lies.
+    /// Samples of the piece that contain the rank's portion.
     pub(super) span: Range<u64>,
-    /// Number of samples that the rank still takes from the piece, including this one.
+    /// Samples that the rank still takes from the piece, including this one.
     pub(super) rest: u64,
 }
 
 impl Lanes {
-    /// `lanes` is at least 1.
+    /// Creates the lanes; `lanes` is at least 1.
     pub(super) const fn new(runs: Runs, lanes: u64, runs_key: u64, starts: Keyed, pieces: u64) -> Self {
         Self { samples: runs.samples(), lanes, sequence: Sequence::new(runs, runs_key), starts, pieces }
     }
 
-    /// The piece of `position`, which must be below the number of samples, and its turn.
+    /// Returns the piece of `position`, which must be below the number of samples, and its turn.
     fn piece(&self, position: u64) -> (Piece, u64) {
         let (lane, turn) = (position % self.lanes, position / self.lanes);
         let (whole, more) = (self.samples / self.lanes, self.samples % self.lanes);
         let start = lane * whole + lane.min(more);
         let len = whole + u64::from(lane < more);
         let head = self.starts.below(len, lane);
-        // Turns count from `head` and wrap around at the end of the lane.
+        // Turns start at `head` and wrap around at the end of the lane.
         let place = if turn < len - head { head + turn } else { head + turn - len };
         let slot = self.sequence.slot(start + place);
         let run = slot.places.start.max(start) - start..slot.places.end.min(start + len) - start;
@@ -73,8 +73,7 @@ impl Lanes {
         piece.first + deal::sample_of(&piece.turns, piece.key, turn)
     }
 
-    /// The portion of its piece that the rank of `position` takes, if it takes every `world_size`-th
-    /// position.
+    /// Returns the portion of its piece that the rank of `position` takes, if it takes every `world_size`-th position.
     pub(super) fn portion(&self, position: u64, world_size: u64) -> Portion {
         let (piece, turn) = self.piece(position);
         let sample = piece.first + deal::sample_of(&piece.turns, piece.key, turn);
@@ -87,7 +86,7 @@ impl Lanes {
     }
 }
 
-/// Number of ranks out of `world_size` that share a lane; 0 ranks count as one.
+/// Returns how many of `world_size` ranks share a lane; 0 ranks count as one.
 pub(super) const fn sharing(lanes: u64, world_size: u64) -> u64 {
     let world_size = if world_size == 0 { 1 } else { world_size };
     let (mut a, mut b) = (lanes, world_size);

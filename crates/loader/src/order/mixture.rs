@@ -1,16 +1,15 @@
-//! Several datasets mixed by weight, each in an order of its own.
+//! Several datasets mixed by weight, each in its own order.
 //!
-//! Positions take the slots of a fixed, even round in turn, and each slot belongs to a source. A source
-//! that ends starts its next epoch, while the others continue.
+//! Positions take the slots of a fixed, even round in turn, and each slot belongs to a source. A source that
+//! ends starts its next epoch while the others continue.
 //!
-//! The position within a source is counted in one of two ways. A small source is *counted through*: its
-//! first slot takes its first position, the next slot the second, so one pass ends before the next
-//! begins. A large source in lanes is counted *by columns*: positions form rows with one column for
-//! each lane, and positions of a source keep their column, so that positions congruent in the mixture
-//! are congruent in the source. A rank that takes every 8th position of the mixture then takes every
-//! 8th position of each source, and reads each run once. Some columns meet a source a few turns more
-//! often than others, so the end of one pass overlaps the beginning of the next by that number of rows:
-//! a small part of a large source, but several passes of a source with only a few rows.
+//! Positions within a source are counted in one of two ways. A small source is *counted through*: its first
+//! slot takes its first position, its next slot the second, so one pass ends before the next begins. A large
+//! source in lanes is counted *by columns*: positions form rows with one column per lane, and positions of a
+//! source keep their column, so that positions congruent in the mixture are congruent in the source. A rank
+//! that takes every 8th position of the mixture then takes every 8th position of each source, and reads each
+//! run once. Some columns meet a source a few turns more often than others, so consecutive passes overlap by
+//! that number of rows: a small part of a large source, but several passes of a source with only a few rows.
 
 use super::keyed::Keyed;
 use super::pattern::{Pattern, SLOTS};
@@ -20,11 +19,11 @@ use super::streams;
 use shardpack_reader::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
-/// Datasets mixed by weight, following the rules of an [`Order`](super::Order). Ranks read whole parts
-/// of runs if their number divides the lanes, which all sources should share; otherwise, and for
-/// sources of fewer than 64 samples for each lane, they read sample by sample. In those sources, and in
-/// all that have no lanes, every pass ends before the next begins. The passes of larger sources
-/// overlap, but no sample is two passes ahead of another.
+/// Datasets mixed by weight, following the rules of an [`Order`](super::Order). Ranks read whole parts of
+/// runs if their number divides the lanes, which all sources should share; otherwise, and for sources of
+/// fewer than 64 samples per lane, they read sample by sample. In those sources, and in all without lanes,
+/// every pass ends before the next begins. The passes of larger sources overlap, but no sample is two passes
+/// ahead of another.
 ///
 /// ```
 /// use shardpack_loader::order::{Mixture, Order, Runs, Sampling};
@@ -56,7 +55,7 @@ struct MixedSource {
     sampling: Arc<dyn Sampling>,
     /// Number of samples in an epoch of the source.
     len: u64,
-    /// True if its positions keep their column; false if they are counted through.
+    /// True if positions keep their column; false if they are counted through.
     by_column: bool,
     /// Largest number of positions by which a position of the source may precede its share.
     early: u64,
@@ -64,35 +63,31 @@ struct MixedSource {
 
 impl MixedSource {
     fn new(sampling: Arc<dyn Sampling>, columns: u64, apart: u64) -> Self {
-        /// Minimum number of turns of a column for counting a source by columns. Runs of a smaller
-        /// source in lanes hold less than 64 samples, of 64 KiB or more each, which may as well be read
-        /// alone.
+        /// Minimum number of turns per column for counting a source by columns. Runs of a smaller source in
+        /// lanes hold fewer than 64 samples, of 64 KiB or more each, which may as well be read alone.
         const TURNS: u64 = 64;
         let epoch = sampling.epoch(0);
         let aligned = sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
         let len = epoch.len();
-        // Passes overlap by less than the whole source, so a sample is at most one pass ahead or
-        // behind.
+        // Passes overlap by less than the whole source, so a sample is at most one pass ahead or behind.
         let by_column = aligned && len >= columns.saturating_mul(TURNS.max(apart + 2));
         Self { sampling, len, by_column, early: if by_column { columns.saturating_mul(apart + 1) } else { 3 } }
     }
 
-    /// Returns true if the mixture positions of a rank of `world_size` are evenly spaced in the source
-    /// too.
+    /// Returns true if a rank's evenly spaced mixture positions are also evenly spaced in the source.
     const fn keeps(&self, world_size: u64, columns: u64) -> bool {
         world_size == 1 || self.by_column && columns.is_multiple_of(world_size)
     }
 }
 
 impl Mixture {
-    /// Mixes `sources` by their weights; `seed` selects the place in the round where the first epoch
-    /// starts, and the sources have their own seeds. The weights are kept to about a thousandth of
-    /// their sum; a weight above zero is at least that. The default number of draws in an epoch is the
-    /// number of samples of all sources.
+    /// Mixes `sources` by their weights. `seed` selects where in the round the first epoch starts; the
+    /// sources have their own seeds. The weights are kept to about a thousandth of their sum, and a weight
+    /// above zero is at least that. By default, an epoch draws as many samples as all sources have together.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if
-    /// a source is empty or itself a mixture.
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a
+    /// source is empty or itself a mixture.
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
@@ -110,7 +105,7 @@ impl Mixture {
         Ok(Self { seed, draws, inner: Arc::new(Inner { sources, pattern, columns }) })
     }
 
-    /// Number of samples drawn in an epoch.
+    /// Sets the number of samples drawn in an epoch.
     #[must_use]
     pub const fn draws(mut self, draws: u64) -> Self {
         self.draws = draws;
@@ -135,8 +130,7 @@ impl Sampling for Mixture {
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
-        // The sources continue from the end of the last epoch, so short epochs do not delay a sample's
-        // turn.
+        // The sources continue from the end of the last epoch, so short epochs do not delay a sample's turn.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
         let passes = (0..).zip(&self.inner.sources).map(|(number, source)| {
@@ -166,8 +160,8 @@ struct Mixed {
     passes: Vec<Passes>,
 }
 
-/// The epochs of a source that an epoch of the mixture passes through, created on first use: creating
-/// one for each sample would be an allocation each.
+/// The epochs of a source that an epoch of the mixture passes through, created on first use, because creating
+/// one for each sample would allocate each time.
 #[derive(Debug)]
 struct Passes {
     first: u64,
@@ -175,15 +169,14 @@ struct Passes {
 }
 
 impl Passes {
-    /// Keeps about `count` passes, from `first` on; later passes are created on each use.
+    /// Keeps about `count` passes, starting at `first`; later passes are created on each use.
     fn new(first: u64, count: u64) -> Self {
-        /// Limit of the passes that are kept: a few kilobytes for each source.
+        /// Maximum number of passes to keep, a few kilobytes per source.
         const MOST: u64 = 64;
         Self { first, epochs: (0..count.saturating_add(3).min(MOST)).map(|_| OnceLock::new()).collect() }
     }
 }
 
-/// The place of a mixture position in its source.
 struct SourceTurn<'a> {
     number: u32,
     source: &'a MixedSource,
@@ -205,14 +198,14 @@ impl Mixed {
             let turns = (row / SLOTS).checked_mul(pattern.count(number))?.checked_add(turn)?;
             turns.checked_mul(*columns)?.checked_add(column)?
         } else {
-            // A row that is a whole number of rounds starts one slot further than the row before.
+            // If a row is a whole number of rounds, each row starts one slot further than the row before.
             let first = if columns.is_multiple_of(SLOTS) { self.first_slot + row % SLOTS } else { self.first_slot };
             pattern.before(number, first, at)
         };
         Some(SourceTurn { number, source, pass: own / source.len, position: own % source.len })
     }
 
-    /// The source positions that a rank with `own` mixture positions takes around its own position.
+    /// Returns the source positions that a rank with `own` mixture positions takes around its own.
     fn own(&self, turn: &SourceTurn<'_>, own: &Own) -> Own {
         match own {
             Own::Every { world_size } if turn.source.keeps(*world_size, self.inner.columns) => own.clone(),
@@ -220,8 +213,7 @@ impl Mixed {
         }
     }
 
-    /// Calls `f` with the source's epoch of this turn. Epoch numbers have 32 bits: after 2³² epochs
-    /// they start over.
+    /// Calls `f` with the source's epoch of this turn. Epoch numbers have 32 bits and start over after 2³² epochs.
     fn with_epoch<T>(&self, turn: &SourceTurn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
         let make = || turn.source.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
         let passes = usize::try_from(turn.number).ok().and_then(|source| self.passes.get(source));
@@ -250,7 +242,7 @@ impl Positions for Mixed {
         self.with_epoch(&turn, |epoch| {
             let pick = epoch.pick(turn.position, &self.own(&turn, own))?;
             let at = SampleRef { source: turn.number, sample: pick.at.sample };
-            // Draws of the source in this pass follow the draws of earlier passes.
+            // Each pass numbers its draws after the draws of earlier passes.
             let repetition = turn.pass.wrapping_mul(epoch.len()).wrapping_add(pick.repetition);
             Some(Pick { at, pass: turn.pass, repetition, ..pick })
         })
@@ -269,7 +261,7 @@ impl Positions for Mixed {
             };
             for open in &mut open {
                 open.source = number;
-                // The end of one pass and the beginning of the next are open together.
+                // The end of one pass and the beginning of the next are open at once.
                 open.reads = open.reads.saturating_mul(1 + u64::from(source.by_column));
             }
             open

@@ -1,8 +1,7 @@
 //! The order of samples, their distribution to ranks, and how a run resumes.
 //!
-//! Everything here is a pure function of a dataset, a seed, an epoch and a position. It touches no
-//! file, keeps no table of samples, and does not depend on the number of ranks, threads, or samples in
-//! a batch.
+//! Everything here is a pure function of a dataset, a seed, an epoch and a position. It touches no file,
+//! keeps no table of samples, and does not depend on the number of ranks, threads, or samples in a batch.
 //!
 //! ```text
 //! Sampling (Order, Weighted, Mixture, Patched) ── epoch ──▶ Positions: position → sample
@@ -31,7 +30,7 @@
 //! # Ok::<(), shardpack_loader::Error>(())
 //! ```
 //!
-//! Reasons, and measurements of the mixing: `docs/order.md` and `docs/adr/0004-order.md`.
+//! `docs/order.md` and `docs/adr/0004-order.md` give reasons and measurements of the mixing.
 
 mod alias;
 mod deal;
@@ -68,8 +67,8 @@ pub use state::{Fingerprint, OrderState, Sampling, Unit};
 pub use steps::{Read, Step, Steps};
 pub use weighted::Weighted;
 
-/// Purpose of each family of draws; no two purposes share one. Part of the order: a change makes all
-/// states stale, so it must increase `state::VERSION`.
+/// Stream numbers, one per purpose. They are part of the order: a change makes all states stale, so it must
+/// increase `state::VERSION`.
 mod streams {
     pub(super) const RUNS: u32 = 1;
     pub(super) const STARTS: u32 = 2;

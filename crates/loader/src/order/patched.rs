@@ -1,8 +1,8 @@
 //! Epochs of patches: the scenes of another order, several at a time, patch after patch.
 //!
-//! Scenes come in rounds of the scenes that are open together, and take turns: first patch 0 of
-//! each, then patch 1 of each. So a scene is opened once for all of its patches, and by one rank if
-//! the number of ranks divides the number of open scenes.
+//! Scenes that are open together form a round and take turns: first patch 0 of each, then patch 1 of each. So
+//! a scene is opened once for all of its patches, and by a single rank if the number of ranks divides the
+//! number of open scenes.
 
 use super::keyed::Keyed;
 use super::permutation::Permutation;
@@ -36,21 +36,21 @@ pub struct Patched {
     open: u64,
 }
 
-/// Number of patches of each scene.
+/// Patches of each scene.
 #[derive(Debug, Clone)]
 enum Counts {
     Same(u64),
-    /// For each source, the number for each of its samples.
+    /// For each source, the patches of each of its samples.
     Each(Arc<[Vec<u32>]>),
 }
 
 impl Patched {
-    /// Default number of open scenes, over all ranks together.
+    /// Default number of open scenes, over all ranks.
     pub const OPEN_SCENES: u64 = 16;
-    /// Default number of open scenes for grids, where all patches of a scene are loaded.
+    /// Default for grids, where all patches of a scene are loaded.
     pub const OPEN_SCENES_OF_GRIDS: u64 = 4;
 
-    /// `count` patches of each scene of `scenes`.
+    /// Takes `count` patches of each scene of `scenes`.
     ///
     /// # Errors
     /// `Usage` if `count` is 0, or an epoch would have 2⁶⁴ patches.
@@ -58,7 +58,7 @@ impl Patched {
         Self::new(scenes, Unit::Patches(count), Counts::Same(count.into()), Self::OPEN_SCENES)
     }
 
-    /// All patches of each scene in a grid: `count` patches for every scene.
+    /// Takes all patches of each scene in a grid: `count` for every scene.
     ///
     /// # Errors
     /// Same as [`Patched::each`].
@@ -66,12 +66,11 @@ impl Patched {
         Self::new(scenes, unit, Counts::Same(count.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
 
-    /// Same as [`Patched::grid`] for scenes of several sizes: `counts` has, for each source of
-    /// `scenes`, the number of patches of each of its samples. Takes 8 bytes for each scene of an
-    /// epoch.
+    /// Same as [`Patched::grid`], for scenes that differ in size: `counts` has, for each source of `scenes`,
+    /// the number of patches of each sample. Takes 8 bytes for each scene of an epoch.
     ///
     /// # Errors
-    /// Same as [`Patched::each`]; also `Usage` if `counts` lacks a source or a sample.
+    /// Same as [`Patched::each`], and `Usage` if `counts` lacks a source or a sample.
     pub fn grid_of_sizes(scenes: Arc<dyn Sampling>, unit: Unit, counts: Vec<Vec<u32>>) -> Result<Self> {
         let wanted = scenes.sources();
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
@@ -107,8 +106,8 @@ impl Patched {
         Ok(Self { scenes, unit, counts, open })
     }
 
-    /// Number of scenes that are open at once, at least 1: their patches are mixed. More scenes mix
-    /// better, and take more memory. If the number of ranks divides it, every scene is read once.
+    /// Sets how many scenes are open at once, at least 1; their patches are mixed. More scenes mix better and
+    /// take more memory. If the number of ranks divides it, every scene is read once.
     #[must_use]
     pub const fn open_scenes(mut self, scenes: u64) -> Self {
         self.open = if scenes == 0 { 1 } else { scenes };
@@ -117,7 +116,7 @@ impl Patched {
 }
 
 impl Patched {
-    /// Limit of the numbers of open scenes to try for a state saved with a different number.
+    /// Maximum number of open scenes to try for a state saved with a different number.
     const OPEN_TRIED: u64 = 64;
 }
 
@@ -176,13 +175,13 @@ impl Sampling for Patched {
     }
 }
 
-/// Patches of the scenes of an epoch, in its order.
+/// Patches of an epoch's scenes, in epoch order.
 #[derive(Debug)]
 enum SceneTable {
     Same(u64),
     Each {
         counts: Vec<u32>,
-        /// First position of each round, and the number of positions.
+        /// First position of each round, then the number of positions.
         rounds: Vec<u64>,
     },
 }
@@ -208,12 +207,12 @@ impl SceneTable {
 struct PatchedEpoch {
     scenes: Box<dyn Positions>,
     open: u64,
-    /// Orders the patches of a scene; `None` if they come by their numbers.
+    /// Order of a scene's patches; `None` if they come by number.
     shuffle: Option<Keyed>,
     table: SceneTable,
 }
 
-/// A round: its first position, its first scene, and the number of patches of each of its scenes.
+/// A round: its first position, its first scene, and the number of patches of each scene.
 struct Round<'a> {
     start: u64,
     first: u64,
@@ -221,7 +220,7 @@ struct Round<'a> {
     counts: Option<&'a [u32]>,
 }
 
-/// A patch: the place of its scene in the round, its turn, and the number of turns of the scene.
+/// A patch: the place of its scene in the round, its turn, and the scene's number of turns.
 struct SceneTurn {
     lane: u64,
     turn: u64,
@@ -236,13 +235,12 @@ impl Round<'_> {
         }
     }
 
-    /// The patch at a position of the round.
     fn turn(&self, position: u64, count: u64) -> Option<SceneTurn> {
         let place = position - self.start;
         let Some(counts) = self.counts else {
             return Some(SceneTurn { lane: place % self.scenes, turn: place / self.scenes, turns: count });
         };
-        // The last turn that begins at this position or before.
+        // Finds the last turn that begins at or before this position.
         let (mut low, mut high) = (0, u64::from(counts.iter().copied().max()?));
         while high - low > 1 {
             let middle = u64::midpoint(low, high);
@@ -293,7 +291,6 @@ impl PatchedEpoch {
         Some((round, turn))
     }
 
-    /// The turns of a scene, from `at` on, that a rank takes.
     fn own<'a>(&self, round: &'a Round<'_>, at: &SceneTurn, own: &Own) -> impl Iterator<Item = u64> + use<'a> {
         let (lane, turn, turns) = (at.lane, at.turn, at.turns);
         let world_size = match own {
@@ -331,8 +328,7 @@ impl Positions for PatchedEpoch {
             Own::Every { .. } => 0,
         };
         let patch = self.number(scene, &turn, turn.turn);
-        // The scene of a draw is read for that draw: `pass` distinguishes it from other draws of the
-        // same sample.
+        // The scene is read anew for each draw of its sample, and `pass` distinguishes the draws.
         Some(Pick { rest, pass: scene, repetition: pick.repetition, patch, ..Pick::alone(pick.at) })
     }
 

@@ -1,44 +1,41 @@
 //! The dataset of each position of a mixture: a fixed round of slots, as even as whole numbers allow.
 //!
-//! Positions cycle through the slots. The round is stored in the order in which a *column* meets
-//! the slots, one in each row, so that the count of a source in a column is the difference of two
-//! places in a list.
+//! Positions cycle through the slots. The round is stored in the order in which a *column* meets the slots,
+//! one per row, so that the count of a source in a column is the difference of two places in a list.
 
 use shardpack_format::{bug, to_usize};
 use shardpack_reader::{Error, Result};
 
-/// Number of slots of a round: weights are kept to about a thousandth of the whole. A prime, so that a
-/// column meets every slot, unless the number of columns is a multiple of it.
+/// Number of slots in a round, which keeps weights to about a thousandth of the whole. A prime, so that a
+/// column meets every slot unless the number of columns is a multiple of it.
 pub(super) const SLOTS: u64 = 1009;
 
 /// A round of [`SLOTS`] slots, each assigned to a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// The source of each slot, and the slot's number within the source, in the order in which a column
-    /// meets the slots.
+    /// Source of each slot, and the slot's number within the source, in the order in which a column meets the slots.
     slots: Vec<(u32, u64)>,
-    /// The slots of each source in that order, ascending.
+    /// Slots of each source in that order, ascending.
     of_source: Vec<Vec<u64>>,
-    /// The slots of each source in the order of the round, ascending.
+    /// Slots of each source in round order, ascending.
     in_round: Vec<Vec<u64>>,
     /// Row offset between consecutive columns at the same slot.
     next_column: u64,
 }
 
 impl Pattern {
-    /// Gives each weight its number of slots, at least one if it is above zero, and spreads them: slot
-    /// `k` of a source with `n` slots has its ideal place at `(k + ½) / n` of the round. `columns` is
-    /// the length of a row.
+    /// Gives each weight its number of slots, at least one if it is above zero, and spreads them: slot `k` of
+    /// a source with `n` slots ideally lies at `(k + ½) / n` of the round. `columns` is the length of a row.
     pub(super) fn new(weights: &[f64], columns: u64) -> Result<Self> {
         let counts = counts(weights)?;
         let mut wishes = Vec::new();
         for (source, &count) in (0_u32..).zip(&counts) {
-            // As fractions with one denominator, compared without rounding: (2k + 1) / 2n.
+            // Fractions with one denominator, (2k + 1) / 2n, compare without rounding.
             wishes.extend((0..count).map(|k| (2 * k + 1, 2 * count, source)));
         }
         wishes.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2)));
-        // From row to row, a column advances by the length of a row in slots. If that is a whole number
-        // of rounds, it advances by one instead, because every column must meet every slot.
+        // From row to row, a column advances by the length of a row in slots. If that is a whole number of
+        // rounds, it advances by one instead, because every column must meet every slot.
         let stride = match columns % SLOTS {
             0 => 1,
             stride => stride,
@@ -62,13 +59,12 @@ impl Pattern {
         Ok(Self { slots, of_source, in_round, next_column })
     }
 
-    /// Slots of `source` in a round.
     pub(super) fn count(&self, source: u32) -> u64 {
         self.source(source).len() as u64
     }
 
-    /// The source of a column in a row, and how often the column has met it since row 0. Both arguments
-    /// are below [`SLOTS`]: then the pattern repeats.
+    /// Returns the source of a column in a row, and how often the column has met it since row 0. Both
+    /// arguments are below [`SLOTS`], where the pattern repeats.
     pub(super) fn at(&self, column: u64, row: u64) -> Option<(u32, u64)> {
         let first = column % SLOTS * self.next_column % SLOTS;
         let &(source, number) = self.slots.get(usize::try_from((first + row) % SLOTS).ok()?)?;
@@ -77,12 +73,11 @@ impl Pattern {
         Some((source, (number + count - before) % count))
     }
 
-    /// Largest difference between two columns in the number of turns with `source`, at the end of a
-    /// row.
+    /// Returns the largest difference between two columns in their turns with `source` at the end of a row.
     pub(super) fn apart(&self, source: u32) -> u64 {
-        // Between any two rows, a column deviates from the source's share by at most the distance
-        // between the highest and the lowest of these values, in fractions of a turn; two columns may
-        // deviate in opposite directions.
+        // Between any two rows, a column deviates from the source's share by at most the distance between the
+        // highest and the lowest of these values, in fractions of a turn; two columns may deviate in opposite
+        // directions.
         let (mut highest, mut lowest, mut seen) = (0, 0, 0);
         for (row, own) in (1..).zip(&self.slots) {
             seen += u64::from(own.0 == source) * SLOTS;
@@ -93,7 +88,7 @@ impl Pattern {
         (2 * (highest + lowest)).div_ceil(SLOTS)
     }
 
-    /// The number of slots of `source` among the `ahead` slots from slot `first` of the round on.
+    /// Returns the number of slots of `source` among the `ahead` slots from slot `first` on.
     pub(super) fn before(&self, source: u32, first: u64, ahead: u64) -> u64 {
         let own = usize::try_from(source).ok().and_then(|source| self.in_round.get(source));
         let below = |slot| own.map_or(0, |own| own.partition_point(|&own| own < slot)) as u64;
@@ -110,7 +105,7 @@ impl Pattern {
     }
 }
 
-/// Distributes whole slots by weight, with the method of largest remainders.
+/// Distributes whole slots by weight, by the method of largest remainders.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
 fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
@@ -123,7 +118,7 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     }
     let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
     let sum: f64 = weights.iter().map(|w| w / largest).sum();
-    // One slot for each source first; the rest by weight.
+    // Each source first gets one slot; the others are distributed by weight.
     let rest = (SLOTS - positive) as f64;
     let wishes = weights.iter().map(|w| w / largest / sum * SLOTS as f64);
     let above: Vec<f64> = wishes.map(|wish| (wish - 1.0).max(0.0)).collect();
@@ -148,8 +143,7 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// Largest distance in turns between columns, with 240 lanes and two sources whose shares are whole
-    /// percents.
+    /// Largest distance in turns between columns, with 240 lanes and two sources whose shares are whole percents.
     const APART: u64 = 46;
 
     #[test]
@@ -162,8 +156,8 @@ mod tests {
         assert!(counts(&[1.0; 1010]).is_err());
     }
 
-    /// In any stretch of positions, a source deviates from its share by less than three samples; and
-    /// each column counts the sources that it meets.
+    /// In any stretch of positions, a source deviates from its share by less than three samples, and each
+    /// column counts the sources that it meets.
     #[test]
     fn the_round_is_even_everywhere() {
         let weights = [0.5, 0.3, 0.15, 0.049, 0.001];
@@ -189,8 +183,7 @@ mod tests {
         }
     }
 
-    /// Compares with a count slot by slot, in many stretches of positions, including rows that are
-    /// whole rounds.
+    /// Compares with counting slot by slot, in many stretches of positions, including rows that are whole rounds.
     #[test]
     fn slots_before_a_position_are_counted_exactly() {
         for columns in [1, 7, 240, SLOTS, 2 * SLOTS] {

@@ -1,17 +1,17 @@
-//! A keyed permutation of `0..len` that keeps no table: a Feistel network with cycle walking.
+//! A keyed permutation of `0..len` without a table: a Feistel network with cycle walking.
 //!
-//! The network permutes the smallest set of whole bits that contains the domain; a result outside
-//! the domain is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite
-//! domains", 2002), in less than two turns on average. The two halves may differ by a bit, so the
-//! set is never four times the domain. This is mixing, not cryptography: the tests check uniformity,
-//! also of tiny domains, where Feistel networks of few rounds are poor.
+//! The network permutes the smallest set of whole bits that contains the domain; a result outside the domain
+//! is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), in
+//! less than two turns on average. The halves may differ by a bit, so the set is smaller than four times the
+//! domain. This is mixing, not cryptography. The tests also check that tiny domains are uniform, where
+//! Feistel networks of few rounds are poor.
 
 use super::keyed::{GOLDEN, mix};
 
 const ROUNDS: u64 = 12;
-/// Number of rounds for a domain of at most [`TINY_BITS`]: one round does little there, and all orders
-/// of 5 elements are equally frequent only after many (chi-square over 10⁵ keys, see the tests: 250
-/// with 12 rounds).
+/// Number of rounds for a domain of at most [`TINY_BITS`]. One round does little there, and all orders of 5
+/// elements are equally frequent only after many rounds (chi-square over 10⁵ keys, see the tests: 250 with 12
+/// rounds).
 const TINY_ROUNDS: u64 = 32;
 const TINY_BITS: u32 = 8;
 
@@ -36,7 +36,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..len` for `key`. Takes 40 bytes and no set-up.
+    /// Returns the permutation of `0..len` for `key`. Takes 40 bytes and no set-up.
     #[must_use]
     pub const fn new(len: u64, key: u64) -> Self {
         let bits = match u64::BITS - len.saturating_sub(1).leading_zeros() {
@@ -49,19 +49,19 @@ impl Permutation {
         Self { len, key, low_bits, rounds, high_mask: (1 << (bits - low_bits)) - 1, low_mask }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns true if there is no element.
+    /// Returns true if there are no elements.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The image of `index`. An index of `len` or more is its own image.
+    /// Returns the image of `index`; an index of `len` or more is its own image.
     #[must_use]
     pub const fn apply(&self, index: u64) -> u64 {
         if index >= self.len || self.len < 2 {
@@ -74,7 +74,7 @@ impl Permutation {
         value
     }
 
-    /// The index whose image is `value`: the inverse of [`Permutation::apply`].
+    /// Returns the index whose image is `value`, the inverse of [`Permutation::apply`].
     #[must_use]
     pub const fn invert(&self, value: u64) -> u64 {
         if value >= self.len || self.len < 2 {
@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    /// All orders of a few elements are equally frequent: the bound is 5 standard deviations above the
-    /// mean of the chi-square distribution.
+    /// All orders of a few elements are equally frequent; the bound is 5 standard deviations above the mean
+    /// of the chi-square distribution.
     #[test]
     fn orders_of_tiny_domains_are_uniform() {
         for (len, orders) in [(2, 2.0), (3, 6.0), (4, 24.0), (5, 120.0), (6, 720.0), (7, 5040.0)] {
@@ -162,8 +162,8 @@ mod tests {
         }
     }
 
-    /// The images of two neighbours are independent of each other: images of the first two and of the
-    /// middle two elements, in 8 × 8 cells, over many keys.
+    /// The images of neighbours are independent: compares images of the first two and the middle two
+    /// elements, in 8 × 8 cells, over many keys.
     #[test]
     fn neighbours_part() {
         for len in [27, 257, 600, 1025, 3000, 100_000] {

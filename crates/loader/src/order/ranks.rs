@@ -1,14 +1,14 @@
-//! The positions of each rank: its batches are known before the first one.
+//! The positions of each rank, whose batches are all known before the first one.
 //!
-//! All ranks together take the *global batch*, `world_size × batch_size` positions, one after the
-//! other. The positions of a global batch depend only on its start and its size; so after a change of
-//! the world size or batch size, the rest of the epoch is exactly the part not consumed yet.
+//! All ranks together take consecutive *global batches* of `world_size × batch_size` positions. The positions
+//! of a global batch depend only on its start and size, so after the world size or batch size changes, the
+//! rest of the epoch is exactly the part not consumed yet.
 
 use super::positions::{Dealing, Own, Positions};
 use super::state::OrderState;
 use shardpack_reader::{Error, Result};
 
-/// One rank among several, and its batch size.
+/// One of several ranks, and its batch size.
 ///
 /// ```
 /// use shardpack_loader::order::World;
@@ -24,7 +24,7 @@ pub struct World {
 }
 
 impl World {
-    /// Rank `rank` of `world_size`, with `batch_size` samples for each rank at a time.
+    /// Returns rank `rank` of `world_size`, with `batch_size` samples per rank at a time.
     ///
     /// # Errors
     /// `Usage` if the rank is not below the world size, or the batch size is 0.
@@ -38,26 +38,26 @@ impl World {
         Ok(Self { rank: rank.into(), world_size: world_size.into(), batch_size: batch_size.into() })
     }
 
-    /// Number of samples that all ranks together take at a time.
+    /// Returns the number of samples that all ranks together take at a time.
     #[must_use]
     pub const fn global_batch(&self) -> u64 {
         self.world_size * self.batch_size
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     #[must_use]
     pub const fn world_size(&self) -> u64 {
         self.world_size
     }
 
-    /// Number of rows of a whole batch.
+    /// Returns the number of rows in a whole batch.
     #[must_use]
     pub const fn batch_size(&self) -> u64 {
         self.batch_size
     }
 }
 
-/// Treatment of the samples at the end of an epoch that do not fill a global batch.
+/// How to treat the samples at the end of an epoch that do not fill a global batch.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::order::End::default(), shardpack_loader::order::End::Drop);
@@ -65,17 +65,17 @@ impl World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum End {
-    /// Left out: every rank gets the same number of whole batches.
+    /// Leaves them out: every rank gets the same number of whole batches.
     #[default]
     Drop,
-    /// Every rank gets the same number of batches of the same size; rows past the last sample are
+    /// Pads: every rank gets the same number of batches of the same size; rows past the last sample are
     /// padding, with a false mask.
     Pad,
-    /// Handed out as they are: batches may be short, and some ranks may get one batch fewer.
+    /// Hands them out as they are: batches may be short, and some ranks may get one batch fewer.
     Uneven,
 }
 
-/// The share of one rank in the rest of an epoch. Every number is exact before the first batch, without
+/// One rank's share of the rest of an epoch. Every number is exact before the first batch, without
 /// communication between ranks.
 ///
 /// ```
@@ -93,27 +93,26 @@ pub struct Share {
     world: World,
     end: End,
     dealing: Dealing,
-    /// Number of positions of the epoch.
     positions: u64,
-    /// The first position that is not consumed.
+    /// First position that is not consumed.
     start: u64,
 }
 
 impl Share {
-    /// The share of a rank in the rest of `epoch` after `state`.
+    /// Returns a rank's share of the rest of `epoch` after `state`.
     #[must_use]
     pub fn new(world: World, end: End, epoch: &dyn Positions, state: &OrderState) -> Self {
         let positions = epoch.len();
         Self { world, end, dealing: epoch.dealing(), positions, start: state.samples_consumed.min(positions) }
     }
 
-    /// Number of positions of the epoch, over all ranks.
+    /// Returns the number of positions in the epoch, over all ranks.
     #[must_use]
     pub const fn positions(&self) -> u64 {
         self.positions
     }
 
-    /// Number of batches of this rank: `len()` of a loader.
+    /// Returns this rank's number of batches, the `len()` of a loader.
     #[must_use]
     pub fn batches(&self) -> u64 {
         match self.end {
@@ -123,14 +122,14 @@ impl Share {
         }
     }
 
-    /// The share of the same rank in the whole epoch.
+    /// Returns the same rank's share of the whole epoch.
     #[must_use]
     pub fn whole(&self) -> Self {
         Self { start: 0, ..self.clone() }
     }
 
-    /// Largest number of batches of any rank. Ranks of an [`End::Uneven`] epoch count these to agree on
-    /// [`Share::consumed_after`].
+    /// Returns the largest number of batches of any rank. Ranks of an [`End::Uneven`] epoch count these to
+    /// agree on [`Share::consumed_after`].
     #[must_use]
     pub const fn steps(&self) -> u64 {
         match self.end {
@@ -139,14 +138,14 @@ impl Share {
         }
     }
 
-    /// Number of samples of this rank, without padding.
+    /// Returns this rank's number of samples, without padding.
     #[must_use]
     pub fn samples(&self) -> u64 {
         let tail = if matches!(self.end, End::Drop) { 0 } else { self.tail_filled() };
         self.whole_steps() * self.world.batch_size + tail
     }
 
-    /// Number of rows of batch `batch`, including padding; 0 past the last batch.
+    /// Returns the number of rows of batch `batch`, including padding; 0 past the last batch.
     #[must_use]
     pub fn rows(&self, batch: u64) -> u64 {
         match self.end {
@@ -155,8 +154,8 @@ impl Share {
         }
     }
 
-    /// Number of rows of batch `batch` that hold a sample: the first ones. The remaining rows, with
-    /// [`End::Pad`] only, are padding.
+    /// Returns how many rows of batch `batch`, the first ones, hold a sample. The others are padding, which
+    /// only [`End::Pad`] adds.
     #[must_use]
     pub fn filled(&self, batch: u64) -> u64 {
         let whole = self.whole_steps();
@@ -167,7 +166,7 @@ impl Share {
         }
     }
 
-    /// The position of row `row` of batch `batch`; `None` for padding and past the end.
+    /// Returns the position of row `row` of batch `batch`; `None` for padding and past the end.
     #[must_use]
     pub fn position(&self, batch: u64, row: u64) -> Option<u64> {
         if row >= self.filled(batch) {
@@ -183,7 +182,6 @@ impl Share {
         })
     }
 
-    /// The positions that the rank takes in the range of batch `batch`.
     pub(super) fn own(&self, batch: u64) -> Own {
         match self.dealing {
             Dealing::Interleaved => Own::Every { world_size: self.world.world_size },
@@ -192,8 +190,8 @@ impl Share {
         }
     }
 
-    /// Number of samples of the epoch that are consumed once every rank got `batches` batches: the
-    /// value of [`OrderState::samples_consumed`].
+    /// Returns how many samples of the epoch are consumed once every rank got `batches` batches: the value of
+    /// [`OrderState::samples_consumed`].
     #[must_use]
     pub fn consumed_after(&self, batches: u64) -> u64 {
         let whole = batches.saturating_mul(self.world.global_batch());
@@ -211,7 +209,7 @@ impl Share {
         self.remaining() / self.world.global_batch()
     }
 
-    /// Number of samples of this rank in the last, incomplete global batch.
+    /// Returns this rank's number of samples in the last, incomplete global batch.
     fn tail_filled(&self) -> u64 {
         match self.dealing {
             Dealing::Sliced => {
@@ -220,15 +218,14 @@ impl Share {
             }
             Dealing::Interleaved => {
                 let World { rank, world_size, .. } = self.world;
-                // Number of positions of this rank below `end`.
                 let below = |end: u64| (end + world_size - 1 - rank) / world_size;
                 below(self.positions) - below(self.positions - self.remaining() % self.world.global_batch())
             }
         }
     }
 
-    /// The rank's slice of global batch `batch`: in the last one, which is smaller, as close to an
-    /// equal part as whole samples allow.
+    /// Returns the rank's slice of global batch `batch`. In a last, smaller batch, slices are as equal as
+    /// whole samples allow.
     fn slice(&self, batch: u64) -> std::ops::Range<u64> {
         let World { rank, world_size, .. } = self.world;
         let start = self.start + batch * self.world.global_batch();

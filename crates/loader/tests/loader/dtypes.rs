@@ -148,7 +148,7 @@ fn a_requested_type_is_used_if_no_value_changes() {
     assert_eq!(
         mixed.refused(cubes(Dtype::F16)),
         "sample 1, `cube-1`: field `cube`: float16 does not hold all values of float32 (no-data is -9999)\n\
-         hint: `dtype` float32 holds both"
+         hint: choose `dtype` float32, which holds both"
     );
     assert!(
         mixed.refused(cubes(Dtype::I64)).contains("int64 does not hold all values of float32"),
@@ -156,10 +156,10 @@ fn a_requested_type_is_used_if_no_value_changes() {
         mixed.refused(cubes(Dtype::I64))
     );
     let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32.into())]);
-    assert_eq!(mixed.refused(fields("cub")), "dtype: `cub` is not a decoded picture or array: these are [cube]");
+    assert_eq!(mixed.refused(fields("cub")), "dtype: expected a decoded picture or array, one of [cube], found `cub`");
     let apart = Arrays::new(&[Plain(Dtype::U64), Plain(Dtype::I64)]).refused(ArrayDtype::Source);
     assert!(
-        apart.contains("values of all samples: uint64, int64\nhint: load the samples of each type apart"),
+        apart.contains("values of all samples: uint64, int64\nhint: load the samples of each type separately"),
         "{apart}"
     );
 }
@@ -172,7 +172,7 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
         (
             Kind::Plain(Dtype::F64),
             "sample 101, `cube-101`: field `cube`: float32 does not hold all values of float64\n\
-             hint: `dtype` float64 holds both",
+             hint: choose `dtype` float64, which holds both",
         ),
         (
             Kind::Wide,

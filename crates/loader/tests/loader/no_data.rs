@@ -232,7 +232,7 @@ fn a_missing_no_data_value_is_an_error() {
     );
     let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];
     let error = with.refused(options().no_data(named("mask")).align(align));
-    assert!(error.contains("it takes no value for no-data"), "{error}");
+    assert!(error.contains("a value for no-data is not supported"), "{error}");
 }
 
 /// A device replaces no-data too, so its refusals have other reasons.

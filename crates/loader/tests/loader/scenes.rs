@@ -382,7 +382,7 @@ fn invalid_patches_per_sample_are_refused() {
     assert_eq!(
         bands.refused(cube()),
         "several patches per sample: the scenes of field `cube` differ in their number of bands\n\
-         hint: `bands` chooses bands that all scenes have; or pack each sensor as a dataset"
+         hint: choose `bands` that all scenes have, or pack each sensor as a separate dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
     // Sizes are not known in advance, because some are not among the inspected samples.

@@ -270,7 +270,10 @@ fn volumes_that_cannot_be_cut_are_refused() {
     assert!(error.ends_with(": patch: expected at most 8 × 12 × 15, the array's size, found 9 × 5 × 7"), "{error}");
     let refused = |cube: &str, change| open(cube, change).map(|_| ()).unwrap_err().to_string();
     for (found, said) in [
-        (refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))), "volumes of field `volume` take no choice of bands"),
+        (
+            refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))),
+            "volumes of field `volume` do not support a choice of bands",
+        ),
         (
             refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
             "volumes of field `volume` are [depth, height, width, channels]: layout `chw` is not supported",

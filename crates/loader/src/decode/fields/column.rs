@@ -1,4 +1,4 @@
-//! Scalar fields: numbers of the index.
+//! Scalar fields: numbers from the index.
 
 use super::FieldDecoder;
 use crate::decode::record::RowField;

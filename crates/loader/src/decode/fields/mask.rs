@@ -1,4 +1,4 @@
-//! Masks that follow their picture: each pixel of the view gets the mask value at its centre.
+//! Masks that follow their picture: each pixel of the view takes the mask value at its centre.
 
 use super::FieldDecoder;
 use crate::decode::record::{RowField, ViewedRecord};
@@ -10,12 +10,12 @@ use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 use shardpack_jpeg::PixelLayout;
 
-/// Limit of the scratch memory that a thread keeps between masks, in bytes.
+/// Maximum scratch bytes that a thread keeps between masks.
 const MOST_KEPT: usize = 8 << 20;
 
 pub(super) struct MaskDecoder {
     field: MaskField,
-    /// The part of a mask inside the view, before it is resampled.
+    /// Part of a mask inside the view, before resampling.
     pixels: Vec<u8>,
     rows: Vec<usize>,
     columns: Vec<usize>,
@@ -39,9 +39,8 @@ impl MaskDecoder {
     /// Decodes the part of a mask inside the view, resamples it, and writes its values to `out`.
     ///
     /// # Errors
-    /// `Usage` if the field is not a mask of its picture, contrary to the options: its size differs
-    /// from the picture, or its channels from other masks, or its values do not fit the type of the
-    /// batch; otherwise the errors of the decoder.
+    /// `Usage` if the mask does not match its picture as declared: its size differs from the picture, its
+    /// channels from other masks, or its values do not fit the batch's type; otherwise the decoder's errors.
     fn resample(
         &mut self,
         decoder: &mut ArrayDecoder,
@@ -77,7 +76,7 @@ impl MaskDecoder {
             }
         };
         if of.field.is_ragged() {
-            // The index may hold the size of the stored picture before it is turned upright.
+            // The index may hold the size before the picture is turned upright.
             match (dims, layout) {
                 ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
                 _ => bug("a ragged mask has other than two or three axes"),
@@ -107,7 +106,7 @@ impl MaskDecoder {
             let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
             return Err(refuse("channels", format!("{of_batch}, as in the other samples"), channels.to_string()));
         }
-        // With channels first, a plane takes one element of each pixel.
+        // With channels first, each plane takes one element per pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
         let taken = pixel / planes.max(1);
         if crop.is_padded() {
@@ -131,7 +130,6 @@ impl MaskDecoder {
                 }
             }
         }
-        // Frees the memory of one large mask instead of keeping it.
         if self.pixels.len() > MOST_KEPT {
             self.pixels = Vec::new();
         }
@@ -139,12 +137,12 @@ impl MaskDecoder {
     }
 }
 
-/// Masks of the objects of a picture, `[masks, height, width]`, resampled to the view; zero in the
-/// padding. `kept`: the remaining objects.
+/// Resamples the masks of a picture's objects, `[masks, height, width]`, to the view, with zeros in the
+/// padding. `kept` lists the remaining objects.
 ///
 /// # Errors
-/// `Usage` if the masks do not have the size of their picture, or their number differs from the boxes;
-/// `Limit` if they are larger than a decoded field may be.
+/// `Usage` if the size of the masks differs from the picture, or their number from the boxes; `Limit` if the
+/// result exceeds the limit for a decoded field.
 pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRows>, limits: &Limits) -> Result<Array> {
     let Shape { picture: [height, width], crop } = *shape;
     let count = match *array.shape() {
@@ -195,8 +193,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     Array::new(array.dtype(), sides.to_vec(), out)
 }
 
-/// Copies with a constant length for one-byte elements, the usual case, so that the copy is a single
-/// move.
+/// Copies with a constant length for one-byte elements, the usual case, which compiles to a single move.
 fn copy(to: &mut [u8], from: &[u8]) {
     match (to, from) {
         ([to], [from]) => *to = *from,
@@ -204,7 +201,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Positions of the centres of `count` pixels that cover `extent` of a side from `start` on.
+/// Finds the mask pixel at the centre of each of `count` view pixels, which cover `extent` of a side from `start`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, is_reversed: bool) {
     let step = extent / f64::from(count.max(1));
@@ -232,7 +229,7 @@ mod tests {
         assert_eq!(at(0.0, 4.0, 2, 4, false), [1, 3]);
         assert_eq!(at(0.0, 2.0, 4, 4, false), [0, 0, 1, 1]);
         assert_eq!(at(1.5, 2.0, 2, 4, false), [2, 3]);
-        // A crop after resizing may round to slightly more than the picture.
+        // A crop after a resize may round to slightly more than the picture.
         assert_eq!(at(3.0, 1.2, 2, 4, false), [3, 3]);
     }
 }

@@ -1,7 +1,7 @@
-//! One file for each type of field: decoding a value on the host, requests to a stage, work that
-//! several patches of one value share, and cutting a large value into parts.
+//! Field types, one file each: decoding a value on the host, requests to a stage, work shared by several
+//! patches of one value, and cutting a large value into parts.
 //!
-//! To add a type: a variant of [`FieldType`], a file here, and a line in [`decoder`].
+//! A new type needs a variant of [`FieldType`], a file here, and a line in [`decoder`].
 
 mod array;
 mod column;
@@ -27,19 +27,19 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
 
 pub(crate) trait FieldDecoder: Send {
-    /// Decodes a value on the host into all of `out`. `dims` are the axes of a ragged row from the
-    /// index, corrected if only the value has the exact lengths. Returns false, and writes nothing,
-    /// if the sample has no value.
+    /// Decodes a value on the host into all of `out`. `dims` are the axes of a ragged row from the index,
+    /// corrected if only the value has the exact lengths. Returns false and writes nothing if the sample has
+    /// no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
-    /// Description of the levels that [`decode_levels`](Self::decode_levels) writes, without the levels; `None` if
-    /// the rows are not made from levels.
+    /// Describes the levels that [`decode_levels`](Self::decode_levels) writes, without the levels; `None` if rows
+    /// are not made from levels.
     fn levels(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureLevels<'static>> {
         let _ = (recipe, field);
         None
     }
 
-    /// Same as [`decode`](Self::decode), for the levels from which the row is made.
+    /// Same as [`decode`](Self::decode), for the levels that the row is made from.
     fn decode_levels(
         &mut self,
         tools: &mut Tools,
@@ -50,7 +50,7 @@ pub(crate) trait FieldDecoder: Send {
         self.decode(tools, of, out, dims)
     }
 
-    /// Hands a value to a stage; `None` if the sample has none.
+    /// Passes a value to a stage; `None` if the sample has no value.
     fn prepare(
         &mut self,
         tools: &mut Tools,
@@ -67,19 +67,18 @@ pub(crate) trait FieldDecoder: Send {
         let _ = (tools, of);
     }
 
-    /// Reason for decoding values on the host despite a stage.
+    /// Returns the reason for decoding on the host despite a stage, if any.
     fn on_host(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns true if the row of a sample without a value is made zero. If false, `decode` has written
-    /// a placeholder.
+    /// Returns true if the row of a sample without a value is zeroed; if false, `decode` has written a placeholder.
     fn is_zero_if_missing(&self) -> bool {
         true
     }
 
-    /// Decodes the patches `draws` of a value into `scene`, and sets their places; or returns the whole
-    /// value if the scene is kept as a whole.
+    /// Decodes the patches `draws` of a value into `scene` and sets their places; returns the whole value
+    /// instead if the scene is kept whole.
     fn decode_scene(
         &mut self,
         tools: &mut Tools,
@@ -91,15 +90,13 @@ pub(crate) trait FieldDecoder: Send {
         Ok(SceneField::FromIndex)
     }
 
-    /// Memory of all pixels of a value from which patches are cut; `None` if it cannot be kept as a
-    /// whole.
+    /// Returns the bytes of all pixels of a value that patches are cut from; `None` if it cannot be kept whole.
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
         let _ = (tools, of);
         Ok(Some(0))
     }
 
-    /// Cuts a large value into parts and adds them to `cuts`. `None` if the record has to be read as a
-    /// whole.
+    /// Cuts a large value into parts and adds them to `cuts`; `None` if the record must be read whole.
     fn cut(&mut self, tools: &mut Tools, value: &LargeValue<'_>, cuts: &mut Cuts) -> Option<MadeField> {
         let _ = (tools, value, cuts);
         Some(MadeField::Kept)
@@ -110,7 +107,7 @@ pub(crate) struct StageTarget<'a> {
     pub(crate) slot: &'a dyn StageSlot,
     pub(crate) spot: &'a Spot,
     pub(crate) zstd: &'a mut ZstdDecoder,
-    /// The value, if it is on the device already.
+    /// Value that is already on the device, if any.
     pub(crate) resident: Option<ResidentValue>,
 }
 

@@ -1,4 +1,4 @@
-//! Pictures, single or as frames of a clip: augmented, as levels or as floats.
+//! Pictures, single or as frames of a clip: augmented, as levels or floats.
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::recipe::Recipe;
@@ -18,7 +18,6 @@ struct StoredPicture<'a> {
     bytes: &'a [u8],
 }
 
-/// A list of pictures, and the numbers of the requested ones.
 struct Clip<'a> {
     mode: FrameMode,
     frames: Frames<'a>,
@@ -114,7 +113,7 @@ impl PictureFieldDecoder {
         let Clip { mode, frames } = clip;
         let total = shardpack_format::saturating_u32(frames.len());
         let count = mode.count().unwrap_or(total);
-        // The first axis of a ragged row comes from the index.
+        // The index promised the first axis of a ragged row.
         if let Some(&promised) = dims.first()
             && promised != u64::from(count)
         {
@@ -140,7 +139,6 @@ impl PictureFieldDecoder {
         Ok(())
     }
 
-    /// Decodes a picture, and converts it to floats on request.
     fn pixels(
         &self,
         tools: &mut Tools,
@@ -183,7 +181,7 @@ fn levels(
         augmentations => changes.decode(augmentations, how, out, decode),
     };
     let size = decoded.map_err(|error| match error {
-        // The size of the slot comes from the index, so a mismatch is damage, not an error of the caller.
+        // The slot's size comes from the index, so a mismatch is damage, not the caller's error.
         Error::Usage { text, .. } => {
             let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
             misfit.unwrap_or_else(|| Error::format("picture", "a picture that can be decoded for its slot", text))
@@ -194,8 +192,7 @@ fn levels(
     Ok(())
 }
 
-/// Returns the error of a picture that is not resized, if its size does not fit its view, or its slot of `room`
-/// bytes.
+/// Returns the error for a picture that is not resized if its size does not fit its view or its slot of `room` bytes.
 fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture<'_>, room: usize) -> Option<Error> {
     let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
     let Ok(crop) = how.view.resolve(width, height, &how.key) else {
@@ -209,8 +206,8 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
     })
 }
 
-/// Corrects the axes of a ragged row: the orientation is known only after decoding. A turn by 90° swaps
-/// height and width; the number of bytes is the same.
+/// Corrects the axes of a ragged row, because the orientation is known only after decoding. A turn by 90°
+/// swaps height and width, and does not change the number of bytes.
 pub(crate) fn set_size(dims: &mut [u64], size: [u32; 2], layout: PixelLayout) {
     let [height, width] = size.map(u64::from);
     if let [a, b, c] = dims {

@@ -1,5 +1,4 @@
-//! Boxes of volumes. A volume is decoded as a whole, once for all of its boxes, which are then cut out
-//! of it.
+//! Boxes cut out of volumes. A volume is decoded whole, once for all of its boxes.
 
 use super::FieldDecoder;
 use super::array::{Voxels, check_alike, copy_box, fill, plain_bytes, set_turn, vary};
@@ -40,7 +39,7 @@ impl FieldDecoder for VolumeDecoder {
 }
 
 impl VolumeDecoder {
-    /// Origin of a box in a volume with these sides; `None` if the box is larger than the volume.
+    /// Returns the origin of a box in a volume with these sides; `None` if the box is larger than the volume.
     fn origin(&self, of: &RowField<'_>, at: SampleAt, sides: [u64; 3]) -> Result<Option<[u64; 3]>> {
         let VolumeField { place, size, .. } = self.0;
         match &of.recipe().fields.patches {
@@ -49,7 +48,7 @@ impl VolumeDecoder {
         }
     }
 
-    /// Decodes a volume and cuts the boxes `draws` out of it, each into its own part of `outs`.
+    /// Decodes a volume and cuts out the boxes `draws`, each into its own part of `outs`.
     fn boxes(
         &self,
         tools: &mut Tools,
@@ -79,7 +78,7 @@ impl VolumeDecoder {
         }
         let sides = [depth, height, width];
         check_alike("arrays cut together", sides, of, &mut tools.window)?;
-        // All places are computed before decoding, so that a box that does not fit costs nothing.
+        // Computes all places before decoding, so that a box that does not fit costs nothing.
         let mut origins = Vec::with_capacity(draws.len());
         for &at in draws {
             let origin = self.origin(of, at, sides)?.ok_or_else(|| {
@@ -117,7 +116,7 @@ impl VolumeDecoder {
                 finish.apply(descriptor.decoded, [a * b, c, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
-            // Each plane is turned separately.
+            // Planes are turned separately.
             let planes = to_usize(a).max(1);
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
             for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {

@@ -1,20 +1,20 @@
-//! Scenes stored as float16 and loaded as float32 stay float16 until patches are made: half the
-//! memory, and fewer bytes to move.
+//! Keeps scenes that are stored as float16, and loaded as float32, in float16 until patches are made. This
+//! halves memory and moves fewer bytes.
 
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Bytes of elements that are checked at a time: they fit the first-level cache.
+/// Bytes checked at a time; they fit the first-level cache.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Switches to float16 elements as they are stored, if that is possible; returns true if it did.
+/// Keeps elements in their stored float16 if possible; returns true if so.
 ///
-/// Patches are identical to the bit, because every float16 is exactly a float32, if [`quieten`]
-/// runs in between.
+/// Patches are identical to the bit if [`quieten`] runs before they are made, because every float16 is
+/// exactly a float32.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
-    // A value that stands for a code or for no-data may have no exact float16 representation.
+    // A code or the no-data value may have no exact float16 representation.
     if !widens || *codes != Codes::default() || finishes.iter().any(|finish| finish.fill.is_some()) {
         return false;
     }

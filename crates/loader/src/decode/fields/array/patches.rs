@@ -1,4 +1,4 @@
-//! Several patches of one array: all patches of a scene that the loader takes, decoded together.
+//! Decodes all patches that the loader takes from one scene together.
 
 use super::ArrayFieldDecoder;
 use super::narrow::{narrow, quieten};
@@ -21,7 +21,7 @@ pub(super) struct AskedPatches {
 }
 
 impl ArrayFieldDecoder {
-    /// Prepares the regions of the patches `draws`: at least one.
+    /// Prepares the regions of the patches `draws`, at least one.
     pub(super) fn ask_all(
         &mut self,
         tools: &mut Tools,
@@ -46,8 +46,8 @@ impl ArrayFieldDecoder {
         Ok(AskedPatches { descriptor, regions, finishes, places, is_narrow })
     }
 
-    /// Decodes the patches `draws` of an array, each into its own part of `outs`. A chunk that several
-    /// patches need is decoded once.
+    /// Decodes the patches `draws`, each into its own part of `outs`. A chunk that several patches need is
+    /// decoded once.
     pub(super) fn decode_patches(
         &mut self,
         tools: &mut Tools,
@@ -99,16 +99,16 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Bytes of the whole array if patches are cut out of the decoded array, because it is not stored
-/// in output order; else `None`. Band-major storage makes one run for each row of each band, and
-/// derived values are computed again for each patch: slower than decoding the other half of the
-/// array (2026-11-23, processor time of a patch of 32 × 32 × 100 float32, 1,024 of a scene: 0.70 ms
-/// by runs of bands, 0.53 ms computed from float16, 0.16 ms as stored).
+/// Returns the bytes of the whole array if it should be decoded whole and then cut, because it is not stored
+/// in output order; otherwise `None`. Band-major storage needs one run per row and band, and derived values
+/// are computed again for each patch. Both are slower than decoding the other half of the array (2026-11-23,
+/// processor time of a patch of 32 × 32 × 100 float32, 1,024 per scene: 0.70 ms by runs of bands, 0.53 ms
+/// computed from float16, 0.16 ms as stored).
 ///
-/// With pixels stored one after the other, a few patches already need most blocks: for LZ4 with
-/// band differences, cutting from the whole array was as fast where patches covered a tenth of it,
-/// 1.7 times as fast at a fifth, 2.2 times at two fifths. Band-major patches need few of many
-/// blocks: decoding the whole scene was slower below one half (2026-11-24).
+/// If a pixel's bands are stored together, a few patches already need most blocks: for LZ4 with band
+/// differences, cutting from the whole array was as fast where patches covered a tenth of it, 1.7 times as
+/// fast at a fifth, 2.2 times at two fifths. Band-major patches need few of many blocks, so decoding the
+/// whole scene was slower below one half (2026-11-24).
 fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits) -> Option<usize> {
     let &[_, _, bands] = &*descriptor.shape else { return None };
     let pixels = |region: &Region| region.height.saturating_mul(region.width);
@@ -121,7 +121,7 @@ fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits
     (wanted.saturating_mul(pixel).saturating_mul(part) >= bytes).then(|| to_usize(bytes))
 }
 
-/// Returns true if pixels of an array are not stored in output order or type.
+/// Returns true if pixels are not stored in output order or type.
 pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
     descriptor.layout == Layout::BandMajor || descriptor.band_difference || descriptor.transform != Transform::None
 }
@@ -137,14 +137,14 @@ fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs:
     }
 }
 
-/// A box in a volume: planes, rows and columns.
+/// A box of planes, rows and columns in a volume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Voxels {
     pub(crate) origin: [u64; 3],
     pub(crate) size: [u64; 3],
 }
 
-/// Copies a box out of a volume with these `sides` and `pixel` bytes a pixel, row after row.
+/// Copies a box out of a volume with these `sides` and `pixel` bytes per pixel, row by row.
 pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, out: &mut [u8]) {
     let Voxels { origin, size } = part;
     let row = to_usize(size[2].saturating_mul(pixel));

@@ -1,5 +1,5 @@
-//! The request of a row to an array: the part, its place, and the steps after decoding. It is
-//! reused from row to row, because most datasets store all arrays alike.
+//! The part of an array that a row requests, its place, and the steps after decoding. A request is reused
+//! from row to row, because most datasets store all arrays alike.
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, limits_of_a_part, loses, too_large};
@@ -8,18 +8,15 @@ use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
 pub(super) struct ArrayRequest {
-    /// Stored bytes of the last descriptor, and the descriptor for decoding.
+    /// Last descriptor, as stored bytes and as parsed for decoding.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
-    /// The part, at the place of the last row; for a stage, also a region that only changes the order
-    /// of the axes.
+    /// The part, at the place of the last row; for a stage, also a region that only reorders the axes.
     region: Option<Region>,
-    /// Steps after decoding, with the no-data value, turn and factors of the last row.
+    /// Steps after decoding, with the last row's no-data value, turn and factors.
     finish: Finish,
-    /// Factors of all rows, if bands are augmented.
     factors: Option<Factors>,
 }
 
-/// An array, the requested part, and the steps after decoding.
 pub(super) struct AskedArray<'a> {
     pub(super) descriptor: &'a ArrayDescriptor,
     pub(super) region: Option<&'a Region>,
@@ -53,8 +50,8 @@ impl ArrayRequest {
             .map_or_else(|| bug("an array is requested before its descriptor is parsed"), |(_, last)| last)
     }
 
-    /// Sets the descriptor of this value, and the place and turn of its part; fails unless the value
-    /// has the shape `expected`. `window` is the window of the arrays of this row.
+    /// Sets the descriptor of this value, and the place and turn of its part; fails unless the value has the
+    /// shape `expected`. All arrays of the row share `window`.
     pub(super) fn ask(
         &mut self,
         field: &ArrayField,
@@ -74,7 +71,7 @@ impl ArrayRequest {
             }
             place(cut, region, of, descriptor, window)?;
             let shape = region.shape_of(descriptor)?;
-            // An array of two axes has one band, without an axis of its own.
+            // An array of two axes has one band, but no axis for it.
             if shape.shape.get(..expected.len()) != Some(expected) {
                 return Err(other_shape(field, of, expected, &descriptor.shape));
             }
@@ -99,7 +96,7 @@ impl ArrayRequest {
         Ok(AskedArray { descriptor, region: None, finish })
     }
 
-    /// Like `ask`, for a stage: a different order of the axes becomes a region.
+    /// Same as `ask`, for a stage: a different axis order becomes a region.
     pub(super) fn ask_stage(
         &mut self,
         field: &ArrayField,
@@ -117,7 +114,7 @@ impl ArrayRequest {
         Ok(AskedArray { descriptor: self.descriptor(), region: self.region.as_ref(), finish: &self.finish })
     }
 
-    /// Parses the descriptor of a value, if it differs from the last one.
+    /// Parses the descriptor of a value if it differs from the last one.
     fn describe(&mut self, field: &ArrayField, of: &RowField<'_>, value: &FieldValue<'_>) -> Result<()> {
         if self.descriptor.as_ref().is_some_and(|(bytes, _)| bytes == value.descriptor) {
             return Ok(());
@@ -126,7 +123,7 @@ impl ArrayRequest {
             Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(of.limits()))?,
             None => ArrayDescriptor::parse(value.descriptor, of.limits())?,
         };
-        // The type is mostly unchanged, and a copy of the descriptor would allocate.
+        // Copying the descriptor would allocate, and its type usually stays the same.
         let descriptor = match (self.finish.to, of.field.dtype) {
             (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
                 decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
@@ -139,7 +136,7 @@ impl ArrayRequest {
     }
 }
 
-/// Bytes of an array of this shape before the steps after decoding.
+/// Returns the bytes of a decoded array of this shape, before its `Finish` is applied.
 pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<usize> {
     let bytes = dtype.array_bytes(shape)?;
     if bytes > limits.max_decoded_bytes {
@@ -148,7 +145,7 @@ pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Resul
     Ok(to_usize(bytes))
 }
 
-/// Rows, columns and bands of the output, and its layout. An array with a different number of axes
+/// Returns rows, columns and bands of the output, and its layout. An array with any other number of axes
 /// counts as one row.
 pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
     Ok(match (shape, channels_first) {
@@ -159,7 +156,6 @@ pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3
     })
 }
 
-/// The replacement for the no-data value of an array, if it declares one.
 pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fill> {
     Some(Fill { no_data: descriptor.no_data?, with: with? })
 }
@@ -191,7 +187,7 @@ pub(crate) fn vary(
     Ok(())
 }
 
-/// Fails unless the earlier arrays of this row have the same height and width.
+/// Fails unless this array has the height and width of the row's earlier arrays.
 pub(crate) fn check_alike(
     what: &'static str,
     array: [u64; 3],
@@ -212,7 +208,6 @@ pub(crate) fn check_alike(
     Err(Error::usage(format!("{what}: expected one size, {}, found {found}", words(others))))
 }
 
-/// Moves `region` to the place of `cut` in this array.
 fn place(
     cut: &Cut,
     region: &mut Region,
@@ -254,7 +249,7 @@ fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &
         let expected = format!("{part}{expected:?}, as in the index");
         return Error::format("shape of the array", expected, format!("{found:?}"));
     }
-    // A usage error, not damage: arrays of a field may differ in shape.
+    // A usage error rather than damage: the arrays of a field may differ in shape.
     let what = format!("shape of field `{}`", of.field.name);
     let hint = "to load arrays of several shapes, pack them with scalar fields `height`, `width` and `channels`; \
                 or load a patch";

@@ -1,4 +1,4 @@
-//! Scenes that are kept decoded as a whole.
+//! Scenes that are kept whole after decoding.
 
 use super::ArrayFieldDecoder;
 use super::narrow::quieten;
@@ -14,8 +14,8 @@ use shardpack_format::{ArrayDescriptor, Codec, FieldValue, Layout, Limits, Resul
 use std::sync::Arc;
 
 impl ArrayFieldDecoder {
-    /// Bytes of all pixels of an array, with the requested bands; `None` if it is too large to be
-    /// decoded as a whole.
+    /// Returns the bytes of all pixels of an array, with the requested bands; `None` if it is too large to be
+    /// decoded whole.
     pub(super) fn bytes_as_whole(
         &mut self,
         tools: &mut Tools,
@@ -28,7 +28,6 @@ impl ArrayFieldDecoder {
         Ok(whole.map(bytes).transpose()?.filter(|&bytes| is_allowed(&descriptor, bytes, of.limits())))
     }
 
-    /// Decodes all pixels of an array, for the patches `draws`.
     pub(super) fn decode_whole(
         &mut self,
         tools: &mut Tools,
@@ -44,7 +43,7 @@ impl ArrayFieldDecoder {
         };
         let found = whole.shape_of(&descriptor)?;
         let wanted = Wanted { region: (whole.bands != Bands::All).then_some(&whole), ..Wanted::ALL };
-        // Only the layout of the patch is used.
+        // Only the patch's layout matters here.
         let (_, layout) = image_axes(&of.field.shape, self.field.channels_first)?;
         let (dtype, shape, bytes) = (found.dtype, found.shape, plan.scene_room(found.bytes));
         let mut scene = WholeScene { bytes, dtype, shape, layout, patches: Vec::new(), plan: Arc::clone(plan) };
@@ -61,7 +60,7 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// All pixels of an array, with the bands of `region`; `None` if the array has no pixels.
+/// Returns the region of all pixels with the bands of `region`; `None` if the array has no pixels.
 fn all_pixels(descriptor: &ArrayDescriptor, region: &Region) -> Option<Region> {
     let &[height, width, ..] = &*descriptor.shape else { return None };
     Some(Region { y: 0, x: 0, height, width, layout: Layout::AsShape, ..region.clone() })
@@ -71,8 +70,7 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
-/// Bytes that decoding such an array as a whole takes besides the array itself; `None` if it is never
-/// kept as a whole with `count` patches of each.
+/// Returns the scratch bytes for decoding such an array whole; `None` if it is never kept whole with `count` patches.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
@@ -81,7 +79,7 @@ pub(crate) fn whole_scratch_bytes(
 ) -> Option<u64> {
     let whole = all_pixels(descriptor, patch)?;
     let bytes = |region: &Region| region.shape_of(descriptor).map(|shape| shape.bytes).ok();
-    // Elements of rows may be larger than stored ones: at most eight times.
+    // Row elements are at most eight times as large as stored ones.
     if bytes(patch)?.saturating_mul(count).saturating_mul(8) < bytes(&whole)? {
         return None;
     }
