@@ -8,7 +8,7 @@ use super::store::{Backing, Store};
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{
-    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureLevels, Prepared, RecordValue, SlotRoom, Spot, Stage,
+    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureElements, Prepared, RecordValue, SlotRoom, Spot, Stage,
     StageSlot, StreamHandle, Ticket,
 };
 use std::io;
@@ -164,8 +164,13 @@ impl StageSlot for DrySlot {
         self.fill.put(spot, bytes)
     }
 
-    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
-        self.fill.put_levels(spot, levels)
+    fn put_levels(
+        &self,
+        spot: &Spot,
+        elements: &PictureElements,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()> {
+        self.fill.put_levels(spot, elements, fill)
     }
 
     fn clear(&self, spot: &Spot) {

@@ -12,7 +12,7 @@ use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Note;
 use shardpack_loader::stage::{
-    PictureLevels, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts,
+    PictureElements, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts,
     StreamHandle, Ticket, fewer_slots,
 };
 use std::io;
@@ -272,8 +272,13 @@ impl StageSlot for CudaSlot {
         self.fill.put(spot, bytes)
     }
 
-    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
-        self.fill.put_levels(spot, levels)
+    fn put_levels(
+        &self,
+        spot: &Spot,
+        elements: &PictureElements,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()> {
+        self.fill.put_levels(spot, elements, fill)
     }
 
     fn clear(&self, spot: &Spot) {

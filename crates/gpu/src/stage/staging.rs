@@ -11,7 +11,7 @@ use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Destination, Output, PreparedPicture, Reason, StagedLevels, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{DeviceArray, PictureLevels, Prepared, RecordValue, RowNoise, Spot, StageFailure};
+use shardpack_loader::stage::{DeviceArray, PictureElements, Prepared, RecordValue, RowNoise, Spot, StageFailure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -304,32 +304,43 @@ impl<M: Block> Staging<M> {
         Ok(())
     }
 
-    /// Keeps a picture that the host has decoded to levels. If the staging memory has no room, converts them here.
-    pub(super) fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
-        match self.stage_levels(spot, levels) {
-            Some(staged) => {
-                self.rows().set(spot, PreparedRow::Levels(staged));
-                Ok(())
-            }
-            None => self.put(spot, &levels.to_floats()?),
+    /// Keeps a picture whose levels `fill` writes into the staging memory. Without room, converts the levels here.
+    pub(super) fn put_levels(
+        &self,
+        spot: &Spot,
+        elements: &PictureElements,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()> {
+        let count = elements.levels(spot.bytes.len());
+        let arena = self.shared();
+        let Some((staged, levels)) = self.claim_levels(&arena, spot, elements, count) else {
+            drop(arena);
+            let mut levels = vec![0; count];
+            return if fill(&mut levels) { self.put(spot, &elements.of(&levels)?) } else { Ok(()) };
+        };
+        if fill(levels.bytes) {
+            self.rows().set(spot, PreparedRow::Levels(staged));
         }
+        Ok(())
     }
 
-    fn stage_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> Option<StagedLevels> {
-        let PictureLevels { levels, dtype, layout, scaling } = *levels;
-        let dtype = pictures::Dtype::of(dtype)?;
-        let width = dtype.bytes();
-        let fits = levels.len() * width == spot.bytes.len() && spot.bytes.start.is_multiple_of(width);
-        if !fits || !self.has(spot) {
+    fn claim_levels<'a>(
+        &self,
+        arena: &'a Arena<M>,
+        spot: &Spot,
+        elements: &PictureElements,
+        count: usize,
+    ) -> Option<(StagedLevels, ArenaPart<'a>)> {
+        let PictureElements { dtype, layout, scaling } = *elements;
+        let output = Output { dtype: pictures::Dtype::of(dtype)?, layout, scaling };
+        let width = output.dtype.bytes();
+        if !self.has(spot) || !spot.bytes.len().is_multiple_of(width) || !spot.bytes.start.is_multiple_of(width) {
             return None;
         }
-        let arena = self.shared();
-        let claim = claim(&arena, levels.len(), StagedLevels::TABLE_BYTES).ok()?;
-        claim.bytes.copy_from_slice(levels);
-        let output = Output { dtype, layout, scaling };
+        let levels = claim(arena, count, StagedLevels::TABLE_BYTES).ok()?;
         let number = |bytes: usize| u32::try_from(bytes).ok();
         let out = (spot.bytes.start / width) as u64;
-        Some(StagedLevels { at: number(claim.at)?, count: number(levels.len())?, output, out })
+        Some((StagedLevels { at: number(levels.at)?, count: number(count)?, output, out }, levels))
     }
 
     pub(super) fn clear(&self, spot: &Spot) {

@@ -4,7 +4,7 @@ use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_size};
 use super::recipe::Context;
 use super::record::{RecordBytes, RowField, RowRecord};
-use crate::stage::{PictureLevels, Prepared, Spot, StageSlot};
+use crate::stage::{Prepared, Spot, StageSlot};
 use crate::supply::{Residence, ResidentValue, check, read_alone};
 use crate::task::{MendedRow, OddRow};
 use shardpack_format::{Error as FormatError, bug, to_usize};
@@ -26,7 +26,7 @@ impl RowDecoder {
         dims: &mut [u64],
     ) -> Result<bool, FormatError> {
         if context.recipe.stage.as_ref().is_some_and(|stage| !stage.decodes()) {
-            return self.decode_for_device(of, spot.bytes.len(), dims, |row| row.put(slot, spot));
+            return self.put(of, slot, spot, dims);
         }
         let resident = context.recipe.resident.as_ref();
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
@@ -44,9 +44,31 @@ impl RowDecoder {
             Some(Ok(())) => Ok(true),
             Some(Err(reason)) => {
                 context.refusals.add(reason, || of.record.key().to_owned());
-                self.decode_for_device(of, spot.bytes.len(), dims, |row| row.put(slot, spot))
+                self.put(of, slot, spot, dims)
             }
         }
+    }
+
+    /// Decodes a field on the host for a slot that is being filled. Returns false, and writes nothing, if the sample
+    /// has no value for it.
+    fn put(
+        &mut self,
+        of: &RowField<'_>,
+        slot: &dyn StageSlot,
+        spot: &Spot,
+        dims: &mut [u64],
+    ) -> Result<bool, FormatError> {
+        let Some(elements) = self.decoder(of.number).elements(of.recipe(), of.field) else {
+            return self.decode_for_device(of, spot.bytes.len(), dims, |row| slot.put(spot, row));
+        };
+        let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field has no decoder") };
+        let mut decoded = Ok(false);
+        let mut fill = |levels: &mut [u8]| {
+            decoded = decoder.decode_levels(&mut self.tools, of, levels, dims);
+            matches!(decoded, Ok(true))
+        };
+        slot.put_levels(spot, &elements, &mut fill).map_err(no_room)?;
+        decoded
     }
 
     /// Passes a field to the stage, which may refuse it with a reason; `None` if the sample has no value for it.
@@ -95,7 +117,7 @@ impl RowDecoder {
             };
             let dims = odd.dims.get_mut(field.dims_range()).unwrap_or_default();
             let of = RowField { record, field, number };
-            let write = |row: HostRow<'_>| row.write(&*slot, &spot);
+            let write = |row: &[u8]| slot.write(spot.bytes.start, row);
             let there = self.decode_for_device(&of, spot.bytes.len(), dims, write);
             if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
                 let missing = FormatError::format("record", "the value that the device could not decode", "none");
@@ -112,25 +134,15 @@ impl RowDecoder {
         of: &RowField<'_>,
         row_bytes: usize,
         dims: &mut [u64],
-        keep: impl FnOnce(HostRow<'_>) -> io::Result<()>,
+        keep: impl FnOnce(&[u8]) -> io::Result<()>,
     ) -> Result<bool, FormatError> {
         let mut row = std::mem::take(&mut self.host_row);
         row.clear();
-        let levels = self.decoder(of.number).levels(of.recipe(), of.field);
-        row.resize(levels.map_or(row_bytes, |_| row_bytes / to_usize(of.field.dtype.bytes()).max(1)), 0);
-        let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field has no decoder") };
-        let decoded = match levels {
-            Some(_) => decoder.decode_levels(&mut self.tools, of, &mut row, dims),
-            None => decoder.decode(&mut self.tools, of, &mut row, dims),
-        };
-        let result = decoded.and_then(|there| {
+        row.resize(row_bytes, 0);
+        let result = self.decode_field(of, &mut row, dims).and_then(|there| {
             if there {
                 of.recipe().add_noise(of.field, of.at(), &mut row, dims)?;
-                let row = match levels {
-                    Some(levels) => HostRow::Levels(PictureLevels { levels: &row, ..levels }),
-                    None => HostRow::Elements(&row),
-                };
-                keep(row).map_err(|e| FormatError::internal("row for the device", "room for it", e))?;
+                keep(&row).map_err(no_room)?;
             }
             Ok(there)
         });
@@ -139,30 +151,8 @@ impl RowDecoder {
     }
 }
 
-/// A row that the host has decoded for the device.
-enum HostRow<'a> {
-    /// The elements of the row.
-    Elements(&'a [u8]),
-    /// The levels from which the device makes its elements.
-    Levels(PictureLevels<'a>),
-}
-
-impl HostRow<'_> {
-    /// Passes the row to a slot that is being filled.
-    fn put(&self, slot: &dyn StageSlot, spot: &Spot) -> io::Result<()> {
-        match self {
-            Self::Elements(bytes) => slot.put(spot, bytes),
-            Self::Levels(levels) => slot.put_levels(spot, levels),
-        }
-    }
-
-    /// Writes the row to a batch that is done.
-    fn write(&self, slot: &dyn StageSlot, spot: &Spot) -> io::Result<()> {
-        match self {
-            Self::Elements(bytes) => slot.write(spot.bytes.start, bytes),
-            Self::Levels(levels) => slot.write(spot.bytes.start, &levels.to_floats()?),
-        }
-    }
+fn no_room(error: io::Error) -> FormatError {
+    FormatError::internal("row for the device", "room for it", error)
 }
 
 impl OddRow {

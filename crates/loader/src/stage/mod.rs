@@ -31,7 +31,7 @@ pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;
 pub use row_mix::RowMix;
 pub use row_noise::RowNoise;
-pub use slot::{DeviceId, PictureLevels, Prepared, SlotRoom, Spot, StageSlot, StagedPart, StagedParts, StagedRoom};
+pub use slot::{DeviceId, PictureElements, Prepared, SlotRoom, Spot, StageSlot, StagedPart, StagedParts, StagedRoom};
 pub use stream::StreamHandle;
 pub(crate) use ticket::{Completed, Ending};
 pub use ticket::{RowFault, StageFailure, Ticket};

@@ -5,7 +5,7 @@ use super::stream::StreamHandle;
 use super::ticket::Ticket;
 use super::value::RecordValue;
 use shardpack_array::ZstdDecoder;
-use shardpack_format::ElementType;
+use shardpack_format::{Dtype, ElementType, to_usize};
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
 use std::borrow::Cow;
 use std::fmt;
@@ -54,13 +54,20 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// An error if the bytes cannot be kept until the upload; it becomes the error of the row.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
-    /// Accepts a picture that the host has decoded to levels. The device converts the levels to the row's floats, so
-    /// that fewer bytes are uploaded.
+    /// Accepts a picture that the host decodes to levels, from which the device makes the elements of the row: fewer
+    /// bytes are uploaded. `fill` writes the levels, one for each element, into the memory that it gets, and returns
+    /// true if the row is to be kept. It is called once.
     ///
     /// # Errors
     /// Same as [`put`](Self::put).
-    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
-        self.put(spot, &levels.to_floats()?)
+    fn put_levels(
+        &self,
+        spot: &Spot,
+        elements: &PictureElements,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()> {
+        let mut levels = vec![0; elements.levels(spot.bytes.len())];
+        if fill(&mut levels) { self.put(spot, &elements.of(&levels)?) } else { Ok(()) }
     }
 
     /// Zeroes the bytes of `spot`, whatever was prepared for them.
@@ -105,29 +112,36 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     }
 }
 
-/// A picture that the host has decoded, for a row of floats.
-#[derive(Debug, Clone, Copy)]
-pub struct PictureLevels<'a> {
-    /// Levels of the three channels, in the order of the row.
-    pub levels: &'a [u8],
-    /// Element type of the row: a float type.
+/// The elements of a row that are made from the levels of a picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PictureElements {
+    /// Type of the elements: uint8 for levels, or a float type.
     pub dtype: ElementType,
-    /// Order of the axes.
+    /// Order of the axes, of levels and elements.
     pub layout: PixelLayout,
-    /// Conversion of the levels to floats.
+    /// Conversion of levels to floats.
     pub scaling: Scaling,
 }
 
-impl PictureLevels<'_> {
-    /// Converts the levels on the host.
+impl PictureElements {
+    /// Number of levels for a row of this many bytes.
+    #[must_use]
+    pub fn levels(&self, row_bytes: usize) -> usize {
+        row_bytes / to_usize(self.dtype.bytes()).max(1)
+    }
+
+    /// Converts levels on the host.
     ///
     /// # Errors
-    /// `InvalidInput` if `dtype` is not a float type, or the levels are not whole pixels.
-    pub fn to_floats(&self) -> io::Result<Vec<u8>> {
+    /// `InvalidInput` if the type of the elements is another, or the levels are not whole pixels.
+    pub fn of(&self, levels: &[u8]) -> io::Result<Vec<u8>> {
+        if self.dtype == ElementType::Dtype(Dtype::U8) {
+            return Ok(levels.to_vec());
+        }
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let table = FloatTable::new(self.scaling, self.dtype).map_err(invalid)?;
-        let mut floats = vec![0; self.levels.len() * table.element_bytes()];
-        table.convert(self.levels, self.layout, &mut floats).map_err(invalid)?;
+        let mut floats = vec![0; levels.len() * table.element_bytes()];
+        table.convert(levels, self.layout, &mut floats).map_err(invalid)?;
         Ok(floats)
     }
 }

@@ -14,7 +14,7 @@ use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureLevels, Prepared, RecordValue, RowFault, RowMix,
+    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, PictureElements, Prepared, RecordValue, RowFault, RowMix,
     SlotRoom, Spot, Stage, StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
 use std::io;
@@ -365,10 +365,15 @@ impl StageSlot for PlayedSlot {
         self.fill.put(spot, bytes)
     }
 
-    fn put_levels(&self, spot: &Spot, levels: &PictureLevels<'_>) -> io::Result<()> {
+    fn put_levels(
+        &self,
+        spot: &Spot,
+        elements: &PictureElements,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()> {
         self.counts.put.fetch_add(1, Ordering::Relaxed);
-        self.counts.levels.fetch_add(levels.levels.len() as u64, Ordering::Relaxed);
-        self.fill.put_levels(spot, levels)
+        self.counts.levels.fetch_add(elements.levels(spot.bytes.len()) as u64, Ordering::Relaxed);
+        self.fill.put_levels(spot, elements, fill)
     }
 
     fn clear(&self, spot: &Spot) {

@@ -21,7 +21,7 @@ use super::record::RowField;
 use super::tools::Tools;
 use crate::fields::{FieldPlan, FieldType};
 use crate::sample::SampleAt;
-use crate::stage::{PictureLevels, Prepared, RecordValue, Spot, StageSlot};
+use crate::stage::{PictureElements, Prepared, RecordValue, Spot, StageSlot};
 use crate::supply::{MadeField, ResidentValue, Scene, SceneField};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
@@ -34,7 +34,7 @@ pub(crate) trait FieldDecoder: Send {
 
     /// Describes the levels that [`decode_levels`](Self::decode_levels) writes, without the levels; `None` if rows
     /// are not made from levels.
-    fn levels(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureLevels<'static>> {
+    fn levels(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureElements<'static>> {
         let _ = (recipe, field);
         None
     }

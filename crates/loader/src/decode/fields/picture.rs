@@ -6,7 +6,7 @@ use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
 use crate::fields::{FieldPlan, JPEG, PictureField};
 use crate::options::FrameMode;
-use crate::stage::{PictureLevels, Prepared, RecordValue};
+use crate::stage::{PictureElements, Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
 use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering};
 
@@ -36,10 +36,9 @@ impl FieldDecoder for PictureFieldDecoder {
         Ok(true)
     }
 
-    fn levels(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureLevels<'static>> {
-        let Recipe { layout, fields, .. } = recipe;
-        let levels = PictureLevels { levels: &[], dtype: field.dtype, layout: *layout, scaling: fields.scaling };
-        self.0.floats.as_ref().map(|_| levels)
+    fn elements(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureElements> {
+        let elements = PictureElements { dtype: field.dtype, layout: recipe.layout, scaling: recipe.fields.scaling };
+        self.0.clip.is_none().then_some(elements)
     }
 
     fn decode_levels(
