@@ -160,7 +160,7 @@ def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
     ]
     part = mixed.subset([5, 6])
     assert part.get(1, ["label"])["label"] == mixed.labels[6] and part.get_many([0], [])[0] == {"__key__": mixed.keys[5]}
-    with pytest.raises(sp.UsageError, match=r"field out of \[image, label, caption.*found `captions`"):
+    with pytest.raises(sp.UsageError, match=r"expected one of \[image, label, caption.*found `captions`"):
         mixed.get(0, fields=["captions"])
     with pytest.raises(TypeError, match=r"hint: fields=\['caption'\]"):
         mixed.get_many([0], fields="caption")

@@ -431,7 +431,7 @@ def test_links_out_of_a_dataset_are_refused(tmp_path: Path) -> None:
         path.unlink()
         path.symlink_to(secret)
         secret.write_bytes(whole)
-        with pytest.raises(sp.SourceError, match="c.jpg` leads out of `.*, to `.*secret.jpg`\nhint: follow_links=True"):
+        with pytest.raises(sp.SourceError, match="c.jpg` leads out of `.*, to `.*secret.jpg`\nhint: pass follow_links=True"):
             sp.convert(format, source, tmp_path / "out", **options)
         sp.convert(format, source, tmp_path / format / "out", follow_links=True, **options)
         path.unlink()

@@ -260,6 +260,6 @@ def test_links_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     save(tmp_path / "secret.dcm", plane(1))
     (tmp_path / "in/a.dcm").symlink_to(tmp_path / "secret.dcm")
-    with pytest.raises(ValueError, match="is a link out of `.*, to `.*secret.dcm`\nhint: follow_links=True"):
+    with pytest.raises(ValueError, match="is a link out of `.*, to `.*secret.dcm`\nhint: pass follow_links=True"):
         sp.convert("dicom", tmp_path / "in", tmp_path / "out")
     assert sp.convert("dicom", tmp_path / "in", tmp_path / "out", follow_links=True)["samples"] == 1

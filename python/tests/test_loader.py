@@ -199,7 +199,7 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"end": True}, "end: expected a string"),
         ({"fields": "image"}, r"found the string 'image'\nhint: fields=\['image'\]"),
         ({"num_workers": 4}, "keyword argument 'num_workers'\nhint: threads"),
-        ({"drop_last": True}, '\nhint: end="drop"'),
+        ({"drop_last": True}, '\nhint: use end="drop"'),
         ({"pin_memory": True}, '\nhint: to="torch", device="cuda"'),
         ({"collate_fn": abs}, "\nhint: batches are tensors"),
         ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),

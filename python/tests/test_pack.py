@@ -332,7 +332,7 @@ def test_columns_of_labels_are_named_where_none_can_be_guessed(tmp_path: Path) -
     table.write_text("filename,species,site\n" + "".join(f"{n:03}.npy,{'ab'[n % 2]},{'xy'[n // 2]}\n" for n in range(4)))
     with pytest.warns(UserWarning, match="no labels: .* only `species`, `site`\nhint: `label_column=NAME`"):
         sp.pack(source, tmp_path / "none", labels=table, values="keep")
-    with pytest.raises(sp.UsageError, match="there is no field `label`\n.*`species`, `site`: use `label_column=NAME`"):
+    with pytest.raises(sp.UsageError, match="there is no field `label`\n.*`species`, `site`.*pack with `label_column=NAME`"):
         sp.Dataset(tmp_path / "none").labels  # noqa: B018
     sp.pack(source, tmp_path / "out", labels=table, label_column="species", values="keep")
     dataset = sp.Dataset(tmp_path / "out")

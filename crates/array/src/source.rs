@@ -17,7 +17,8 @@ pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// use shardpack_array::{ArrayEncoder, ArrayOptions, ArraySource, EncodeError, EncodeResult, trial};
 /// use shardpack_format::{Dtype, Result};
 ///
-/// /// The integers from 0 on, computed when they are read. struct Counter([u64; 1]);
+/// /// The integers from 0 on, computed when they are read.
+/// struct Counter([u64; 1]);
 ///
 /// impl ArraySource for Counter {
 ///     fn dtype(&self) -> Dtype {

@@ -62,7 +62,7 @@ fn damage_is_named() {
     };
     let third = all[2];
     says(&jpeg[..third], "an end of image (FF D9)");
-    says(&[&jpeg[..third], b"\xFF\xD9"].concat(), "headers say, found 2");
+    says(&[&jpeg[..third], b"\xFF\xD9"].concat(), "according to its headers, found 2");
     says(&[&jpeg[..third], &jpeg[third + 2..]].concat(), "expected RST2, found RST3");
     says(&[&jpeg[..third], &jpeg[all[3]..]].concat(), "expected RST2, found RST3");
     let end = jpeg.len() - 2;

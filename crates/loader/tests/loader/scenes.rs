@@ -398,8 +398,8 @@ fn invalid_patches_per_sample_are_refused() {
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
-    let expected = "sample 1, `cube-1`: scene of size [1, 40, 60]: expected 15 patches, as in the index or the \
-                    samples inspected, found 25";
+    let expected = "sample 1, `cube-1`: scene of size [1, 40, 60]: expected 15 patches by the index or the \
+                    inspected samples, found 25";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 

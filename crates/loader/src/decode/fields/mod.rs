@@ -32,9 +32,8 @@ pub(crate) trait FieldDecoder: Send {
     /// no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
-    /// Describes the levels that [`decode_levels`](Self::decode_levels) writes, without the levels; `None` if rows
-    /// are not made from levels.
-    fn levels(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureElements<'static>> {
+    /// Returns how rows are made from the levels of [`decode_levels`](Self::decode_levels); `None` if they are not.
+    fn elements(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureElements> {
         let _ = (recipe, field);
         None
     }
