@@ -3,6 +3,7 @@
 #
 #   scripts/gpu.sh FOLDER               FOLDER holds JPEGs, at any depth
 #   scripts/gpu.sh FOLDER --check-only  without measurements
+#   scripts/gpu.sh FOLDER --train       only the steps of training (benches/train.py): needs an installed wheel, PyTorch and torchvision
 #   scripts/gpu.sh FOLDER --all         with the long campaigns, the benches against other libraries and a training loop
 #                                       (benches/device.py, python/examples/poster.py); a step that cannot run is a
 #                                       failure
@@ -19,6 +20,11 @@ if (($# == 0)); then
 fi
 
 mode=${2:-}
+if [[ $mode == --train ]]; then
+  python=python3
+  [[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
+  exec "$python" benches/train.py "$1" "${@:3}"
+fi
 # left_out STEP: reports a step that does not run here. With --all, the script then fails at the end.
 missing=0
 left_out() {

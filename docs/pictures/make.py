@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/tiled-jpeg.md and docs/performance.md as SVG, from numbers alone.
+"""Draws the pictures of docs/tiled-jpeg.md, docs/performance.md and docs/training.md as SVG, from numbers alone.
 
     python3 docs/pictures/make.py            writes them
     python3 docs/pictures/make.py --check    exit code 1 if a file differs from what would be written
@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "python" / "examples"))
 
 import bars  # noqa: E402
 
+TRAINING = ROOT / "benches" / "runs" / "2026-11-27-train.json"
 POSTER = ROOT / "benches" / "runs" / "2026-11-24-poster.json"
 
 # The tiled picture: 4:2:0, so that an MCU is 16 × 16, and 24 × 16 MCUs. K = 6: four tiles in each row of MCUs.
@@ -243,10 +244,33 @@ def poster():
     return bars.svg("Cubes a second", under, rows, accent=len(rows) - 1)
 
 
+def training():
+    """Draws the rates of ResNet-18 from the run of benches/train.py that docs/training.md quotes."""
+    run = json.loads(TRAINING.read_text(encoding="utf-8"))
+    labels = {
+        "forty decoded batches that stay on the device": "the model alone",
+        "shardpack, decoded on the device": "shardpack on the GPU, 1 thread",
+        "shardpack, encoded on the device, decoded there": "shardpack, resident, 1 thread",
+        "shardpack, decoded on the host": "shardpack on the host, 16 threads",
+        "DataLoader with worker processes, normalised on the device": "DataLoader, 16 workers",
+    }
+    rows = [
+        (
+            labels[row["side"]],
+            row["pictures a second"],
+            f"{row['pictures a second']:,.0f}, {row['cores busy']:.1f} cores",
+        )
+        for row in run["rows"]
+        if row["model"] == "resnet18"
+    ]
+    under = f"{run['data']['device']}, 16 cores; bfloat16, batches of {run['data']['batch']}, random crops of 224 × 224"
+    return bars.svg("Training ResNet-18: pictures a second", under, rows, accent=1)
+
+
 def main():
     here = Path(__file__).parent
     differs = []
-    for name, drawing in [("tile-grid.svg", tile_grid()), ("tile-cut.svg", cut()), ("poster.svg", poster())]:
+    for name, drawing in [("tile-grid.svg", tile_grid()), ("tile-cut.svg", cut()), ("poster.svg", poster()), ("train.svg", training())]:
         path = here / name
         if "--check" in sys.argv[1:]:
             if not path.is_file() or path.read_text(encoding="utf-8") != drawing:

@@ -140,7 +140,10 @@ fn batches_that_no_epoch_fills_are_refused_where_the_rest_is_dropped() {
             text.contains("batch size: expected at most 16 (samples in an epoch)") && text.contains(found),
             "{text}"
         );
-        assert!(text.contains("every batch would be dropped\nhint: keep incomplete batches with end=\"pad\""), "{text}");
+        assert!(
+            text.contains("every batch would be dropped\nhint: keep incomplete batches with end=\"pad\""),
+            "{text}"
+        );
     }
     assert_eq!(Loader::open(&dataset, drop(16, 1)).unwrap().len(), 1);
     assert_eq!(Loader::open(&dataset, drop(8, 2)).unwrap().len(), 1);

@@ -22,7 +22,7 @@ fn compare(disk: &Disk, tight: u64, named: Vec<(&str, LoaderOptions)>) {
             staged.set_epoch(epoch_number).unwrap();
             assert_same(&epoch(&mut staged), &epoch(&mut host), name);
         }
-        assert!(staged.refusals().is_empty(), "{name}: nothing was asked of the device");
+        assert!(staged.refusals().is_empty(), "{name}: the device refused nothing");
         assert_eq!((staged.stats().device_rows, of(&stage.counts.taken)), (0, 0), "{name}");
         assert_eq!(staged.stats().skipped, host.stats().skipped, "{name}");
     }
