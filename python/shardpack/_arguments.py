@@ -226,7 +226,7 @@ def _holds(dtype: str | None, to: str | None) -> None:
 
 
 Numbered: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | None"
-"""Numbers for pictures, or by field name."""
+"""Numbers that apply to pictures, or a mapping from field name to numbers."""
 
 
 def _normalised(

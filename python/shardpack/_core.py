@@ -42,8 +42,8 @@ class Core:
         self._workers = workers
         self._resume: State | None = None
         self._pid = os.getpid()
-        # At exit, threads that decode on a device must end before the driver is unloaded, and threads that call a
-        # transform before the interpreter ends.
+        # At exit, device decoding threads must end before the driver is unloaded, and threads that call a transform
+        # must end before the interpreter does.
         self._ending: weakref.finalize[..., Core] | None = None
         self._inner = self._open()
 

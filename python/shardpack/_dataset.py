@@ -150,7 +150,7 @@ class Dataset:
     @overload
     def __getitem__(self, index: Indices, /) -> list[Sample]: ...
     def __getitem__(self, index: int | np.integer[Any] | Indices, /) -> Sample | list[Sample]:
-        """One sample for a number, or a list of samples for a slice, a list of numbers or a boolean mask."""
+        """Return one sample for an integer index, or a list of samples for a slice, a list of indices or a boolean mask."""
         if _index.is_one(index):
             return self.get(index)
         return self.get_many(index)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ class AddOptions(TypedDict, total=False):
     max_cube: int | str
     """Largest cube to accept, as decoded. Default 4 GiB."""
     force: bool
-    """Drop the unfinished work of an interrupted addition or removal of other samples."""
+    """Discard the unfinished work of an interrupted addition or removal of other samples."""
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
@@ -113,7 +113,7 @@ def remove(
     keys : iterable of str
         Keys of the samples.
     force : bool, default False
-        Drop the unfinished work of an interrupted addition or removal of other samples.
+        Discard the unfinished work of an interrupted addition or removal of other samples.
     threads : int, optional
         Reading threads. Default: all cores.
     max_record : int or str, default "4GiB"

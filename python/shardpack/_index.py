@@ -36,7 +36,7 @@ def one(index: SupportsIndex, length: int) -> int:
 
 
 def many(indices: Indices, length: int) -> NDArray[np.uint64]:
-    """Return the numbers of several of ``length`` samples, in the given order: uint64 ``[n]``."""
+    """Return the sample numbers that ``indices`` selects out of ``length`` samples, in the given order: uint64 ``[n]``."""
     if isinstance(indices, slice):
         return np.arange(length, dtype=np.int64)[indices].astype(np.uint64)
     if isinstance(indices, str):

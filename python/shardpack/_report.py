@@ -54,7 +54,7 @@ class ReportOptions(TypedDict, total=False):
     codec: str | Sequence[str]
     """Codecs of cubes, in addition to the choice of auto."""
     filter: str | Sequence[str]
-    """Filters before these codecs."""
+    """Filters to apply before these codecs."""
     kind: Literal["images", "cubes"]
     """Kind of the samples."""
     labels: StrPath

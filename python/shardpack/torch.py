@@ -121,7 +121,7 @@ class IterableDataset(_Base):
         return map(collated, iter(self._here()))
 
     def state_dict(self) -> dict[str, int | str]:
-        """The position of the loader in this process: :meth:`shardpack.Loader.state_dict`."""
+        """Return the position of this process's loader; see :meth:`shardpack.Loader.state_dict`."""
         return self._here().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Interrupt {
     /// Set by the first signal.
     pub(super) raised: Arc<AtomicBool>,
-    /// True if there is something to clean up. Before that, the first signal ends the process.
+    /// True once there is something to clean up. Until then, the first signal ends the process.
     pub(super) graceful: AtomicBool,
 }
 

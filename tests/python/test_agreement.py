@@ -78,7 +78,7 @@ def mutate(data, rng):
 
 
 def mutate_text(text, rng):
-    """Insert, remove or double a token of a manifest."""
+    """Insert, remove or duplicate a token in a manifest."""
     for _ in range(rng.choice([1, 1, 2])):
         start = rng.randrange(len(text))
         end = min(len(text), start + rng.choice([0, 1, 1, 2, 5, 12]))

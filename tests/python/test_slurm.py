@@ -84,7 +84,7 @@ class SlurmTest(CommandTest):
         self.assertSameTree(self.whole(), self.out)
 
     def test_a_task_that_is_killed_continues_when_it_is_requeued(self):
-        # After a kill at an arbitrary moment, the bytes must be the same.
+        # The output must be byte-identical even if a task is killed at an arbitrary moment.
         for number in range(1, PARTS + 1):
             task = subprocess.Popen(**self.task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all"))
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"

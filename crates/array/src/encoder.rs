@@ -193,7 +193,7 @@ struct Payload<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     coder: &'a mut dyn UnitEncoder,
-    /// Bytes of the elements.
+    /// Decoded size of the elements so far, in bytes.
     decoded: usize,
     /// Element bytes that a reader's coder will have to make.
     coded: u64,

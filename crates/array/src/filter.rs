@@ -19,7 +19,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Returns the name in the recipe and the command.
+    /// Returns the name used in recipes and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Splits a payload into units without decoding it, for other decoders, such as on a GPU.
+//! Splits a payload into units without decoding it, for other decoders, such as one on a GPU.
 
 use crate::bytes::check_size;
 use crate::codecs::{Coded, Units, container};

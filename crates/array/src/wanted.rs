@@ -66,7 +66,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns rows, columns and bands. An array that does not have three axes is one row.
+/// Returns the numbers of rows, columns and bands. An array with two axes has one band; with any other number of
+/// axes than two or three, it is treated as one row.
 fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     Ok(match *descriptor.shape {
         [rows, columns, bands] => [rows, columns, bands],

@@ -7,8 +7,9 @@ use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// Index of the first pair of draws, and pairs for each augmentation, one per band.
+/// Index of the first pair of draws.
 const FIRST: u32 = (1 << 31) + (1 << 18);
+/// Pairs reserved for each augmentation, one per band.
 const PAIRS: u32 = 1 << 16;
 
 fn names() -> String {

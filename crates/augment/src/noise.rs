@@ -38,7 +38,7 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
-    /// Returns the noise's draws and the factor of its deviates.
+    /// Returns the draws behind the noise, and the factor that scales the deviates made from them.
     #[must_use]
     pub const fn parts(&self) -> (Draws, f32) {
         (self.draws, self.scale)

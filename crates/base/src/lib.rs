@@ -1,6 +1,6 @@
-//! Foundations of the codecs and the order: random numbers by key, checked parts of buffers, markers in
-//! entropy-coded bytes, factors of mean and standard deviation, TIFF directories, process memory, and loops
-//! for the processor's vector instructions.
+//! Shared building blocks of the codecs and the sample order: keyed random numbers, checked slices of buffers,
+//! markers in entropy-coded data, normalisation factors from mean and standard deviation, TIFF directories,
+//! process memory, and SIMD loops.
 #![forbid(unsafe_code)]
 
 mod draw;

@@ -13,7 +13,7 @@ struct MixConfigParams {
     Ptr<u32> out;
 };
 
-// Reports a constant, which the host compares with its own.
+// Reports a constant so that the host can check that its own copy matches.
 KERNEL(mix_config, MixConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = MIX_THREADS;

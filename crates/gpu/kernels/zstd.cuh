@@ -29,7 +29,8 @@ struct ZstdMemory {
     Array<u32, 64> weight_states;
     Array<u16, 256> begins;
     Array<u8, 256> weights;
-    // For the three tables: bits of a state, and number of symbols of a new table, 0 for a repeated one.
+    // For each of the three tables: bits per state, and the number of symbols if the table is new (0 if it is
+    // repeated).
     Array<u32, 3> bits;
     Array<u32, 3> symbols;
     // Result of lane 0: a position, or 0 for damage.

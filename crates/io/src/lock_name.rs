@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAX_TEXT_BYTES: u64 = 4096;
-/// Maximum number of files left by killed processes to remove before the lock counts as held.
+/// Maximum number of files of killed processes to remove; after that, the lock counts as held.
 const TRIES: u32 = 16;
 const MAX_SHARED: u32 = 1 << 16;
 /// Infix of a shared holder's file name, after the lock's name.

@@ -17,7 +17,7 @@ pub trait Rig: Send + Sync + Debug {
     /// Called before the file `name` is opened.
     ///
     /// # Errors
-    /// Returned instead of the file.
+    /// Any error is returned to the caller in place of the file.
     fn open(&self, name: &str) -> io::Result<()> {
         let _ = name;
         Ok(())

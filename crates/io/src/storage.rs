@@ -58,10 +58,12 @@ pub trait Storage: Send + Sync + Debug {
         Traffic::default()
     }
 
-    /// Lists all files below the folder, at any depth and in no order, to pack a dataset from them.
+    /// Lists all files below the folder, at any depth and in no particular order, so that a dataset can be
+    /// packed from them.
     ///
     /// # Errors
-    /// `Io` if the folder cannot be listed; of kind `Unsupported`, the default, if the storage never lists.
+    /// `Io` if the folder cannot be listed. The default implementation always fails with the kind
+    /// `Unsupported`, because the storage does not support listing.
     fn list(&self) -> Result<Vec<Listed>> {
         Err(Error::io(self.path(), "list", ErrorKind::Unsupported))
     }

@@ -232,7 +232,7 @@ impl JpegDecoder {
 
 /// Returns the part of the picture `all` to decode so that the pixels of `window` are exact; `None` for all of it.
 fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
-    // libjpeg-turbo's interface decodes regions only of known samplings.
+    // libjpeg-turbo's API can decode regions only for the subsamplings it knows.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
         return None;
     }

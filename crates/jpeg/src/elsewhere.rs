@@ -165,7 +165,7 @@ pub struct ResizedAxis {
     pub start: f64,
     /// End of the shown part.
     pub end: f64,
-    /// Number of pixels of the window.
+    /// Length of the window along this axis, in pixels.
     pub pixels: u32,
     /// Number of pixels after resizing.
     pub resized: u32,

@@ -284,7 +284,8 @@ impl JpegReencoder {
         })
     }
 
-    /// True if encoding at `quality` would quantise no coefficient of the picture more coarsely than now.
+    /// True if the picture's coefficients are already quantised at least as coarsely as encoding at `quality`
+    /// would.
     fn is_as_coarse(&mut self, jpeg: &[u8], header: &JpegHeader, quality: u8) -> Result<bool> {
         let asked = match self.steps {
             Some((of, steps)) if of == quality => steps,

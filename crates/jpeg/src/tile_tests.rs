@@ -93,7 +93,7 @@ proptest! {
 fn every_upright_turn_is_taken_where_the_grid_allows() {
     for sampling in SAMPLINGS {
         for orientation in 2..=8 {
-            // A multiple of all MCUs, which are at most 32 × 16.
+            // A multiple of every MCU size; the largest is 32 × 16.
             let whole = encode((96, 64), PixelFormat::Rgb, plain(sampling), None);
             let source = with_segments(&whole, &[(0xE1, exif(orientation, true))]);
             let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();

@@ -54,7 +54,7 @@ pub struct SourceOptions {
     /// Listing of this source, written by [`listing_file::write`](crate::listing_file::write), to use instead
     /// of a new scan. Default: none.
     pub listing: Option<PathBuf>,
-    /// Stores of the source, the masks and the label table, for URLs. Default: none.
+    /// Object stores to use where the source, the masks or the label table is given as a URL. Default: none.
     pub files: Files,
     /// Flag that stops [`enumerate`](crate::enumerate()) with
     /// [`SourceError::Cancelled`](crate::SourceError::Cancelled) after the current files. Default: none.

@@ -15,7 +15,7 @@ pub struct Unfinished {
     pub folder: PathBuf,
     /// Number of all parts; `None` for a dataset written as a whole.
     pub parts: Option<u32>,
-    /// Number of all shards.
+    /// Total number of shards.
     pub shards: u32,
     /// Parts, in order. Never empty.
     pub unfinished: Vec<UnfinishedPart>,
@@ -33,7 +33,7 @@ pub struct UnfinishedPart {
     pub shards: u32,
     /// Number of finished and undamaged shards.
     pub finished: u32,
-    /// Problem of the first finished shard that is damaged or missing.
+    /// Reason why the first finished shard that is damaged or missing is unusable.
     pub damage: Option<String>,
 }
 

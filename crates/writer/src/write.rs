@@ -213,7 +213,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// Totals of finished shards. Totals from before a run measure the work that it saves.
+/// Totals over finished shards. Taken before a run starts, they give the work that the run need not repeat.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,

@@ -44,7 +44,7 @@ class Fields:
     masks: dict[str, str] = field(default_factory=dict)
     """Field of class numbers to its column."""
     mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)
-    """Field of class numbers to its element type, from `schema` or the first sample."""
+    """Element type of each class-number field, by field name; taken from `schema` or the first sample."""
     whole_labels: bool = False
     """True if the source stores class numbers as floats."""
     notes: list[str] = field(default_factory=list)

@@ -210,7 +210,7 @@ def _is_box(box: object) -> bool:
 
 
 def _sides(file: Path, inside: Path | None) -> tuple[int, int] | tuple[None, None]:
-    """Return the width and height of a picture, or None twice if it cannot be read."""
+    """Return the width and height of a picture, or ``(None, None)`` if it cannot be read."""
     try:
         size = size_of(picture(file, inside))
     except ValueError:

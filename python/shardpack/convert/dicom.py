@@ -52,7 +52,7 @@ _GROUPS = {
 
 
 _DEFLATED = "1.2.840.10008.1.2.1.99"
-"""Transfer syntax of files that are compressed as a whole, after their first group."""
+"""Transfer syntax of files in which everything after the first group is compressed."""
 _MOST_HEADER = 16 << 20
 """Maximum unpacked bytes of such a file, not counting its pixels."""
 _MOST_RATIO = 32

@@ -19,7 +19,7 @@ from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _NUMCODECS = (0, 16, 6)
-"""Oldest safe version; older versions run pickles that arrays name."""
+"""Oldest safe version; older ones execute pickles if an array's metadata asks for them."""
 _LARGE_CHUNK_BYTES = 4 << 20
 """Chunks above this size are read one by one, because zarr-python holds several in memory."""
 

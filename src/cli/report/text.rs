@@ -68,7 +68,7 @@ fn own(metric: &Metric, report: &Report) -> String {
     out
 }
 
-/// A score in the table.
+/// A column of scores in the table.
 struct TextColumn {
     name: &'static str,
     of: fn(&Candidate) -> Option<f64>,

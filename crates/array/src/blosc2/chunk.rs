@@ -215,7 +215,7 @@ impl<'a> Chunk<'a> {
         &self.content
     }
 
-    /// Returns the number of bytes that the coder will produce, without runs and stored streams.
+    /// Returns the number of bytes that the coder will produce, not counting runs and stored streams.
     #[must_use]
     pub fn coded_out_bytes(&self) -> u64 {
         match &self.content {

@@ -183,7 +183,7 @@ fn put_rectangle(
     Ok(())
 }
 
-/// Puts units in consecutive places, starting with `pixel` of the output.
+/// Writes units to consecutive positions in the output, starting at `pixel`.
 fn put_line(
     target: &Target,
     plane: usize,

@@ -141,7 +141,7 @@ impl Ask {
         let picks = Picks::of(&region.bands, descriptor.bands())?;
         let out_by_band = region.layout == Layout::BandMajor;
         match descriptor.shape[..] {
-            // Bands are the positions along the last axis, with two axes as with three.
+            // The last axis holds the bands, whether the array has two axes or three.
             [height, width] => Ok(Self {
                 columns: 1,
                 pixels: height,

@@ -24,8 +24,8 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
         levels.push(words);
         words += entry.changes.words(entry.size());
     }
-    // The kernels derive the place of a segment's words from both its place and its number, so both must
-    // ascend together, in whatever order the pictures reached the staging memory.
+    // The kernels locate a segment's words from both its position and its number, so the two must ascend
+    // together, whatever order the pictures reached the staging memory in.
     let mut by_place: Vec<usize> = (0..entries.len()).collect();
     by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
     let mut segments = 0;

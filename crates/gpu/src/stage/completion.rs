@@ -24,7 +24,7 @@ pub(super) enum Message {
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
-    /// Process that has the thread. A fork does not have it.
+    /// Process in which the thread runs. A forked child does not inherit it.
     pid: u32,
 }
 

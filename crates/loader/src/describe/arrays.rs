@@ -201,8 +201,8 @@ fn not_loaded(option: &str, field: &str) -> Error {
     Error::usage(format!("{option}: field `{}` is not a decoded array of the batch", field.escape_debug()))
 }
 
-/// Returns the axes from the packer's columns `height`, `width` and, for cubes, `channels`; and true if they
-/// equal `shape` and so belong to the array.
+/// Returns the axes given by the packer's columns `height`, `width` and (for cubes) `channels`, and whether they
+/// match `shape`, that is, belong to this array.
 fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
     let mut axes = sides_of(dataset.schema());
     axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));

@@ -116,7 +116,7 @@ pub(crate) enum RowSize {
     },
     /// Depends on columns of the index; lists the axes in output order.
     Columns(Vec<Axis>),
-    /// At most the rest of the record.
+    /// Size not known in advance; at most the rest of the record.
     Stored,
 }
 

@@ -1,4 +1,4 @@
-//! Figures about a loader's work.
+//! Statistics on a loader's work.
 
 use super::Loader;
 use super::open::device_bytes;

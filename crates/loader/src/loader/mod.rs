@@ -92,14 +92,14 @@ pub enum EpochPhase {
 }
 
 impl Loader {
-    /// Returns the next batch of the epoch; `None` at the end, until [`Loader::set_epoch`]. Waits only if the
-    /// batch is not ready.
+    /// Returns the next batch of the epoch, or `None` once the epoch has ended, until [`Loader::set_epoch`] is
+    /// called. Waits only if the batch is not ready.
     ///
     /// # Errors
     /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)), `Io`
     /// if it cannot be read or memory for it cannot be allocated; the next call continues with the following
-    /// batch. `Usage` in a fork of the process that started to load, or `Internal` if the pool has broken
-    /// down; either error comes once, then `None`.
+    /// batch. `Usage` if called in a fork of the process that began loading, or `Internal` if the pool has
+    /// failed; either error is returned once, and `None` after that.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
             // An hour is effectively no limit, so one function serves both kinds of wait.

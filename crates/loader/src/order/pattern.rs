@@ -143,7 +143,8 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// Largest distance in turns between columns, with 240 lanes and two sources whose shares are whole percents.
+    /// Largest difference between two columns in how often they have met a source, for 240 columns and two
+    /// sources with whole-percent shares.
     const APART: u64 = 46;
 
     #[test]

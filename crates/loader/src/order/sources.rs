@@ -5,7 +5,7 @@ use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
 
-/// Samples of each source of a sampling, as a range in the dataset.
+/// For each source of a sampling, the range of its samples in the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sources(Vec<Range<u64>>);
 

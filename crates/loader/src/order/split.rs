@@ -34,7 +34,7 @@ pub struct Split {
 pub enum Attribute {
     /// A scalar field of integers or booleans, such as `label`.
     Column(String),
-    /// One text for each sample to divide, in the same order.
+    /// One string per sample to be split, in the order of the samples.
     Values(Vec<String>),
 }
 

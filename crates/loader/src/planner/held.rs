@@ -89,8 +89,8 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Returns the bytes to which the page cache may grow: the machine's free memory, or what this process's
-/// control groups allow if less. `None` if the system does not report them.
+/// Returns how large the page cache may grow, in bytes: the machine's free memory, or what this process's
+/// control groups allow if that is less. `None` if the system does not report them.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);

@@ -415,7 +415,7 @@ impl Ring {
         runs.loaded(task, supply, |(number, read), supply| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // Without a supply, a row is filled with zeros, because it has already failed.
+                // A row without a supply has already failed, so it is filled with zeros.
                 open.work.ready.push_back((row, supply.cloned()));
                 open.work.faults.extend(error.as_ref().map(|error| (row, error.clone())));
             }

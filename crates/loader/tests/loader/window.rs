@@ -118,7 +118,7 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    // Runs of six samples are held as a whole. With this little memory, some are read twice.
+    // Runs of six samples are kept whole in memory. The memory limit is so low that some runs are read twice.
     assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);

@@ -51,7 +51,7 @@ pub struct ArraySummary {
     pub infinite: u64,
     /// Number of values that were clipped to the range of the stored type.
     pub clipped: u64,
-    /// Number of values below 2⁻¹⁴, where float16 loses digits.
+    /// Number of nonzero values whose magnitude is below 2⁻¹⁴, where float16 loses precision.
     pub subnormal: u64,
     /// Largest absolute error.
     #[serde(deserialize_with = "float")]

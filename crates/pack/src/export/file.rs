@@ -43,11 +43,11 @@ impl OutFolder {
         durable::open_folder(path).map(Self)
     }
 
-    /// Writes a file unless the name exists. Creates the folders in its name.
+    /// Writes a file unless one of that name exists. Creates any parent folders.
     ///
     /// # Errors
-    /// Fails if the file cannot be written; with the kind `NotADirectory` if a part of the name is a link or
-    /// a file. An error leaves no file behind.
+    /// Fails if the file cannot be written. The kind is `NotADirectory` if a parent component of the name is a
+    /// link or a file. An error leaves no file behind.
     pub fn place(&self, name: &str, content: &FileContent<'_>) -> io::Result<Placed> {
         let (folder, name) = self.below(name)?;
         match stands_at(&folder, &name)? {

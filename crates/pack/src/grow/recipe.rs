@@ -86,7 +86,8 @@ fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// Returns the given label column, or else the column used for packing. A column that is a field stays a field.
+/// Returns the given label column, or else the column used for packing. A label column that the dataset already
+/// stores as a field also remains a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {

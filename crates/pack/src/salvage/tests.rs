@@ -52,7 +52,7 @@ fn shards_that_are_said_to_be_four_thousand_million() {
         assert_eq!((survey.samples(), survey.lost.len()), (2, 0));
         let found = "metadata: at most 1000000 shards are allowed, found 4294967295";
         assert_eq!(survey.damage.iter().filter(|damage| damage.ends_with(found)).count(), 2, "{:?}", survey.damage);
-        // A caller that allows this many shards does not get a line for each.
+        // Even if the caller allows this many shards, consecutive missing shards share one line.
         let survey = scan(folder.path(), &Limits::none());
         let lost = [
             "shards 1 to 2 of 4294967295: 2 whole shards are missing",

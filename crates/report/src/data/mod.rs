@@ -103,7 +103,7 @@ impl Whole {
     }
 }
 
-/// A drawn sample.
+/// A randomly chosen sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DrawnSample {
     /// Key of the sample. It comes from the user's file names and may hold any text.

@@ -73,7 +73,7 @@ pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     d
 }
 
-/// Estimates the width of a text at 12 pixels.
+/// Estimates the width of a text whose font size is 12 pixels.
 pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().map(|c| if matches!(c, '.' | ',' | 'i' | 'l' | 'I' | ' ' | '\u{a0}' | ':') { 3.6 } else { 7.0 }).sum()
 }

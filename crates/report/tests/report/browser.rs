@@ -86,7 +86,7 @@ fn text_that_escaped_could_not_run() {
     assert!(console.len() >= 2 && console.iter().all(|line| line.contains("Content Security Policy")), "{console:?}");
 }
 
-/// Frames the page with scripts disabled and lists the visible parts.
+/// Loads the page in an iframe with scripts disabled, and lists the visible sections.
 const WITHOUT_SCRIPT: &str = r#"<!DOCTYPE html>
 <iframe id="f" src="page.html" sandbox="allow-same-origin" style="width:1100px;height:2000px;border:0"></iframe>
 <script>
