@@ -108,7 +108,7 @@ class Prepared:
         stage = stage_for(given.decode, given.to, device, given.transform)
         if given.resident and (stage is None or not stage.decodes):
             raise _shardpack.UsageError(
-                f"resident=True needs a GPU that decodes, but the host decodes (device={device!r}, "
+                f"resident=True needs a GPU that decodes, but decoding runs on the host (device={device!r}, "
                 f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'
             )
         if stage is not None and given.to != "jax":

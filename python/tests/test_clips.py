@@ -141,7 +141,7 @@ def test_views_of_several_sizes(tmp_path: Path) -> None:
 
 
 def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(sp.UsageError, match="frames of clips: no field of clips is decoded"):
+    with pytest.raises(sp.UsageError, match="frames of clips: no clip field is decoded"):
         sp.Loader(sp.Dataset(photos), 4, image="rrc24", frames=4)
     with pytest.raises(sp.UsageError, match=r"such as 8 or window16,every=2, found `window`"):
         sp.Loader(clips, 4, image="rrc24", frames="window")

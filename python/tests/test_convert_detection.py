@@ -358,7 +358,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
     sp.convert("coco", few, tmp_path / "parts")
     assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
-    with pytest.raises(sp.SourceError, match=r"a `bbox` of x0 y0 x1 y1, each pair in order, found: \[20, 0, 5, 24\]"):
+    with pytest.raises(sp.SourceError, match=r"a `bbox` of x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1, found: \[20, 0, 5, 24\]"):
         boxes = [{"image_id": 70, "category_id": 3, "bbox": [20, 0, 5, 24]}]
         sp.convert("coco", write_coco(tmp_path / "turned", annotations=boxes), tmp_path / "never", boxes="xyxy")
     with pytest.raises(ValueError, match="boxes: expected 'xywh' or 'xyxy', found: 'corners'"):

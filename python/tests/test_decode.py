@@ -118,7 +118,7 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
         ({"device": "cuda:0"}, 'device of NumPy arrays: expected cpu, found cuda:0\nhint: .*to="cupy"'),
         ({"decode": "gpu"}, "decode: expected auto, device or host, found 'gpu'"),
         ({"decode": "device"}, "decode=\"device\": expected a CUDA device, found device='cpu'"),
-        ({"resident": True}, r"resident=True needs a GPU that decodes, but the host decodes \(device='cpu'"),
+        ({"resident": True}, r"resident=True needs a GPU that decodes, but decoding runs on the host \(device='cpu'"),
         ({"to": "cupy"}, "device of CuPy arrays: expected cuda or cuda:0, found cpu"),
         ({"to": "cupy", "device": "cuda:x"}, "device of CuPy arrays: .*found cuda:x"),
     ],

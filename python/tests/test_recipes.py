@@ -159,7 +159,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
         ({"augment_batch": "mixup"}, "expected decoded pictures of one size"),
         ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "alpha of mixup or cutmix"),
         ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
-        ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no field `label` of integers is loaded"),
+        ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no integer field `label` is loaded"),
         ({"num_classes": 3}, "num_classes needs augment_batch"),
     ]:
         with pytest.raises(sp.UsageError, match=said):

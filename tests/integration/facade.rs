@@ -100,7 +100,8 @@ fn errors_name_the_type_of_a_field() {
     let pixels: ArrayView3<u8> = image.row_array(6).unwrap();
     assert_eq!(pixels.shape()[2], 3);
     assert!(
-        said_of(image.row_array::<u8, ndarray::Ix3>(7).map(drop)).contains("row of field `image`: expected below 7")
+        said_of(image.row_array::<u8, ndarray::Ix3>(7).map(drop))
+            .contains("row of field `image`: expected a number below 7")
     );
 
     let missing = Dataset::open(scratch.path().join("nowhere")).unwrap_err();

@@ -73,7 +73,7 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { major, minor, required_features, optional_features, dataset_id, shard_number } = self;
         write!(f, "shard {shard_number} of dataset {dataset_id}, version {major}.{minor}, ")?;
-        write!(f, "features {required_features:#x} and {optional_features:#x}")
+        write!(f, "required features {required_features:#x}, optional features {optional_features:#x}")
     }
 }
 

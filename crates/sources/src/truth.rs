@@ -162,7 +162,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         let names = list(owners.iter().map(|owner| key(*owner)), NAMED);
         let why = match integers {
             true => format!("may belong to any of {names}"),
-            false => format!("belongs to {names} by its name, but holds numbers that are not integers"),
+            false => format!("by its name belongs to {names}, but holds non-integer numbers"),
         };
         let more = match unclear.len() - 1 {
             0 => String::new(),
@@ -247,7 +247,7 @@ mod tests {
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);
-        assert!(told(&listing)[0].contains("holds numbers that are not integers"), "{:?}", told(&listing));
+        assert!(told(&listing)[0].contains("holds non-integer numbers"), "{:?}", told(&listing));
         let classes = npy_with("<f8", &[4, 3], &[2f64; 12].map(f64::to_le_bytes).concat());
         assert_eq!(of(&[("X.npy", cube), ("X_gt.npy", classes)]).samples.len(), 1);
     }

@@ -245,7 +245,7 @@ class _Reader:
                 boxes[:, 2:] -= boxes[:, :2]
             if (boxes[:, 2:] < 0).any():
                 row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
-                expected = "x0 y0 x1 y1, each pair in order" if self.corners else "width and height of at least 0"
+                expected = "x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1" if self.corners else "width and height of at least 0"
                 raise ValueError(f"expected a `bbox` of {expected}, found: {annotations[row]['bbox']}")
             corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
             if "boxes" in self.taken:

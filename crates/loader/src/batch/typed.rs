@@ -119,7 +119,7 @@ impl<'a> Tensor<'a> {
     pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
         let row = self.row(i).zip(self.row_shape(i));
         let (bytes, shape) = row.ok_or_else(|| {
-            Error::usage(format!("{}: expected below {}, found {i}", self.titled("row"), self.rows()))
+            Error::usage(format!("{}: expected a number below {}, found {i}", self.titled("row"), self.rows()))
         })?;
         self.shaped(self.cast(bytes)?, shape)
     }

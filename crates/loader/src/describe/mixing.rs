@@ -55,5 +55,5 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         plan.size = RowSize::Dense { bytes: mix.classes as usize * 4 };
         return Ok(());
     }
-    refuse("no field `label` of integers is loaded")
+    refuse("no integer field `label` is loaded")
 }

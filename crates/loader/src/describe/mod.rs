@@ -206,7 +206,7 @@ impl Fields {
         }
         let hint =
             Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip of each folder of pictures");
-        let error = Error::usage("frames of clips: no field of clips is decoded");
+        let error = Error::usage("frames of clips: no clip field is decoded");
         Err(error.with_hint(hint))
     }
 }

@@ -196,7 +196,7 @@ impl FromStr for Align {
                     Some(_) => return Err(fail("format=xyxy, format=xywh or format=cxcywh")),
                 };
                 let visible = take("visible").map_or(Ok(0.0), str::parse);
-                let visible = visible.map_err(|_| fail("visible=S with a share S, such as visible=0.25"))?;
+                let visible = visible.map_err(|_| fail("visible=S, where S is a fraction, such as visible=0.25"))?;
                 let relative = unit(take("unit"))?;
                 Self::Boxes { picture: take("picture").map(str::to_owned), format, relative, visible }
             }

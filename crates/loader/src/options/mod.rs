@@ -91,7 +91,7 @@ impl LoaderOptions {
         let keeping = resources.stage.as_ref().and_then(|stage| stage.keeping()).ok_or_else(|| {
             Error::usage(match resources.stage {
                 Some(_) => "`resident`: this device cannot keep values",
-                None => "`resident` needs a device that decodes, but the host decodes",
+                None => "`resident` needs a device that decodes, but decoding runs on the host",
             })
         })?;
         resources.stage = Some(keeping.stage);

@@ -182,7 +182,7 @@ fn unmixable_fields_are_refused() {
     for (options, said) in [
         (options().image(LoaderOptions::default().view.image), "decoded pictures of one size"),
         (options().fields(["label"]), "mixed batches: no field of pictures is loaded\nhint: "),
-        (options().fields(["image"]), "no field `label` of integers"),
+        (options().fields(["image"]), "no integer field `label`"),
         (every_field, "field `cube` is neither a picture of one size nor a scalar\nhint: "),
         (
             {

@@ -120,7 +120,7 @@ impl Run<'_> {
                     // A panic must not leave other threads waiting for the spans of this shard.
                     let opened = catch_unwind(AssertUnwindSafe(|| self.open(target)));
                     let spans = opened.unwrap_or_else(|panic| {
-                        self.problem(target, FormatError::panicked("checking of the shard", &*panic));
+                        self.problem(target, FormatError::panicked("shard check", &*panic));
                         Vec::new()
                     });
                     let mut queue = self.queue();

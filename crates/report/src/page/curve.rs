@@ -156,13 +156,13 @@ fn rates(view: &View<'_>) -> Markup {
     let all = view.report.candidates.iter().any(|c| c.rates.decode_all_cores_per_s.is_some());
     let points = points(view, |candidate| {
         let rate = if all { candidate.rates.decode_all_cores_per_s } else { candidate.rates.decode_one_core_per_s }?;
-        Some((rate, None, format!("{} samples decoded a second", words::significant(rate, 3))))
+        Some((rate, None, format!("{} samples decoded per second", words::significant(rate, 3))))
     });
     if points.is_empty() {
         return html! {};
     }
     let cores = if all { "all cores" } else { "one core" };
-    let name = format!("samples decoded a second, {cores}");
+    let name = format!("samples decoded per second, {cores}");
     let alternative = format!("Plot: bytes a sample against {name}. {}", chosen_said(&points));
     let xs: Vec<f64> = points.iter().map(|p| p.x).collect();
     let ys: Vec<f64> = points.iter().map(|p| p.y).collect();

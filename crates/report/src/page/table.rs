@@ -100,13 +100,13 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     let time = |s: Option<f64>| s.map(|s| (s, words::seconds(s)));
     let set = format!("The whole set, {}", words::plural(view.report.whole.samples, "sample"));
     vec![
-        CandidateColumn::new("Samples encoded a second", "one core", move |c| rate(c.rates.encode_one_core_per_s)),
-        CandidateColumn::new("Samples decoded a second", "one core", move |c| rate(c.rates.decode_one_core_per_s)),
-        CandidateColumn::new("Samples decoded a second", "all cores", move |c| rate(c.rates.decode_all_cores_per_s)),
-        CandidateColumn::new("Samples decoded a second", "spread", |c| {
+        CandidateColumn::new("Samples encoded per second", "one core", move |c| rate(c.rates.encode_one_core_per_s)),
+        CandidateColumn::new("Samples decoded per second", "one core", move |c| rate(c.rates.decode_one_core_per_s)),
+        CandidateColumn::new("Samples decoded per second", "all cores", move |c| rate(c.rates.decode_all_cores_per_s)),
+        CandidateColumn::new("Samples decoded per second", "spread", |c| {
             c.rates.decode_spread.map(|s| (s, format!("±{NBSP}{}{NBSP}%", words::significant(s * 100.0, 2))))
         }),
-        CandidateColumn::new("Samples decoded a second", "device", move |c| rate(c.rates.decode_device_per_s)),
+        CandidateColumn::new("Samples decoded per second", "device", move |c| rate(c.rates.decode_device_per_s)),
         CandidateColumn::new(set.clone(), "size", |c| c.predictions.bytes.map(|b| (b.value, words::bytes(b.value)))),
         CandidateColumn::new(set.clone(), "interval", |c| {
             c.predictions.bytes.map(|b| {
@@ -115,7 +115,7 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
             })
         }),
         CandidateColumn::new(set.clone(), "to pack", move |c| time(c.predictions.pack_s)),
-        CandidateColumn::new(set.clone(), "samples a second", move |c| rate(c.predictions.load_per_s)),
+        CandidateColumn::new(set.clone(), "samples per second", move |c| rate(c.predictions.load_per_s)),
         CandidateColumn::new(set, "an epoch", move |c| time(c.predictions.epoch_s)),
     ]
 }

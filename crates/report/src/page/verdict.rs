@@ -101,7 +101,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
             .rates
             .decode_one_core_per_s
             .map(|r| format!("samples, all cores; {} on one", words::significant(r, 3)));
-        tiles.push(("Decoded a second".into(), words::significant(rate, 3), one.unwrap_or_default()));
+        tiles.push(("Decoded per second".into(), words::significant(rate, 3), one.unwrap_or_default()));
     }
     if let Some(epoch) = chosen.predictions.epoch_s.filter(|s| *s > 0.0) {
         tiles.push(("An epoch takes".into(), words::seconds(epoch), times_faster(view, chosen, epoch)));

@@ -113,7 +113,11 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     }
     if entry.size() / MAX_DEFLATE_RATIO > entry.compressed_size() {
         let claim = format!("{} out of {}", entry.size(), entry.compressed_size());
-        return Err(source.format(format_args!("array `{}`", member.name), "a size that deflate can reach", claim));
+        return Err(source.format(
+            format_args!("array `{}`", member.name),
+            "a size within deflate's maximum compression ratio",
+            claim,
+        ));
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;

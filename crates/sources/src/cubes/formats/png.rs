@@ -52,7 +52,7 @@ impl<'a> PngReader<'a> {
             self.reader.output_buffer_size().ok_or_else(|| source.limit(what, max_bytes, u64::MAX))? as u64;
         if packed_bytes / MAX_DEFLATE_RATIO > source.len() {
             let claim = format!("{} bytes for {width} x {height} pixels", source.len());
-            return Err(source.format(what, "a size that deflate can reach", claim));
+            return Err(source.format(what, "a size within deflate's maximum compression ratio", claim));
         }
         let mut packed = source.zeros(what, packed_bytes)?;
         let line = self.reader.next_frame(&mut packed).map_err(|error| bad(source, error))?.line_size;

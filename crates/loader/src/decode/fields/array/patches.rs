@@ -128,7 +128,7 @@ pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
 
 fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs: &mut [&mut [u8]]) {
     let &[height, width, bands] = &*descriptor.shape else {
-        bug("an array whose patches are cut has other than three axes")
+        bug("an array to cut patches from does not have three axes")
     };
     let pixel = bands.saturating_mul(descriptor.decoded.bytes());
     for (region, out) in regions.iter().zip(outs) {
