@@ -330,8 +330,8 @@ class Loader:
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Predicted device memory in bytes: batches in flight, resident samples, and open scenes (approximately); 0 if
-        the host decodes. Batches that you keep, and slots that grow for a larger batch, are not counted.
+        """Predicted device memory in bytes: batches in flight, resident samples, and open scenes (approximately); 0
+        without a device. Batches that you keep, and slots that grow for a larger batch, are not counted.
         """
         return self._core.ready().predicted_device_bytes()
 

@@ -48,6 +48,11 @@ impl Recipe {
         }
     }
 
+    /// Returns true if a device decodes rows, where it can.
+    pub(crate) fn device_decodes(&self) -> bool {
+        self.stage.as_ref().is_some_and(|stage| stage.decodes())
+    }
+
     pub(crate) fn key(&self, at: SampleAt) -> DrawKey {
         draw_key(self.seed, at)
     }

@@ -136,7 +136,7 @@ impl RowDecoder {
             let there = match spot {
                 Some((slot, spot)) => self.stage_field(context, &of, &*slot, &spot, dims),
                 None => {
-                    if recipe.stage.is_some()
+                    if recipe.device_decodes()
                         && let Some(reason) = self.decoder(number).on_host()
                     {
                         refusals.add(reason.into(), || record.key().to_owned());

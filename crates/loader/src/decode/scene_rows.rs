@@ -196,7 +196,7 @@ impl RowDecoder {
                 self.decode_fields(context, RowRecord { at, payload, ..record }, target)
             }
             SceneContent::Decoded { fields, objects } => {
-                if context.recipe.stage.is_some() {
+                if context.recipe.device_decodes() {
                     context.refusals.add(ON_HOST.into(), || record.key().to_owned());
                 }
                 let start = Instant::now();

@@ -25,7 +25,7 @@ impl RowDecoder {
         spot: &Spot,
         dims: &mut [u64],
     ) -> Result<bool, FormatError> {
-        if context.recipe.stage.as_ref().is_some_and(|stage| !stage.decodes()) {
+        if !context.recipe.device_decodes() {
             return self.put(of, slot, spot, dims);
         }
         let resident = context.recipe.resident.as_ref();

@@ -1,6 +1,6 @@
 //! Batches of a stage for which the host decodes every row.
 
-use super::datasets::{Disk, Harm, assert_same, epoch, ways};
+use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways, ways};
 use super::of;
 use super::played::PlayedStage;
 use shardpack_jpeg::{Interpolation, View};
@@ -32,6 +32,11 @@ fn compare(disk: &Disk, tight: u64, named: Vec<(&str, LoaderOptions)>) {
 fn rows_are_the_hosts() {
     compare(&Disk::alike(20, Harm::None), 1, ways());
     compare(&Disk::varied(18, Harm::None), 1, ways());
+}
+
+#[test]
+fn patches_of_scenes_are_the_hosts() {
+    compare(&Disk::alike(6, Harm::None), 1, scene_ways());
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn a_host_does_not_keep_values_for_a_device() {
         shardpack_format::told(&error, &error.hint(), shardpack_format::Voice::Rust)
     };
     let error = said(LoaderOptions::default().resident(true));
-    assert!(error.contains("a device that decodes") && error.contains("the host decodes"), "{error}");
+    assert!(error.contains("a device that decodes") && error.contains("decoding runs on the host"), "{error}");
     let stage = Arc::new(PlayedStage::new(0, 1));
     let error = said(resident(&stage, &LoaderOptions::default().fields(["label"])));
     assert!(error.contains("the device cannot decode any field of the batch") && error.contains("hint:"), "{error}");
