@@ -1,14 +1,15 @@
 """Steps of training on one or more GPUs: how close each way to load pictures comes to a model that never waits.
 
-    python benches/train.py PHOTOS                                    needs shardpack, PyTorch, torchvision, nvidia-ml-py
-    python benches/train.py PHOTOS --models resnet18 --devices 4      four ranks, DistributedDataParallel
-    python benches/train.py PHOTOS --cores 16 4 2 1                   with this many cores for each rank
-    python benches/train.py PHOTOS --trace                            utilisation over two epochs, validation and checkpoints
+    python benches/train.py PHOTOS                                 needs shardpack, PyTorch, torchvision, nvidia-ml-py
+    python benches/train.py PHOTOS --models resnet18 --devices 4   four ranks, DistributedDataParallel
+    python benches/train.py PHOTOS --cores 16 4 2 1                with these numbers of cores for each rank
+    python benches/train.py PHOTOS --trace                         also two epochs with validation and checkpoints
 
-PHOTOS is a folder of class folders of JPEGs; the bench packs it `--copies` times with the defaults. Models are compiled and
-train in bfloat16, from batches of 256. The sides take turns in one process group, in another order in each round,
-because clocks fall as cards warm up. Each turn opens its loader, warms up for `--warm` seconds, and trains for `--seconds`.
-The ceiling of a model is its rate with forty decoded batches that stay on the device. Medians of the rounds count.
+PHOTOS is a folder of class folders of JPEGs; the bench packs it `--copies` times with the defaults. Models are
+compiled and train in bfloat16, from batches of 256. The sides take turns in one process group, in another order in
+each round, because clocks fall as cards warm up. Each turn opens its loader, warms up for `--warm` seconds, and trains
+for `--seconds`. The ceiling of a model is its rate with forty decoded batches that stay on the device. Medians of the
+rounds count.
 """
 
 import argparse
@@ -66,7 +67,9 @@ def arguments():
     parser.add_argument("--models", nargs="+", choices=MODELS, default=[*MODELS], help="models (default all)")
     parser.add_argument("--sides", nargs="+", choices=[*SIDES], default=[*SIDES], help="sides (default all)")
     parser.add_argument("--devices", type=int, default=1, help="GPUs, one rank for each (default 1)")
-    parser.add_argument("--cores", type=int, nargs="+", default=[0], help="cores for each rank (default: an equal share)")
+    parser.add_argument(
+        "--cores", type=int, nargs="+", default=[0], help="cores for each rank (default: an equal share)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each side (default 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="seconds of a measured turn (default 4)")
     parser.add_argument("--warm", type=float, default=2.0, help="seconds of training before it (default 2)")
@@ -82,7 +85,7 @@ def arguments():
     if max(options.cores) * options.devices > all_cores:
         parser.error(f"--cores {max(options.cores)} for {options.devices} ranks, but there are {all_cores} cores")
     options.cores = [cores or all_cores // options.devices for cores in options.cores]
-    # What `device.prepare` needs beside the photos.
+    # Options that only `device.prepare` reads.
     options.cubes, options.device = 0, "cuda:0"
     return options
 
@@ -114,7 +117,14 @@ def rank(number, model, cores, folder, out, settings):
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
         distributed.init_process_group("nccl", rank=number, world_size=options.devices, device_id=device)
     job = SimpleNamespace(
-        torch=torch, device=device, rank=number, ranks=options.devices, cores=len(mine), data=Path(folder), still=[], refused=0
+        torch=torch,
+        device=device,
+        rank=number,
+        ranks=options.devices,
+        cores=len(mine),
+        data=Path(folder),
+        still=[],
+        refused=0,
     )
     step = Step(model, device, options.devices)
     job.channels_last = step.channels_last
@@ -126,7 +136,8 @@ def rank(number, model, cores, folder, out, settings):
             profiled = kernels if round_ + 1 == options.rounds else None
             turns.append({"model": model, "side": side} | turn(side, job, step, meet, options, profiled))
             if number == 0:
-                print(f"{round_ + 1}: {model}, {side}: {turns[-1]['pictures_per_s']:.0f}/s", file=sys.stderr, flush=True)
+                rate = turns[-1]["pictures_per_s"]
+                print(f"{round_ + 1}: {model}, {side}: {rate:.0f}/s", file=sys.stderr, flush=True)
     traced = watched_trace(job, step) if options.trace else None
     if number == 0:
         Path(out).write_text(json.dumps({"turns": turns, "kernels": kernels, "trace": traced}))
@@ -208,7 +219,8 @@ class Watch(contextlib.AbstractContextManager):
 
     def begin(self):
         self.first = len(self.samples)
-        self.cpu, self.energy = tree.cpu_seconds(os.getpid()), self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
+        self.cpu = tree.cpu_seconds(os.getpid())
+        self.energy = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
 
     def end(self):
         """Figures since `begin`."""
@@ -239,7 +251,8 @@ def watched_trace(job, step):
 def gaps(traced):
     """A sentence on the pauses of the GPU between steps."""
     steps = traced["steps"]
-    idle = sorted(((after[1] - before[2]), before[0], after[0]) for before, after in zip(steps, steps[1:], strict=False))
+    pairs = zip(steps, steps[1:], strict=False)
+    idle = sorted((after[1] - before[2], before[0], after[0]) for before, after in pairs)
     length = bench.median([end - begin for what, begin, end in steps if what == "train"])
     worst, before, after = idle[-1]
     return (
@@ -271,7 +284,8 @@ def summary(model, cores, result):
             "J for 1,000 pictures": figures["joules_per_1000"],
             "loading on the GPU, ms a step": round(1000 * sum(loading.values()) / PROFILED_STEPS, 2),
             "first batch, s": figures["first_batch_s"],
-            "host memory, MB": round(figures["host_bytes"] / 1e6), "GPU memory, MB": round(figures["device_bytes"] / 1e6),
+            "host memory, MB": round(figures["host_bytes"] / 1e6),
+            "GPU memory, MB": round(figures["device_bytes"] / 1e6),
             "rows refused": figures["refused"],
         })  # fmt: skip
     return rows

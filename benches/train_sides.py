@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import threading
 import time
 from collections import namedtuple
 
@@ -201,8 +202,6 @@ def kernel_seconds(torch, step, batches, steps):
 def trace(job, step, threads, epochs=2, validation=8):
     """Starts and ends of the steps of some epochs, each followed by a validation pass and a checkpoint."""
     torch = job.torch
-    import threading
-
     marks, writers = [], []
     origin = torch.cuda.Event(enable_timing=True)
     with (
@@ -251,5 +250,7 @@ def trace(job, step, threads, epochs=2, validation=8):
         writer.join()
     return {
         "started": wall,
-        "steps": [(what, origin.elapsed_time(begin) / 1e3, origin.elapsed_time(end) / 1e3) for what, begin, end in marks],
+        "steps": [
+            (what, origin.elapsed_time(begin) / 1e3, origin.elapsed_time(end) / 1e3) for what, begin, end in marks
+        ],
     }

@@ -58,7 +58,7 @@ impl RowDecoder {
         spot: &Spot,
         dims: &mut [u64],
     ) -> Result<bool, FormatError> {
-        let Some(elements) = self.decoder(of.number).elements(of.recipe(), of.field) else {
+        let Some(elements) = self.decoder(of.number).elements(of) else {
             return self.decode_for_device(of, spot.bytes.len(), dims, |row| slot.put(spot, row));
         };
         let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field has no decoder") };

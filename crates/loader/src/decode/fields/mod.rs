@@ -16,10 +16,9 @@ pub(crate) use mask::instances;
 pub(crate) use picture::set_size;
 
 use super::cuts::{Cuts, LargeValue};
-use super::recipe::Recipe;
 use super::record::RowField;
 use super::tools::Tools;
-use crate::fields::{FieldPlan, FieldType};
+use crate::fields::FieldType;
 use crate::sample::SampleAt;
 use crate::stage::{PictureElements, Prepared, RecordValue, Spot, StageSlot};
 use crate::supply::{MadeField, ResidentValue, Scene, SceneField};
@@ -33,8 +32,8 @@ pub(crate) trait FieldDecoder: Send {
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
     /// Returns how rows are made from the levels of [`decode_levels`](Self::decode_levels); `None` if they are not.
-    fn elements(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureElements> {
-        let _ = (recipe, field);
+    fn elements(&self, of: &RowField<'_>) -> Option<PictureElements> {
+        let _ = of;
         None
     }
 

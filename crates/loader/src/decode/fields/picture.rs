@@ -1,10 +1,9 @@
 //! Pictures, single or as frames of a clip: augmented, as levels or floats.
 
 use super::{FieldDecoder, StageTarget};
-use crate::decode::recipe::Recipe;
 use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
-use crate::fields::{FieldPlan, JPEG, PictureField};
+use crate::fields::{JPEG, PictureField};
 use crate::options::FrameMode;
 use crate::stage::{PictureElements, Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
@@ -36,8 +35,9 @@ impl FieldDecoder for PictureFieldDecoder {
         Ok(true)
     }
 
-    fn elements(&self, recipe: &Recipe, field: &FieldPlan) -> Option<PictureElements> {
-        let elements = PictureElements { dtype: field.dtype, layout: recipe.layout, scaling: recipe.fields.scaling };
+    fn elements(&self, of: &RowField<'_>) -> Option<PictureElements> {
+        let recipe = of.recipe();
+        let elements = PictureElements { dtype: of.field.dtype, layout: recipe.layout, scaling: recipe.fields.scaling };
         self.0.clip.is_none().then_some(elements)
     }
 
