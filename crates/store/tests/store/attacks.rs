@@ -390,7 +390,15 @@ fn requests_name_the_program() {
 #[test]
 fn a_manifest_that_is_too_large_or_compressed_is_refused() {
     let answer = |head: &str, body: &[u8]| {
-        [format!("HTTP/1.1 200 OK\r\n{head}content-length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\n{head}connection: close\r\ncontent-length: {length}\r\n\r\n");
+        [head.as_bytes(), body].concat()
+    };
+    // A busy machine may take long to send megabytes.
+    let patient = StoreOptions {
+        first_byte_timeout: Duration::from_secs(60),
+        stall_timeout: Duration::from_secs(60),
+        ..options()
     };
     let no_list = b"HTTP/1.1 501 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     for (head, body, reason) in [
@@ -404,9 +412,9 @@ fn a_manifest_that_is_too_large_or_compressed_is_refused() {
             false => stream.write_all(no_list),
         });
         let url = format!("{}/data", server.origin());
-        let error = said(&opened(&url, &options()).unwrap_err());
+        let error = said(&opened(&url, &patient).unwrap_err());
         assert!(error.contains(reason), "{error}");
-        let said = match verify(&url, &VerifyOptions::default(), &options()) {
+        let said = match verify(&url, &VerifyOptions::default(), &patient) {
             Err(error) => said(&error),
             Ok(report) => format!("{:?}", report.problems),
         };

@@ -63,11 +63,7 @@ fn an_unfinished_addition_of_files_is_kept_without_force() {
 
 #[test]
 fn shards_without_a_readable_journal_are_kept_without_force() {
-    let begun = fresh();
-    let (_, mut later) = sources();
-    later.fail = Some(29);
-    let tries = std::iter::repeat_with(|| add(&begun, &later, &options(1)).unwrap_err()).take(200);
-    assert!(tries.into_iter().any(|_| begun.files().keys().filter(|name| name.ends_with(".shard")).count() > 3));
+    let begun = begun();
     let next = Path::new(OUT).join(".shardpack-next");
     for damage in [None, Some(b"{ no line".as_slice())] {
         let fs = begun.with_fault(Fault::None, None);
