@@ -4,9 +4,9 @@
 use crate::shard::limits;
 use shardpack_format::Result;
 use shardpack_jpeg::{
-    CutPlan, DecodePaths, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, TileOptions, Tiled, View, end_of_image,
+    CutPlan, DecodePaths, JpegDecoder, JpegHeader, JpegTiler, PictureCheck, PictureDecoder, Rect, Rendering,
+    StoredPicture, TileOptions, Tiled, View, end_of_image,
 };
-use shardpack_jpeg::{PictureCheck, PictureDecoder};
 
 /// Bytes after the JPEG that describe the cut: the four numbers of a rectangle, and an unused byte.
 const REQUEST_BYTES: usize = 9;
@@ -132,7 +132,8 @@ impl Decoders {
             decoder.decode_into(jpeg, &rendering, &mut slot).map(|_| slot)
         };
         let mut picture = slot();
-        let picture = self.pictures.decode_into("image/jpeg", jpeg, &small, &mut picture).map(|_| picture);
+        let picture =
+            self.pictures.decode_into(&StoredPicture::new("image/jpeg", jpeg), &small, &mut picture).map(|_| picture);
         let pixels = [
             whole(&mut self.strict, &sizes[0]),
             whole(&mut self.lenient, &sizes[1]),

@@ -20,8 +20,8 @@ use shardpack_format::{Dtype, ElementType, Limits};
 use shardpack_gpu::kernels::CudaSlot;
 use shardpack_gpu::{CudaStage, Device, GpuError};
 use shardpack_jpeg::{
-    DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Placement, Rendering, Scaling, TileOptions,
-    View,
+    DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Placement, Rendering, Scaling, StoredPicture,
+    TileOptions, View,
 };
 use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};
 use std::path::{Path, PathBuf};
@@ -79,8 +79,9 @@ fn stage<'a>(
             return Err(GpuError::Range { what: "memory for the output", len, offset, count });
         }
         let spot = Spot { row: number as u32, field: 0, bytes: end..end + bytes_of_row };
-        let (how, media_type, scaling, limits) = (&how, "image/jpeg", &scaling, &limits);
-        let value = RecordValue::Picture { media_type, bytes, how, changes, dtype, scaling, limits };
+        let (how, scaling, limits) = (&how, &scaling, &limits);
+        let picture = StoredPicture::new("image/jpeg", bytes);
+        let value = RecordValue::Picture { picture, how, changes, dtype, scaling, limits };
         if matches!(slot.prepare(&spot, &value, zstd), Prepared::Taken(_)) {
             end = spot.bytes.end;
             taken.push(Taken { number, spot, size });

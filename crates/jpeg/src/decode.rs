@@ -10,7 +10,9 @@ use super::tidy::tidied;
 use super::turbo::{Color, OpenedJpeg, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
-use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
+use super::{
+    Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, SegmentIndex, Warnings,
+};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
@@ -67,6 +69,7 @@ pub struct JpegDecoder {
     cut: Vec<u8>,
     pixels: Vec<u8>,
     cmyk: Vec<u8>,
+    wrong_indexes: u64,
 }
 
 impl std::fmt::Debug for JpegDecoder {
@@ -102,7 +105,15 @@ impl JpegDecoder {
             cut: Vec::new(),
             pixels: Vec::new(),
             cmyk: Vec::new(),
+            wrong_indexes: 0,
         }
+    }
+
+    /// Returns the number of pictures so far whose segment index was wrong, and which were therefore decoded
+    /// without it.
+    #[must_use]
+    pub const fn wrong_indexes(&self) -> u64 {
+        self.wrong_indexes
     }
 
     /// Returns height and width of the upright picture.
@@ -131,12 +142,31 @@ impl JpegDecoder {
     /// `Format` if the picture is damaged, or libjpeg-turbo warns; `Limit` if it exceeds the limits; `Usage`
     /// if this picture does not allow the view or the slot has a different size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
+        self.decode_indexed(jpeg, None, how, slot)
+    }
+
+    /// Decodes a picture like [`decode_into`](Self::decode_into), and uses its segment index if there is one
+    /// ([`SegmentIndex`]): then only the segments that the view needs are decoded, although no restart markers
+    /// separate them.
+    ///
+    /// The pixels do not depend on the index. A picture whose index is wrong is decoded without it, and
+    /// counted in [`wrong_indexes`](Self::wrong_indexes).
+    ///
+    /// # Errors
+    /// Same as [`decode_into`](Self::decode_into).
+    pub fn decode_indexed(
+        &mut self,
+        jpeg: &[u8],
+        segments: Option<&[u8]>,
+        how: &Rendering,
+        slot: &mut [u8],
+    ) -> Result<Decoded> {
         let decoded = match self.jpeg.open(jpeg) {
-            Ok(source) => self.decode_opened(jpeg, source, how, slot),
-            // An odd header must not prevent decoding.
-            Err(error) => {
-                tidied(jpeg).ok_or(error).and_then(|tidy| self.decode_opened(&tidy, self.jpeg.open(&tidy)?, how, slot))
-            }
+            Ok(source) => self.decode_opened(jpeg, segments, source, how, slot),
+            // An odd header must not prevent decoding. Our own decoder refuses it, so no index is of use.
+            Err(error) => tidied(jpeg)
+                .ok_or(error)
+                .and_then(|tidy| self.decode_opened(&tidy, None, self.jpeg.open(&tidy)?, how, slot)),
         };
         trim([&mut self.cut, &mut self.pixels, &mut self.cmyk]);
         self.baseline.trim();
@@ -148,6 +178,7 @@ impl JpegDecoder {
     fn decode_opened(
         &mut self,
         jpeg: &[u8],
+        segments: Option<&[u8]>,
         source: OpenedJpeg<'_>,
         how: &Rendering,
         slot: &mut [u8],
@@ -160,8 +191,17 @@ impl JpegDecoder {
         if self.paths.own_decoder && matches!(frame.color, Color::Gray | Color::YCbCr) {
             let wanted = if partial { plan.window } else { whole };
             let kind = cut.map_or(CutKind::Whole, |plan| plan.cut().kind);
-            if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, &plan, wanted, slot)? {
-                let (width, height) = plan.output;
+            let (width, height) = plan.output;
+            if let Some(segments) = segments {
+                if let Ok(index) = SegmentIndex::parse(segments)
+                    && let Some(handed_bytes) =
+                        self.decode_baseline(jpeg, &header, Some(&index), &plan, wanted, slot)?
+                {
+                    return Ok(Decoded { height, width, kind, handed_bytes });
+                }
+                self.wrong_indexes += 1;
+            }
+            if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, None, &plan, wanted, slot)? {
                 return Ok(Decoded { height, width, kind, handed_bytes });
             }
         }
@@ -213,16 +253,17 @@ impl JpegDecoder {
         &mut self,
         jpeg: &[u8],
         header: &JpegHeader,
+        index: Option<&SegmentIndex<'_>>,
         plan: &RenderPlan,
         wanted: Rect,
         slot: &mut [u8],
     ) -> Result<Option<usize>> {
         if plan.is_plain() && plan.exact() == Some(wanted) {
-            return Ok(self.baseline.decode(jpeg, header, wanted, slot));
+            return Ok(self.baseline.decode(jpeg, header, index, wanted, slot));
         }
         let (width, height) = (wanted.width, wanted.height);
         let pixels = grow(&mut self.pixels, width as usize * height as usize * 3);
-        let Some(bytes) = self.baseline.decode(jpeg, header, wanted, pixels) else { return Ok(None) };
+        let Some(bytes) = self.baseline.decode(jpeg, header, index, wanted, pixels) else { return Ok(None) };
         let (window, area) = within(plan, wanted)?;
         let pixels = RgbPixels { bytes: pixels, width, height };
         self.renderer.render(plan, &Cutout { pixels, window, area }, slot)?;

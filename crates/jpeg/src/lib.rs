@@ -8,6 +8,8 @@
 //!   the part and the size; a [`DrawKey`] draws random views.
 //! - [`PictureDecoder`] decodes every [`PictureFormat`]. [`PictureCheck`] checks that it can decode a
 //!   picture.
+//! - [`SegmentIndexer`] lists where decoding can begin within a JPEG ([`SegmentIndex`]), so that a JPEG without
+//!   restart markers can be decoded in parts.
 //! - [`Frames`] is a list of JPEGs: the frames of a clip, or several views.
 //!
 //! The only libjpeg in the tree is libjpeg-turbo with its TurboJPEG interface (docs/adr/0005-one-libjpeg.md).
@@ -49,6 +51,8 @@ mod scaling;
 mod scan;
 #[cfg(feature = "encode")]
 mod score;
+mod segment_index;
+mod segment_indexer;
 mod shared;
 #[cfg(test)]
 mod sources;
@@ -77,7 +81,7 @@ pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
 pub(crate) use orientation::Orientation;
 pub use orientation::PixelLayout;
 pub use picture::PictureCheck;
-pub use picture_decoder::PictureDecoder;
+pub use picture_decoder::{PictureDecoder, StoredPicture};
 pub use picture_format::PictureFormat;
 pub use rect::Rect;
 #[cfg(feature = "encode")]
@@ -88,6 +92,8 @@ pub(crate) use resize::{Cutout, RgbPixels};
 pub use scaling::{FloatTable, Scaling};
 #[cfg(feature = "encode")]
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+pub use segment_index::SegmentIndex;
+pub use segment_indexer::SegmentIndexer;
 pub use shardpack_base::{DrawKey, Draws};
 pub(crate) use shared::trim;
 pub use tidy::tidied;

@@ -1,6 +1,6 @@
 //! Checks that an encoded picture decodes, for `verify --deep`.
 
-use crate::{FRAMES, Frames, PictureDecoder, Rendering, trim};
+use crate::{FRAMES, Frames, PictureDecoder, Rendering, StoredPicture, trim};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, to_usize};
 
@@ -58,7 +58,7 @@ impl PictureCheck {
         // The loader rejects such a picture before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
         let pixels = grow(&mut self.pixels, to_usize(needed));
-        let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), pixels);
+        let decoded = decoder.decode_into(&StoredPicture::new(media_type, bytes), &Rendering::default(), pixels);
         trim([&mut self.pixels]);
         decoded.map(|_| (width, height))
     }

@@ -9,6 +9,25 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A picture as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredPicture<'a> {
+    /// Media type, such as `image/jpeg`.
+    pub media_type: &'a str,
+    /// The encoded picture.
+    pub bytes: &'a [u8],
+    /// Segment index of a JPEG, if one is stored beside it ([`SegmentIndex`](crate::SegmentIndex)).
+    pub segments: Option<&'a [u8]>,
+}
+
+impl<'a> StoredPicture<'a> {
+    /// Returns a picture without a segment index.
+    #[must_use]
+    pub const fn new(media_type: &'a str, bytes: &'a [u8]) -> Self {
+        Self { media_type, bytes, segments: None }
+    }
+}
+
 /// A decoder of JPEG, PNG, WebP, BMP and TIFF, for one thread.
 ///
 /// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same rules: 16
@@ -19,7 +38,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// ```
 /// use shardpack_format::Limits;
-/// use shardpack_jpeg::{PictureDecoder, Rendering};
+/// use shardpack_jpeg::{PictureDecoder, Rendering, StoredPicture};
 /// // A bitmap of 1 × 1 pixel, blue = 1, green = 2, red = 3.
 /// let mut bmp = b"BM\x3A\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0".to_vec();
 /// bmp.extend([0; 24]);
@@ -27,7 +46,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// let mut decoder = PictureDecoder::new(Limits::default());
 /// assert_eq!(decoder.size_of("image/bmp", &bmp, 1)?, (1, 1));
 /// let mut slot = [0; 3];
-/// decoder.decode_into("image/bmp", &bmp, &Rendering::default(), &mut slot)?;
+/// decoder.decode_into(&StoredPicture::new("image/bmp", &bmp), &Rendering::default(), &mut slot)?;
 /// assert_eq!(slot, [3, 2, 1]);
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
@@ -62,6 +81,13 @@ impl PictureDecoder {
         self.narrowed
     }
 
+    /// Returns the number of pictures so far whose segment index was wrong, and which were therefore decoded
+    /// without it.
+    #[must_use]
+    pub const fn wrong_indexes(&self) -> u64 {
+        self.jpeg.wrong_indexes()
+    }
+
     /// Returns height and width of the upright picture, from its header.
     ///
     /// # Errors
@@ -87,12 +113,12 @@ impl PictureDecoder {
     /// # Errors
     /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it exceeds
     /// `max_decoded_bytes`; `Usage` if this picture does not allow the view or the slot has a different size.
-    pub fn decode_into(&mut self, media_type: &str, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
+    pub fn decode_into(&mut self, picture: &StoredPicture<'_>, how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         self.guarded(|decoder| {
-            let frames = Frames::of(media_type, bytes)?;
+            let frames = Frames::of(picture.media_type, picture.bytes)?;
             let bytes = frames.first();
             let Some(opened) = open(frames.media_type(), bytes, &decoder.limits)? else {
-                return decoder.jpeg.decode_into(bytes, how, slot);
+                return decoder.jpeg.decode_indexed(bytes, picture.segments, how, slot);
             };
             let is_deep = opened.is_deep();
             let decoded = decoder.decode_other(opened, bytes.len(), how, slot);

@@ -95,7 +95,7 @@ fn shown(media_type: &str, bytes: &[u8], how: &Rendering) -> Vec<u8> {
     let (height, width) =
         how.view.size().unwrap_or_else(|| decoder.size_of(media_type, bytes, how.orientation).unwrap());
     let mut slot = vec![0xA5; height as usize * width as usize * 3];
-    decoder.decode_into(media_type, bytes, how, &mut slot).unwrap();
+    decoder.decode_into(&StoredPicture::new(media_type, bytes), how, &mut slot).unwrap();
     slot
 }
 
@@ -107,13 +107,15 @@ fn pictures_that_lose_bits_are_counted() {
         [(BitDepth::Eight, 0), (BitDepth::Sixteen, 1), (BitDepth::Eight, 1), (BitDepth::Sixteen, 2)]
     {
         for (media_type, bytes) in [("image/png", sixteen().png(depth)), ("image/tiff", sixteen().tiff(depth))] {
-            decoder.decode_into(media_type, &bytes, &Rendering::default(), &mut slot).unwrap();
+            decoder.decode_into(&StoredPicture::new(media_type, &bytes), &Rendering::default(), &mut slot).unwrap();
         }
         assert_eq!(decoder.narrowed(), 2 * expected);
     }
     // A picture that does not decode is not counted.
     let cut = sixteen().png(BitDepth::Sixteen);
-    decoder.decode_into("image/png", &cut[..cut.len() / 2], &Rendering::default(), &mut slot).unwrap_err();
+    decoder
+        .decode_into(&StoredPicture::new("image/png", &cut[..cut.len() / 2]), &Rendering::default(), &mut slot)
+        .unwrap_err();
     assert_eq!(decoder.narrowed(), 4);
 }
 
@@ -194,7 +196,7 @@ fn every_format_shows_the_same_picture_through_every_view() {
 #[test]
 fn jpegs_take_their_own_way() {
     let error = PictureDecoder::new(Limits::default())
-        .decode_into("image/jpeg", b"\xFF\xD8\xFF\xD9", &Rendering::default(), &mut [])
+        .decode_into(&StoredPicture::new("image/jpeg", b"\xFF\xD8\xFF\xD9"), &Rendering::default(), &mut [])
         .unwrap_err();
     assert!(error.to_string().contains("JPEG"), "{error}");
 }
@@ -206,18 +208,20 @@ fn damage_and_size_are_refused() {
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     for len in 0..png.len() - 12 {
         assert!(
-            decoder.decode_into("image/png", &png[..len], &Rendering::default(), &mut slot).is_err(),
+            decoder
+                .decode_into(&StoredPicture::new("image/png", &png[..len]), &Rendering::default(), &mut slot)
+                .is_err(),
             "cut at {len}"
         );
     }
     assert!(
-        decoder.decode_into("image/png", &png, &Rendering::default(), &mut slot).is_ok(),
+        decoder.decode_into(&StoredPicture::new("image/png", &png), &Rendering::default(), &mut slot).is_ok(),
         "the decoder stays usable"
     );
-    assert!(decoder.decode_into("image/gif", &png, &Rendering::default(), &mut slot).is_err());
+    assert!(decoder.decode_into(&StoredPicture::new("image/gif", &png), &Rendering::default(), &mut slot).is_err());
     let limits = Limits { max_decoded_bytes: 1000, ..Default::default() };
     let mut small = PictureDecoder::new(limits);
-    assert!(small.decode_into("image/png", &png, &Rendering::default(), &mut slot).is_err());
+    assert!(small.decode_into(&StoredPicture::new("image/png", &png), &Rendering::default(), &mut slot).is_err());
 }
 
 #[test]
@@ -227,5 +231,5 @@ fn a_panic_of_a_decoder_is_an_error_of_its_picture() {
     assert!(error.contains("a panic in its decoder: a defect of a library"), "{error}");
     let png = sixteen().png(BitDepth::Sixteen);
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
-    decoder.decode_into("image/png", &png, &Rendering::default(), &mut slot).unwrap();
+    decoder.decode_into(&StoredPicture::new("image/png", &png), &Rendering::default(), &mut slot).unwrap();
 }

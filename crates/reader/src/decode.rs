@@ -6,8 +6,7 @@ use crate::sample::{RecordView, Sample};
 use crate::scalar::Scalar;
 use shardpack_array::{Array, ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
-use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{Frames, JpegHeader, Rendering};
+use shardpack_jpeg::{Frames, JpegHeader, PictureDecoder, Rendering, StoredPicture};
 
 /// Returns the Exif orientation of a picture, 1..=8: the value stored by the packer or, in datasets without
 /// one, the JPEG's own.
@@ -62,7 +61,7 @@ fn all(
             ))
             .with_hint("load them with a view of fixed size"));
         }
-        decoder.decode_into(frames.media_type(), frame, &rendering, out)?;
+        decoder.decode_into(&StoredPicture::new(frames.media_type(), frame), &rendering, out)?;
     }
     Array::new(Dtype::U8, shape, pixels)
 }

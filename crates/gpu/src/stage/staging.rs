@@ -155,13 +155,15 @@ impl<M: Block> Staging<M> {
             return Err("row outside the batch".into());
         }
         match *value {
-            RecordValue::Picture { bytes, how, changes, dtype, scaling, limits, .. } => {
+            RecordValue::Picture { picture, how, changes, dtype, scaling, limits } => {
                 let dtype = pictures::Dtype::of(dtype).ok_or("device does not write this dtype")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let needs = match stored {
                     ValueBytes::Kept(kept) => PreparedPicture::of_kept(kept.tables, how, changes, &options),
-                    ValueBytes::Here | ValueBytes::There(_) => PreparedPicture::of(bytes, how, changes, &options),
+                    ValueBytes::Here | ValueBytes::There(_) => {
+                        PreparedPicture::of(picture.bytes, how, changes, &options)
+                    }
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }

@@ -131,7 +131,8 @@ impl<B: Backing> Store<B> {
 
 const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
     match value {
-        RecordValue::Picture { bytes, .. } | RecordValue::Array { bytes, .. } => bytes,
+        RecordValue::Picture { picture, .. } => picture.bytes,
+        RecordValue::Array { bytes, .. } => bytes,
     }
 }
 
@@ -139,7 +140,9 @@ const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
 /// Returns `None` if the device does not take the value; every row that needs it then reports the reason.
 fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
-        RecordValue::Picture { bytes, limits, .. } => pictures::keep(bytes, &staging_options(limits), at, known).ok(),
+        RecordValue::Picture { picture, limits, .. } => {
+            pictures::keep(picture.bytes, &staging_options(limits), at, known).ok()
+        }
         RecordValue::Array { codec, descriptor, bytes, limits, .. } => {
             let units = Units::walk(codec, descriptor, bytes, limits).ok()?;
             cubes::keep(&units, bytes, at, known).ok()?;

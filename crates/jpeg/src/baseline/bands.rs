@@ -129,7 +129,9 @@ impl<'a> Reading<'a> {
             |(n, (blocks, lasts))| BlockReader::new(self.segments.get(n)?, phases, blocks, lasts),
         ))?;
         for segment in blocks.chunks_mut(segment) {
-            integrate(segment, phases, &mut [0; 3])?;
+            let (mut predictions, expected) = self.segments.predictions(self.index)?;
+            integrate(segment, phases, &mut predictions)?;
+            expected.is_none_or(|expected| expected == predictions).then_some(())?;
             self.index += 1;
         }
         self.size = size;

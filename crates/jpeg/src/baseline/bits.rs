@@ -21,6 +21,19 @@ impl<'a> Bits<'a> {
         Self { bytes, at, buffer: 0, count: 0 }
     }
 
+    /// Starts before the bit at this position.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the remainder of a division by 8")]
+    pub(super) fn at_bit(bytes: &'a [u8], position: usize) -> Self {
+        let mut bits = Self::new(bytes, position / 8);
+        let within = (position % 8) as u32;
+        if within > 0 {
+            bits.refill();
+            bits.skip(within);
+        }
+        bits
+    }
+
     /// Fills the buffer to 56 bits, with zeros after the end. To avoid a branch on the number of missing
     /// bits, reads eight bytes and keeps those that fit.
     #[inline(always)]
@@ -51,9 +64,15 @@ impl<'a> Bits<'a> {
         self.count = self.count.wrapping_sub(n & 63);
     }
 
+    /// Returns the number of bits before the next one, from the first of all bytes on.
+    #[inline(always)]
+    pub(super) const fn position(&self) -> usize {
+        (self.at * 8).wrapping_sub(self.count as usize)
+    }
+
     /// Returns the offset after the last byte with consumed bits.
     pub(super) const fn end(&self) -> usize {
-        (self.at * 8).wrapping_sub(self.count as usize).div_ceil(8)
+        self.position().div_ceil(8)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Geometry of a picture, and the parts to decode for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
-use crate::{JpegHeader, Rect};
+use crate::{JpegHeader, Rect, SegmentIndex};
 use std::ops::Range;
 
 /// Maximum number of segments in a band, so that few of them are decoded alone at its end.
@@ -26,6 +26,8 @@ pub(super) struct Layout {
     pub(super) chroma_height: usize,
     /// MCUs per segment; the last segment may have fewer.
     pub(super) interval: usize,
+    /// MCUs between restart markers: `interval`, or more for a picture with an index.
+    pub(super) restart_interval: usize,
     /// True if segments are at most as long as a row, and each is decoded as a whole. Longer segments are
     /// decoded row by row, as far as needed.
     pub(super) short: bool,
@@ -35,9 +37,21 @@ pub(super) struct Layout {
     pub(super) band: usize,
 }
 
+/// Maximum number of blocks in a segment of an index.
+const INDEX_BLOCKS: usize = 24;
+
+/// Returns the number of MCUs in a segment of an index, for a row of `columns` MCUs of `blocks` blocks and
+/// restart markers every `restart_interval` MCUs (0: none): the largest number that is at most a row, has at
+/// most 24 blocks, and divides the restart interval.
+pub(super) fn index_interval(columns: usize, blocks: usize, restart_interval: usize) -> usize {
+    let most = (INDEX_BLOCKS / blocks.max(1)).clamp(1, columns.max(1));
+    (1..=most).rev().find(|&mcus| restart_interval.is_multiple_of(mcus)).unwrap_or(1)
+}
+
 impl Layout {
-    /// Returns `None` if this decoder does not handle such pictures.
-    pub(super) fn of(header: &JpegHeader, window: Rect) -> Option<Self> {
+    /// Lays out a picture, whose segments are those of its index if there is one. Returns `None` if this
+    /// decoder does not handle such pictures, or the index belongs to another picture.
+    pub(super) fn of(header: &JpegHeader, window: Rect, index: Option<&SegmentIndex<'_>>) -> Option<Self> {
         // libjpeg fails on unknown segments, with an error of its own.
         if !header.is_plain() || header.unknown_segment {
             return None;
@@ -59,9 +73,21 @@ impl Layout {
         };
         let shown_columns = span(window.x, window.right(), h, columns);
         let shown_rows = span(window.y, window.bottom(), v, rows);
-        let interval = match usize::from(header.restart_interval) {
-            0 => columns * rows,
-            interval => interval.min(columns * rows),
+        let mcus = columns * rows;
+        let restart_interval = match usize::from(header.restart_interval) {
+            0 => mcus,
+            interval => interval.min(mcus),
+        };
+        let interval = match index {
+            None => restart_interval,
+            Some(index) => {
+                let interval = index.interval() as usize;
+                let fits = interval <= columns
+                    && (restart_interval == mcus || restart_interval.is_multiple_of(interval))
+                    && index.segments() as usize == mcus.div_ceil(interval)
+                    && index.components() == components;
+                fits.then_some(interval)?
+            }
         };
         let short = interval <= columns;
         let segments = shown_columns.len().div_ceil(interval);
@@ -77,11 +103,17 @@ impl Layout {
             chroma_width,
             chroma_height,
             interval,
+            restart_interval,
             short,
             shown_columns,
             shown_rows,
             band,
         })
+    }
+
+    /// True if restart markers divide the picture into segments that are as short as those of an index.
+    pub(super) const fn has_short_segments(&self) -> bool {
+        self.short && self.interval * self.blocks <= INDEX_BLOCKS
     }
 
     /// Returns the MCUs of a segment, counted row by row.

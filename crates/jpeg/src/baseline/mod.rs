@@ -22,9 +22,10 @@ mod segments;
 mod streams;
 mod tables;
 mod upsample;
+mod walk;
 
 use super::shared::KEPT_BYTES;
-use super::{JpegHeader, Rect};
+use super::{JpegHeader, Rect, SegmentIndex};
 use bands::Bands;
 use layout::Layout;
 use pixels::RowMaker;
@@ -32,6 +33,7 @@ use planes::Planes;
 use segments::Segments;
 use shardpack_base::vectorised;
 use tables::Tables;
+pub(super) use walk::{ScanWalker, Walked};
 
 /// A decoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded bytes, and
 /// coefficients and samples of a few rows of MCUs.
@@ -67,17 +69,30 @@ impl BaselineDecoder {
     /// Decodes the pixels of `window` into `out`, as RGB in rows without gaps. Gray pictures repeat each
     /// value three times. Returns the number of bytes read: the header, and the entropy-coded bytes.
     ///
-    /// Returns `None` if libjpeg-turbo has to decode this picture; the content of `out` is then unspecified.
-    /// `header` must belong to `jpeg`, with gray or YCbCr colours.
-    pub(super) fn decode(&mut self, jpeg: &[u8], header: &JpegHeader, window: Rect, out: &mut [u8]) -> Option<usize> {
+    /// With an index, begins at the segments that the window needs, although no markers separate them.
+    ///
+    /// Returns `None` if libjpeg-turbo has to decode this picture, or the index does not belong to it; the
+    /// content of `out` is then unspecified. `header` must belong to `jpeg`, with gray or YCbCr colours.
+    pub(super) fn decode(
+        &mut self,
+        jpeg: &[u8],
+        header: &JpegHeader,
+        index: Option<&SegmentIndex<'_>>,
+        window: Rect,
+        out: &mut [u8],
+    ) -> Option<usize> {
         // Samples are joined four at a time, the first sample lowest.
         if cfg!(target_endian = "big") {
             return None;
         }
-        let layout = Layout::of(header, window)?;
+        let layout = Layout::of(header, window, index)?;
         self.tables.read(jpeg, header)?;
         let head = usize::try_from(header.scan_offset).ok()?;
-        self.segments.read(jpeg.get(head..)?, &layout)?;
+        let scan = jpeg.get(head..)?;
+        match index {
+            None => self.segments.read(scan, &layout)?,
+            Some(index) => self.segments.read_indexed(scan, &layout, index)?,
+        }
         vectorised(
             #[inline(always)]
             || self.rows(&layout, out),
@@ -99,6 +114,8 @@ impl BaselineDecoder {
     }
 }
 
+#[cfg(test)]
+mod index_tests;
 #[cfg(test)]
 mod rules_tests;
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn judged(jpeg: &[u8], window: Rect) -> Verdict {
     };
     let header = JpegHeader::parse(jpeg).unwrap();
     let mut out = vec![0x5A; window.width as usize * window.height as usize * 3];
-    if BaselineDecoder::new().decode(jpeg, &header, window, &mut out).is_some() {
+    if BaselineDecoder::new().decode(jpeg, &header, None, window, &mut out).is_some() {
         assert!(shown(decoder(false, true, false)).unwrap() == out, "other pixels");
         return Verdict::Regular;
     }

@@ -11,7 +11,7 @@ pub(super) type Coefficients = [i16; 64];
 
 /// Maximum number of symbols in a segment's turn. Each takes LOOKUP bits, and the buffer is filled only once,
 /// to 56 bits.
-const TURN: usize = 5;
+pub(super) const TURN: usize = 5;
 const _: () = assert!(TURN * LOOKUP as usize <= 56);
 
 /// Natural position of each zigzag position.

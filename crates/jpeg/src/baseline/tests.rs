@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use shardpack_format::Limits;
 
 /// Leaves the seeds free and keeps failures in `proptest-regressions`. `PROPTEST_CASES` sets the number of cases.
-fn config() -> ProptestConfig {
+pub(super) fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases.max(1500), ..config }
 }
@@ -30,10 +30,10 @@ fn cropped(pixels: &[u8], width: u32, window: Rect) -> Vec<u8> {
     rows.flat_map(|row| row[x..x + window.width as usize * 3].to_vec()).collect()
 }
 
-fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) -> Option<Vec<u8>> {
+pub(super) fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) -> Option<Vec<u8>> {
     let header = JpegHeader::parse(jpeg).unwrap();
     let mut out = vec![0xA5; window.width as usize * window.height as usize * 3];
-    decoder.decode(jpeg, &header, window, &mut out).map(|_| out)
+    decoder.decode(jpeg, &header, None, window, &mut out).map(|_| out)
 }
 
 /// Asserts that both decoders give the same pixels for `windows`, without ours falling back to libjpeg-turbo.
@@ -48,18 +48,18 @@ fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], wha
 
 /// Pictures of every kind that our decoder handles, with colours from flat to black-and-white noise.
 #[derive(Debug, Clone)]
-struct Source {
-    size: (u32, u32),
-    gray: bool,
-    subsampling: Subsampling,
-    quality: u8,
-    interval: u16,
-    noise: u32,
-    seed: u32,
+pub(super) struct Source {
+    pub(super) size: (u32, u32),
+    pub(super) gray: bool,
+    pub(super) subsampling: Subsampling,
+    pub(super) quality: u8,
+    pub(super) interval: u16,
+    pub(super) noise: u32,
+    pub(super) seed: u32,
 }
 
 impl Source {
-    fn encoded(&self) -> Vec<u8> {
+    pub(super) fn encoded(&self) -> Vec<u8> {
         let format = if self.gray { PixelFormat::Gray } else { PixelFormat::Rgb };
         let mut state = self.seed | 1;
         let mut random = move || {
@@ -84,7 +84,7 @@ impl Source {
     }
 }
 
-fn source() -> impl Strategy<Value = Source> {
+pub(super) fn source() -> impl Strategy<Value = Source> {
     use Subsampling::{Gray, S420, S422, S440, S444};
     let kind = prop_oneof![Just(Gray), Just(S444), Just(S422), Just(S420), Just(S440)];
     let interval = prop_oneof![Just(0), Just(1), Just(2), 0_u16..12, 0_u16..150];
@@ -97,7 +97,7 @@ fn source() -> impl Strategy<Value = Source> {
 }
 
 /// Returns numbers for [`within`]: random places, and places at the right and lower edges, where other rules apply.
-fn window() -> impl Strategy<Value = [u32; 4]> {
+pub(super) fn window() -> impl Strategy<Value = [u32; 4]> {
     let place = || prop_oneof![3 => any::<u32>(), 1 => (0..3_u32).prop_map(|n| LAST - n)];
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
@@ -105,16 +105,16 @@ fn window() -> impl Strategy<Value = [u32; 4]> {
 /// The last column or row; smaller numbers count back from it.
 const LAST: u32 = u32::MAX;
 
-fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
+pub(super) fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
     let place = |n: u32, side: u32| if n > LAST - 3 { (side - 1).saturating_sub(LAST - n) } else { n % side };
     let (x, y) = (place(x, width), place(y, height));
     Rect { x, y, width: 1 + w % (width - x), height: 1 + h % (height - y) }
 }
 
 /// One change to a file: its place (any number, modulo the length), a byte, and the kind of change.
-type Change = (usize, u8, u8);
+pub(super) type Change = (usize, u8, u8);
 
-fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
+pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     for &(at, byte, change) in changes {
         let at = at % jpeg.len();
         match change {
@@ -171,7 +171,7 @@ proptest! {
         let mut windows: Vec<Rect> = windows.into_iter().map(|numbers| within(source.size, numbers)).collect();
         windows.push(Rect::whole(source.size.0, source.size.1));
         // Pictures whose chroma is too narrow to be interpolated are left to libjpeg-turbo.
-        if Layout::of(&header, windows[0]).is_some() {
+        if Layout::of(&header, windows[0], None).is_some() {
             assert_same(&mut BaselineDecoder::new(), &jpeg, &windows, &format!("{source:?}"));
         } else {
             prop_assert!(source.size.0 <= 4, "{source:?}");
@@ -295,7 +295,7 @@ fn photos_have_the_pixels_of_libjpeg_turbo() {
         tiler.tile(&source, &TileOptions::default(), &mut tiled).unwrap();
         let header = JpegHeader::parse(&tiled).unwrap();
         let size = (header.width.into(), header.height.into());
-        if Layout::of(&header, Rect::whole(1, 1)).is_none() || header.is_rgb() {
+        if Layout::of(&header, Rect::whole(1, 1), None).is_none() || header.is_rgb() {
             continue;
         }
         decoded += 1;

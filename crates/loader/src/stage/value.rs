@@ -5,7 +5,7 @@ use super::row_noise::RowNoise;
 use shardpack_array::{Finish, Region};
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
-use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
+use shardpack_jpeg::{PixelLayout, Rendering, Scaling, StoredPicture, View};
 
 /// A field of a batch, as described to a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,10 +50,8 @@ pub enum FieldSource<'a> {
 pub enum RecordValue<'a> {
     /// A picture.
     Picture {
-        /// Media type, which identifies its encoding.
-        media_type: &'a str,
-        /// Stored bytes.
-        bytes: &'a [u8],
+        /// The stored picture.
+        picture: StoredPicture<'a>,
         /// Rendering of the picture, with the part that is shown.
         how: &'a Rendering,
         /// Augmentations of the levels, before any other step, with the draws of [`Rendering::key`].

@@ -3,7 +3,7 @@
 use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
-use shardpack_jpeg::{FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
+use shardpack_jpeg::{FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling, StoredPicture};
 use shardpack_loader::stage::RowNoise;
 
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Job {
                 let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; to.len() / dtype.bytes() as usize];
                 let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..how };
-                let size = decoder.decode_into(&media_type, &bytes, &plain, &mut levels).map_err(|e| e.to_string())?;
+                let size = decoder.decode_into(&StoredPicture::new(&media_type, &bytes), &plain, &mut levels);
+                let size = size.map_err(|e| e.to_string())?;
                 let [height, width] = [size.height, size.width].map(|side| side as usize);
                 change(&changes, &how, &mut Picture::new(&mut levels, height, width).unwrap());
                 if how.layout == PixelLayout::ChannelsHeightWidth {

@@ -6,7 +6,7 @@ use super::fake_parts::{FakePart, Filling};
 use rand_like::Dice;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Limits;
-use shardpack_jpeg::PictureDecoder;
+use shardpack_jpeg::{PictureDecoder, StoredPicture};
 use shardpack_loader::stage::{
     DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, Stage, StageFailure,
     StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
@@ -232,14 +232,15 @@ impl StageSlot for FakeSlot {
             return Prepared::Refused("one of seven".into());
         }
         let (job, bytes, size) = match *value {
-            RecordValue::Picture { media_type, bytes, how, changes, dtype, scaling, .. } => {
+            RecordValue::Picture { picture, how, changes, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
                 // A real device reads only the header; here, decoding finds the values that are too odd to accept.
-                let Ok(decoded) = decoder.decode_into(media_type, bytes, how, &mut levels) else {
+                let Ok(decoded) = decoder.decode_into(&picture, how, &mut levels) else {
                     return Prepared::Refused("damaged".into());
                 };
                 let (how, scaling, changes) = (*how, *scaling, changes.to_vec());
+                let StoredPicture { media_type, bytes, .. } = picture;
                 let (media_type, copy) = (media_type.into(), bytes.to_vec());
                 let job = Job::Picture { media_type, bytes: copy, how, changes, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))

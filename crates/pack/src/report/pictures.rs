@@ -7,8 +7,7 @@ use super::sampled::{RecordScores, first_line};
 use crate::compare::{PictureReference, ReferencePixels};
 use crate::pack::{FidelityTotals, PackOptions};
 use shardpack_format::to_usize;
-use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+use shardpack_jpeg::{PictureDecoder, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS, StoredPicture};
 use shardpack_report::data::Measure;
 use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
@@ -161,6 +160,6 @@ fn decode(
     let length = u64::from(width) * u64::from(height) * 3;
     out.resize(usize::try_from(length).map_err(|_| "too many pixels".to_owned())?, 0);
     let how = Rendering { orientation, ..Rendering::default() };
-    decoder.decode_into(media_type, bytes, &how, out).map_err(words)?;
+    decoder.decode_into(&StoredPicture::new(media_type, bytes), &how, out).map_err(words)?;
     Ok((width, height))
 }

@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use shardpack_array::{Finish, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
-use shardpack_jpeg::{Interpolation, PixelLayout, Rendering, Scaling, View};
+use shardpack_jpeg::{Interpolation, PixelLayout, Rendering, Scaling, StoredPicture, View};
 use shardpack_loader::stage::{Prepared, RecordValue, Spot, Stage};
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::DatasetOptions;
@@ -250,17 +250,10 @@ fn rows_may_be_staged_in_any_order() {
             let (width, height) = size(n);
             let bytes = usize::from(width) * usize::from(height) * 3;
             let place = spot(n as u32, 0, n << 14..(n << 14) + bytes);
-            let (bytes, dtype, scaling) = (pictures[n].as_slice(), Dtype::U8, &Scaling::UNIT);
+            let picture = StoredPicture::new("image/jpeg", &pictures[n]);
+            let (dtype, scaling) = (Dtype::U8, &Scaling::UNIT);
             let limits = &Limits::default();
-            let value = RecordValue::Picture {
-                media_type: "image/jpeg",
-                bytes,
-                how: &how,
-                changes: &[],
-                dtype: dtype.into(),
-                scaling,
-                limits,
-            };
+            let value = RecordValue::Picture { picture, how: &how, changes: &[], dtype: dtype.into(), scaling, limits };
             let taken = Prepared::Taken(Some([height.into(), width.into()]));
             assert_eq!(fill.prepare(&place, &value, &mut ZstdDecoder::default()), taken);
         }
@@ -400,8 +393,8 @@ fn unsupported_outputs_are_refused() {
     let mut refused = |bytes: &[u8], dtype: Dtype, range| {
         let dtype = dtype.into();
         let (scaling, limits) = (&Scaling::UNIT, &Limits::default());
-        let value =
-            RecordValue::Picture { media_type: "image/jpeg", bytes, how: &how, changes: &[], dtype, scaling, limits };
+        let picture = StoredPicture::new("image/jpeg", bytes);
+        let value = RecordValue::Picture { picture, how: &how, changes: &[], dtype, scaling, limits };
         match fill.prepare(&spot(0, 0, range), &value, zstd) {
             Prepared::Taken(size) => format!("{size:?}"),
             Prepared::Refused(reason) => reason.into_owned(),

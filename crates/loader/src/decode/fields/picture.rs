@@ -7,15 +7,9 @@ use crate::fields::{JPEG, PictureField};
 use crate::options::FrameMode;
 use crate::stage::{PictureElements, Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
-use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering};
+use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering, StoredPicture};
 
 pub(super) struct PictureFieldDecoder(pub(super) PictureField);
-
-#[derive(Clone, Copy)]
-struct StoredPicture<'a> {
-    media_type: &'a str,
-    bytes: &'a [u8],
-}
 
 struct Clip<'a> {
     mode: FrameMode,
@@ -62,23 +56,21 @@ impl FieldDecoder for PictureFieldDecoder {
     ) -> Result<Option<Prepared>> {
         let recipe = of.recipe();
         let PictureField { position, view, orientation, .. } = self.0;
-        let (media_type, bytes, how) = match to.resident {
+        let (picture, how) = match to.resident {
             Some(resident) => {
                 let orientation = u8::try_from(resident.detail).unwrap_or(1);
                 let how = Rendering { view, key: recipe.key(of.at()), orientation, layout: recipe.layout };
-                (JPEG, &[][..], how)
+                (StoredPicture::new(JPEG, &[]), how)
             }
             None => {
                 let Some(value) = of.value(position)? else { return Ok(None) };
                 let (media_type, how) = of.record.rendering(&value, view, orientation)?;
-                (media_type, value.bytes, how)
+                (StoredPicture::new(media_type, value.bytes), how)
             }
         };
         let (changes, scaling, limits) = (&*recipe.fields.changes, &recipe.fields.scaling, &recipe.limits);
         let dtype = of.field.dtype;
-        Ok(Some(
-            to.prepare(of, &RecordValue::Picture { media_type, bytes, how: &how, changes, dtype, scaling, limits }),
-        ))
+        Ok(Some(to.prepare(of, &RecordValue::Picture { picture, how: &how, changes, dtype, scaling, limits })))
     }
 
     fn on_host(&self) -> Option<&'static str> {
@@ -96,7 +88,7 @@ impl PictureFieldDecoder {
             let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
             return Err(Error::format("value", expected, "a list of pictures"));
         }
-        Ok(Some((StoredPicture { media_type, bytes: value.bytes }, how)))
+        Ok(Some((StoredPicture::new(media_type, value.bytes), how)))
     }
 
     /// Decodes frames of a clip in order, each as a picture.
@@ -130,7 +122,7 @@ impl PictureFieldDecoder {
                 };
                 rest = after;
                 let sides = dims.get_mut(1..).unwrap_or_default();
-                let picture = StoredPicture { media_type: frames.media_type(), bytes: frame };
+                let picture = StoredPicture::new(frames.media_type(), frame);
                 let decoded = self.pixels(tools, of, how, picture, row, sides);
                 decoded.map_err(|error| name_frame(number, error))?;
             }
@@ -172,7 +164,7 @@ fn levels(
     let room = out.len();
     let Tools { pictures, changes, .. } = tools;
     let mut decode = |how: &Rendering, out: &mut [u8]| {
-        let decoded = pictures.decode_into(picture.media_type, picture.bytes, how, out)?;
+        let decoded = pictures.decode_into(&picture, how, out)?;
         Ok([decoded.height, decoded.width])
     };
     let decoded = match &*of.recipe().fields.changes {

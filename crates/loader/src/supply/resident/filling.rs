@@ -9,7 +9,7 @@ use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Limits, Record, Setting};
 use shardpack_io::Cause;
-use shardpack_jpeg::Rendering;
+use shardpack_jpeg::{Rendering, StoredPicture};
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::any::Any;
@@ -318,8 +318,7 @@ impl Filling<'_> {
                 limits: &shard.options().limits,
             },
             None => RecordValue::Picture {
-                media_type: JPEG,
-                bytes,
+                picture: StoredPicture::new(JPEG, bytes),
                 how,
                 changes: &[],
                 dtype: Dtype::U8.into(),

@@ -1,0 +1,203 @@
+//! Walks through the entropy-coded data of a whole picture without making pixels, and lists its segments.
+#![deny(clippy::indexing_slicing)]
+
+use super::bits::Bits;
+use super::huffman::{CodeEntry, Huffman, LOOKUP};
+use super::layout::{Layout, index_interval};
+use super::streams::TURN;
+use super::tables::Tables;
+use crate::segment_index::SegmentList;
+use crate::shared::KEPT_BYTES;
+use crate::{JpegHeader, Rect};
+use memchr::memchr;
+
+/// Zeros after the entropy-coded data, so that eight bytes can be read anywhere in it.
+const PADDING: usize = 8;
+
+/// Outcome of a walk through a picture.
+pub(crate) enum Walked {
+    /// The picture needs an index, which is in the list.
+    Listed,
+    /// The data is whole, and restart markers already divide it into short segments.
+    Short,
+    /// The data is whole, but our decoder cannot begin in its middle.
+    Other,
+    /// Our decoder does not handle such a picture, or its data is irregular.
+    Unknown,
+}
+
+/// Walks through pictures. Its buffers grow to the largest picture so far.
+pub(crate) struct ScanWalker {
+    tables: Tables,
+    /// Bytes of one restart interval without stuffing.
+    bytes: Vec<u8>,
+    /// Offsets in `bytes` after each byte FF, that is, where stuffing was removed.
+    stuffed: Vec<usize>,
+    pub(crate) list: SegmentList,
+}
+
+impl ScanWalker {
+    pub(crate) fn new() -> Self {
+        Self { tables: Tables::new(), bytes: Vec::new(), stuffed: Vec::new(), list: SegmentList::default() }
+    }
+
+    pub(crate) fn trim(&mut self) {
+        if self.bytes.capacity() + self.stuffed.capacity() * size_of::<usize>() > KEPT_BYTES {
+            (self.bytes, self.stuffed) = (Vec::new(), Vec::new());
+        }
+        if self.list.lengths.capacity() * 10 > KEPT_BYTES {
+            self.list = SegmentList::default();
+        }
+    }
+
+    /// Walks through a picture.
+    pub(crate) fn walk(&mut self, jpeg: &[u8], header: &JpegHeader) -> Walked {
+        if cfg!(target_endian = "big") || header.stray_bytes > 0 {
+            return Walked::Unknown;
+        }
+        let whole = Rect::whole(header.width.into(), header.height.into());
+        let Some(layout) = Layout::of(header, whole, None) else { return Walked::Unknown };
+        if self.tables.read(jpeg, header).is_none() {
+            return Walked::Unknown;
+        }
+        let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).unwrap_or_default();
+        let restart_interval = if layout.interval < layout.columns * layout.rows { layout.interval } else { 0 };
+        let interval = index_interval(layout.columns, layout.blocks, restart_interval);
+        if self.segments(scan, &layout, interval).is_none() {
+            return Walked::Unknown;
+        }
+        if layout.has_short_segments() {
+            Walked::Short
+        } else if self.list.lengths.len() < 2 {
+            Walked::Other
+        } else {
+            Walked::Listed
+        }
+    }
+
+    /// Lists the segments of `interval` MCUs. Returns `None` if the data is irregular.
+    fn segments(&mut self, scan: &[u8], layout: &Layout, interval: usize) -> Option<()> {
+        let phase = |component| self.tables.huffman(component);
+        let luma = (0..layout.h * layout.v).map(|_| 0);
+        let components: Vec<usize> = luma.chain(1..layout.components).collect();
+        let phases = components.iter().map(|&c| Some((c, phase(c)?))).collect::<Option<Vec<_>>>()?;
+        let Self { bytes, stuffed, list, .. } = self;
+        list.interval = u16::try_from(interval).ok()?;
+        list.components = layout.components;
+        list.lengths.clear();
+        list.predictions.clear();
+        let mcus = layout.columns * layout.rows;
+        let (mut at, mut before, mut part, mut mcu) = (0, 0_u64, 0, 0);
+        while mcu < mcus {
+            let (end, after) = unstuff(scan, at, bytes, stuffed)?;
+            let marker = *scan.get(end + 1)?;
+            let last = (mcu + layout.interval).min(mcus);
+            let expected = if last == mcus { 0xD9 } else { 0xD0 | part & 7 };
+            (usize::from(marker) == expected).then_some(())?;
+            let mut bits = Bits::new(bytes, 0);
+            let mut predictions = [0_i32; 3];
+            let mut removed = stuffed.iter().copied().peekable();
+            let mut zeros = 0;
+            for first in (mcu..last).step_by(interval) {
+                let position = bits.position();
+                // Stuffing before the byte of this bit.
+                while removed.next_if(|&place| place * 8 <= position).is_some() {
+                    zeros += 1;
+                }
+                let start = (at + zeros) as u64 * 8 + position as u64;
+                if first > 0 {
+                    list.lengths.push(u32::try_from(start - before).ok()?);
+                }
+                before = start;
+                let [y, cb, cr] = predictions.map(|value| i16::try_from(value).ok());
+                list.predictions.push([y?, cb?, cr?]);
+                for _ in first..(first + interval).min(last) {
+                    for &(component, (dc, ac)) in &phases {
+                        let prediction = predictions.get_mut(component)?;
+                        *prediction += skip_block(&mut bits, dc, ac)?;
+                        i16::try_from(*prediction).ok()?;
+                    }
+                }
+            }
+            // At most seven bits are left, all in the last byte.
+            (bits.end() == after).then_some(())?;
+            if last == mcus {
+                let position = bits.position();
+                zeros += removed.filter(|&place| place * 8 <= position).count();
+                let stop = (at + zeros) as u64 * 8 + position as u64;
+                list.lengths.push(u32::try_from(stop - before).ok()?);
+                let [y, cb, cr] = predictions.map(|value| i16::try_from(value).ok());
+                list.predictions.push([y?, cb?, cr?]);
+                list.scan_bytes = u32::try_from(stop.div_ceil(8)).ok()?;
+            }
+            at = end + 2;
+            part += 1;
+            mcu = last;
+        }
+        Some(())
+    }
+}
+
+/// Copies the bytes from `at` up to the next marker, without stuffing. Returns the offset of the marker and
+/// the number of copied bytes.
+fn unstuff(scan: &[u8], at: usize, bytes: &mut Vec<u8>, stuffed: &mut Vec<usize>) -> Option<(usize, usize)> {
+    bytes.clear();
+    stuffed.clear();
+    let mut from = at;
+    loop {
+        let found = from + memchr(0xFF, scan.get(from..)?)?;
+        if *scan.get(found + 1)? != 0 {
+            bytes.extend_from_slice(scan.get(from..found)?);
+            let length = bytes.len();
+            bytes.extend([0; PADDING]);
+            return Some((found, length));
+        }
+        bytes.extend_from_slice(scan.get(from..=found)?);
+        stuffed.push(bytes.len());
+        from = found + 2;
+    }
+}
+
+/// Reads a block and returns the difference of its DC coefficient; `None` if the block is irregular.
+#[inline(always)]
+fn skip_block(bits: &mut Bits<'_>, dc: &Huffman, ac: &Huffman) -> Option<i32> {
+    bits.refill();
+    let mut entry = *dc.lookup.get(bits.peek::<LOOKUP>())?;
+    if entry.step() != 1 {
+        entry = match entry.with_long_value(bits) {
+            Some(found) => found,
+            None => dc.long(entry, *bits)?,
+        };
+    }
+    bits.skip(entry.bits());
+    let difference = entry.value().into();
+    let mut at = 0;
+    loop {
+        bits.refill();
+        for _ in 0..TURN {
+            let mut entry = *ac.lookup.get(bits.peek::<LOOKUP>())?;
+            let next = at + entry.step();
+            if next < 63 {
+                bits.skip(entry.bits());
+                at = next;
+                continue;
+            }
+            if entry.step() > CodeEntry::END {
+                bits.refill();
+                entry = match entry.with_long_value(bits) {
+                    Some(found) => found,
+                    None => ac.long(entry, *bits)?,
+                };
+            }
+            bits.skip(entry.bits());
+            if entry.step() == CodeEntry::END {
+                return Some(difference);
+            }
+            at += entry.step();
+            if at >= 63 {
+                return (at == 63).then_some(difference);
+            }
+            break;
+        }
+    }
+}

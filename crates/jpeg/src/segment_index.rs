@@ -1,0 +1,269 @@
+//! The segment index of a JPEG: where decoding can begin within its entropy-coded data (spec §5.4).
+//!
+//! A baseline JPEG can be decoded from any MCU on if the position of its first bit and the DC predictions are
+//! known. The index lists both for every segment of a few MCUs, so that a JPEG without restart markers can be
+//! decoded in parts, like a tiled one. It is stored beside the picture, whose bytes do not change.
+#![deny(clippy::indexing_slicing)]
+
+use shardpack_format::{Error, Result};
+
+/// Bytes before the packed numbers.
+const HEAD_BYTES: usize = 24;
+/// Maximum number of components.
+const COMPONENTS: usize = 3;
+/// Maximum number of MCUs in a segment.
+const MAX_INTERVAL: u16 = 64;
+
+/// A parsed segment index, which borrows its bytes.
+///
+/// Parsing checks the index against the rules of the format, but not against its picture. A decoder that uses
+/// the index therefore compares the end of every segment that it decodes with the start of the next segment.
+#[derive(Debug, Clone, Copy)]
+pub struct SegmentIndex<'a> {
+    segments: u32,
+    interval: u16,
+    components: u8,
+    scan_bytes: u32,
+    lengths: Packed<'a>,
+    predictions: [(i16, Packed<'a>); COMPONENTS],
+}
+
+/// Numbers of equal width, packed from the lowest bit of the first byte.
+#[derive(Debug, Clone, Copy, Default)]
+struct Packed<'a> {
+    bytes: &'a [u8],
+    bits: u32,
+}
+
+impl Packed<'_> {
+    /// Returns the number at this position, or 0 after the end.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a number has at most 32 bits")]
+    fn get(self, position: usize) -> u32 {
+        let first = position * self.bits as usize;
+        let rest = self.bytes.get(first / 8..).unwrap_or_default();
+        let window = match rest.first_chunk::<8>() {
+            Some(bytes) => u64::from_le_bytes(*bytes),
+            None => (0..).zip(rest).fold(0, |sum, (n, &byte)| sum | u64::from(byte) << (8 * n)),
+        };
+        (window >> (first % 8)) as u32 & mask(self.bits)
+    }
+}
+
+/// Returns `bits` ones, at most 32.
+const fn mask(bits: u32) -> u32 {
+    if bits == 0 { 0 } else { u32::MAX >> (32 - bits) }
+}
+
+impl<'a> SegmentIndex<'a> {
+    /// Parses an index.
+    ///
+    /// # Errors
+    /// `Format` if the bytes violate the format, or the numbers contradict each other.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let (head, mut rest) = bytes
+            .split_first_chunk::<HEAD_BYTES>()
+            .ok_or_else(|| wrong("its length", format!("at least {HEAD_BYTES} bytes"), bytes.len()))?;
+        let &[
+            s0,
+            s1,
+            s2,
+            s3,
+            i0,
+            i1,
+            components,
+            length_bits,
+            d0,
+            d1,
+            d2,
+            reserved,
+            b0,
+            b1,
+            b2,
+            b3,
+            b4,
+            b5,
+            r0,
+            r1,
+            e0,
+            e1,
+            e2,
+            e3,
+        ] = head;
+        let segments = u32::from_le_bytes([s0, s1, s2, s3]);
+        let interval = u16::from_le_bytes([i0, i1]);
+        let scan_bytes = u32::from_le_bytes([e0, e1, e2, e3]);
+        if segments < 2 {
+            return Err(wrong("its number of segments", "at least 2", segments));
+        }
+        if !(1..=MAX_INTERVAL).contains(&interval) {
+            return Err(wrong("its interval", format!("1 to {MAX_INTERVAL} MCUs"), interval));
+        }
+        if !matches!(components, 1 | 3) {
+            return Err(wrong("its number of components", "1 or 3", components));
+        }
+        if !(1..=32).contains(&length_bits) {
+            return Err(wrong("its bits of a length", "1 to 32", length_bits));
+        }
+        if [reserved, r0, r1] != [0; 3] {
+            return Err(wrong("its reserved bytes", "zeros", "others"));
+        }
+        let count = segments as usize;
+        let mut next = |values: usize, bits: u8| {
+            let size = values.checked_mul(bits.into()).map(|bits| bits.div_ceil(8));
+            let (bytes, after) = size
+                .and_then(|size| rest.split_at_checked(size))
+                .ok_or_else(|| wrong("its length", "all numbers that its head promises", bytes.len()))?;
+            rest = after;
+            Ok(Packed { bytes, bits: bits.into() })
+        };
+        let lengths = next(count, length_bits)?;
+        let bases = [[b0, b1], [b2, b3], [b4, b5]].map(i16::from_le_bytes);
+        let mut predictions = [(0, Packed::default()); COMPONENTS];
+        for (component, ((bits, base), to)) in [d0, d1, d2].into_iter().zip(bases).zip(&mut predictions).enumerate() {
+            if bits > 16 {
+                return Err(wrong("its bits of a prediction", "0 to 16", bits));
+            }
+            if component >= components.into() {
+                if (bits, base) != (0, 0) {
+                    return Err(wrong("its numbers for components that do not exist", "zeros", "others"));
+                }
+                continue;
+            }
+            *to = (base, next(count + 1, bits)?);
+        }
+        if !rest.is_empty() {
+            return Err(wrong("its length", format!("{} bytes", bytes.len() - rest.len()), bytes.len()));
+        }
+        let index = Self { segments, interval, components, scan_bytes, lengths, predictions };
+        let bits = index.starts().last().unwrap_or_default();
+        if bits.div_ceil(8) != u64::from(scan_bytes) {
+            return Err(wrong("the sum of its lengths", format!("up to the end of {scan_bytes} bytes"), bits));
+        }
+        for component in 0..usize::from(components) {
+            let values = (0..=count).map(|segment| index.wide(component, segment));
+            if let Some(found) = values.into_iter().find(|&value| i16::try_from(value).is_err()) {
+                return Err(wrong("its predictions", "16-bit numbers", found));
+            }
+            if index.wide(component, 0) != 0 {
+                return Err(wrong("its first prediction", "0", index.wide(component, 0)));
+            }
+        }
+        Ok(index)
+    }
+
+    /// Returns the number of segments, at least 2.
+    #[must_use]
+    pub const fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// Returns the number of MCUs in a segment. The last segment may have fewer.
+    #[must_use]
+    pub const fn interval(&self) -> u32 {
+        self.interval as u32
+    }
+
+    /// Returns the number of components: 1 or 3.
+    #[must_use]
+    pub const fn components(&self) -> usize {
+        self.components as usize
+    }
+
+    /// Returns the size of the entropy-coded data in bytes, from its first byte to the one with the last bit of
+    /// the last MCU. If that byte is FF, a stuffed 00 follows before the end-of-image marker.
+    #[must_use]
+    pub const fn scan_bytes(&self) -> u32 {
+        self.scan_bytes
+    }
+
+    /// Iterates over the starts of all segments, and the end of the last one, in bits of the file from the
+    /// first entropy-coded byte on. Stuffing and markers count; the highest bit of a byte is the first.
+    pub fn starts(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let Self { lengths, segments, .. } = *self;
+        let mut at = 0;
+        (0..=segments as usize).map(move |segment| {
+            let start = at;
+            at += u64::from(lengths.get(segment));
+            start
+        })
+    }
+
+    /// Returns the DC prediction of a component at the start of a segment. The number after the last
+    /// segment's is the last DC coefficient of the picture.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "parsing has checked the range")]
+    pub fn prediction(&self, component: usize, segment: u32) -> i16 {
+        self.wide(component, segment as usize) as i16
+    }
+
+    fn wide(&self, component: usize, segment: usize) -> i32 {
+        let (base, numbers) = self.predictions.get(component).copied().unwrap_or_default();
+        i32::from(base) + numbers.get(segment).cast_signed()
+    }
+}
+
+fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
+    Error::format(format!("segment index: {what}"), expected.to_string(), found.to_string())
+}
+
+/// Segments of a picture, from which its index is written.
+#[derive(Debug, Default)]
+pub(crate) struct SegmentList {
+    /// Number of MCUs in a segment.
+    pub(crate) interval: u16,
+    pub(crate) components: usize,
+    pub(crate) scan_bytes: u32,
+    /// Number of bits of each segment.
+    pub(crate) lengths: Vec<u32>,
+    /// DC predictions at the start of each segment, and the last DC coefficients.
+    pub(crate) predictions: Vec<[i16; COMPONENTS]>,
+}
+
+impl SegmentList {
+    /// Appends the index.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let width = |most: u32| u32::BITS - most.leading_zeros();
+        let length_bits = width(self.lengths.iter().copied().max().unwrap_or(0)).max(1);
+        let mut bases = [0; COMPONENTS];
+        let mut bits = [0; COMPONENTS];
+        for (component, (base, bits)) in bases.iter_mut().zip(&mut bits).enumerate().take(self.components) {
+            let values = || self.predictions.iter().filter_map(|all| all.get(component)).copied();
+            *base = values().min().unwrap_or(0);
+            *bits = width(values().max().map_or(0, |most| u32::from(most.abs_diff(*base))));
+        }
+        let narrow = |bits: u32| bits.to_le_bytes()[0];
+        let segments = u32::try_from(self.lengths.len()).unwrap_or(u32::MAX);
+        out.extend(segments.to_le_bytes());
+        out.extend(self.interval.to_le_bytes());
+        out.extend([narrow(u32::try_from(self.components).unwrap_or(0)), narrow(length_bits)]);
+        out.extend(bits.map(narrow));
+        out.push(0);
+        out.extend(bases.map(i16::to_le_bytes).as_flattened());
+        out.extend([0; 2]);
+        out.extend(self.scan_bytes.to_le_bytes());
+        pack(self.lengths.iter().copied(), length_bits, out);
+        for (component, (base, bits)) in bases.into_iter().zip(bits).enumerate() {
+            let values = self.predictions.iter().filter_map(|all| all.get(component));
+            pack(values.map(|value| value.abs_diff(base).into()), bits, out);
+        }
+    }
+}
+
+/// Appends numbers of `bits` bits, and zero bits up to a whole byte.
+fn pack(numbers: impl Iterator<Item = u32>, bits: u32, out: &mut Vec<u8>) {
+    let (mut buffer, mut held) = (0_u64, 0);
+    for number in numbers {
+        buffer |= u64::from(number) << held;
+        held += bits;
+        while held >= 8 {
+            out.push(buffer.to_le_bytes()[0]);
+            buffer >>= 8;
+            held -= 8;
+        }
+    }
+    if held > 0 {
+        out.push(buffer.to_le_bytes()[0]);
+    }
+}

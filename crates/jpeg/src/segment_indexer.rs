@@ -1,0 +1,108 @@
+//! Writes the segment index of a JPEG.
+#![deny(clippy::indexing_slicing)]
+
+use super::SegmentIndex;
+use super::baseline::{ScanWalker, Walked};
+use super::turbo::{Bounds, Decompressor, Scale, Warnings};
+use shardpack_base::parts::grow;
+use shardpack_format::{Error, Limits, Result};
+
+/// Reads the entropy-coded data of JPEGs and lists where decoding can begin in it. Each thread has its own.
+///
+/// ```
+/// use shardpack_format::Limits;
+/// use shardpack_jpeg::{SegmentIndex, SegmentIndexer};
+/// let mut index = Vec::new();
+/// let error = SegmentIndexer::new().index(b"not a JPEG", &Limits::default(), &mut index).unwrap_err();
+/// assert!(error.to_string().contains("expected a JPEG"));
+/// ```
+pub struct SegmentIndexer {
+    walker: ScanWalker,
+    decoder: Decompressor,
+    pixels: Vec<u8>,
+    index: Vec<u8>,
+}
+
+impl std::fmt::Debug for SegmentIndexer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SegmentIndexer").finish_non_exhaustive()
+    }
+}
+
+impl Default for SegmentIndexer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SegmentIndexer {
+    /// Creates an indexer with empty buffers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            walker: ScanWalker::new(),
+            decoder: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse),
+            pixels: Vec::new(),
+            index: Vec::new(),
+        }
+    }
+
+    /// Appends the index of a JPEG to `out`, and returns its number of segments. Returns `None`, and appends
+    /// nothing, if an index would be of no use: the picture is small or already divided by restart markers, or
+    /// it is none that can be decoded in parts (progressive, CMYK, unusual subsampling).
+    ///
+    /// The whole picture is checked either way. If it is regular, reading its entropy-coded data suffices, and
+    /// no pixels are made. All others are decoded by libjpeg-turbo at an eighth of their size.
+    ///
+    /// # Errors
+    /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
+    /// many pixels.
+    pub fn index(&mut self, jpeg: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<Option<u32>> {
+        let header = super::shared::parse(jpeg)?;
+        let walked = self.walker.walk(jpeg, &header);
+        let count = match walked {
+            Walked::Listed => {
+                self.walker.list.write(out);
+                Some(u32::try_from(self.walker.list.lengths.len()).unwrap_or(u32::MAX))
+            }
+            Walked::Short | Walked::Other => None,
+            Walked::Unknown => {
+                self.check(jpeg, limits)?;
+                None
+            }
+        };
+        self.walker.trim();
+        Ok(count)
+    }
+
+    /// Compares the index stored with a JPEG with the picture.
+    ///
+    /// # Errors
+    /// `Format` if the index differs from the one that [`index`](Self::index) writes, or the picture is damaged.
+    pub fn verify(&mut self, jpeg: &[u8], segments: &[u8], limits: &Limits) -> Result<()> {
+        SegmentIndex::parse(segments)?;
+        let mut expected = std::mem::take(&mut self.index);
+        expected.clear();
+        let result = self.index(jpeg, limits, &mut expected);
+        let same = expected == segments;
+        self.index = expected;
+        match result? {
+            None => Err(Error::format("segment index", "none, because the picture allows none", "one")),
+            Some(_) if !same => Err(Error::format("segment index", "the segments of its picture", "others")),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn check(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
+        self.decoder.set_bounds(Bounds::of(limits));
+        let picture = self.decoder.open(jpeg)?;
+        let frame = picture.frame();
+        // At an eighth of the size, all entropy-coded data is still read, for a fraction of the work.
+        let (scale, format) = (Scale::Eighth, frame.color.format());
+        let pitch = scale.of(frame.width) as usize * format.bytes();
+        let pixels = grow(&mut self.pixels, pitch * scale.of(frame.height) as usize);
+        let result = picture.decode(scale, format, pixels, pitch);
+        super::trim([&mut self.pixels]);
+        result
+    }
+}
