@@ -1,13 +1,14 @@
-//! Measures the loader on a dataset of JPEGs, next to the limits of the machine: the same decoder with as
-//! many threads on the pictures in memory, and a plain loop that reads the files.
+//! Measures the loader on a dataset of JPEGs. For comparison, it also measures the limits of the machine: the
+//! same decoder, with the same number of threads, on pictures in memory, and a plain loop that reads the
+//! files.
 //!
 //! `cargo run --release -p shardpack-loader --example loader_rate -- DATASET [THREADS] [ROUNDS]
 //! [cold]`
 //!
-//! Results are medians of `ROUNDS` (default 5) after a warm-up round; each round runs all measures in turn.
-//! Loaders are opened once and continue from epoch to epoch, as in training. The decoder alone is
-//! `JpegDecoder` on encoded pictures, with one buffer per thread; a whole picture is one libjpeg-turbo call.
-//! The last column compares processor time, which other programs disturb less.
+//! Results are medians of `ROUNDS` rounds (default 5) after a warm-up round. Each round runs all measurements
+//! in turn. Loaders are opened once and continue from epoch to epoch, as in training. The decoder alone is
+//! `JpegDecoder` on encoded pictures, with one buffer per thread; a whole picture is one call of
+//! libjpeg-turbo. The last column compares processor time, which other programs disturb less.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_format::Limits;
@@ -25,7 +26,7 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Samples and bytes of one measurement, and the loader's own figures.
+/// Samples and bytes of one measurement, and the loader's own statistics.
 struct Run {
     samples: u64,
     bytes: u64,
@@ -144,7 +145,7 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// Returns processor time in seconds, to a hundredth; useful when other programs run at the same time.
+/// Returns the processor time in seconds, to a hundredth. This is useful when other programs run at the same time.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The program's name, in parentheses, may contain blanks; user and system time are fields 14 and 15.

@@ -1,11 +1,11 @@
-//! Measures the share of a short epoch that its boundary takes: many consecutive epochs of picture crops,
-//! each in the usual loop.
+//! Measures how much of a short epoch is lost at its boundary. It loads many consecutive epochs of picture
+//! crops, each in the usual loop.
 //!
 //! `cargo run --release -p shardpack-loader --example short_epochs -- DATASET [EPOCHS] [BATCH] [THREADS]`
 //!
-//! Two loaders take turns, round by round, one with `begins_ahead` and one without. The first loader's
-//! prepared batches are discarded before each round, so that neither loader works during the other's turn.
-//! Prints both medians, in pictures per second, and their ratio.
+//! Two loaders take turns, round by round, one with `begins_ahead` and one without. Batches that the first
+//! loader has prepared are discarded before each round, so that neither loader works during the other's turn.
+//! Prints both medians in pictures per second, and their ratio.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns pictures per second over `epochs` consecutive epochs, the first of which starts afresh.
+/// Returns the number of pictures per second over `epochs` consecutive epochs. The first of them starts afresh.
 fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error> {
     let first = loader.current_epoch() + 2;
     loader.set_epoch(first)?;

@@ -1,4 +1,4 @@
-//! A training loop: random crops in batches, and a state file to resume from.
+//! A training loop that loads random crops in batches and resumes from a state file.
 //!
 //! `cargo run --release -p shardpack-loader --example train -- DATASET [EPOCHS] [STATE.json]`
 //!
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         loader.set_epoch(epoch)?;
         while let Some(batch) = loader.next_batch() {
             let batch = batch?;
-            // Here the model takes a step with the bytes of each field.
+            // Here the model would take a step with the bytes of each field.
             let fields = batch.fields().map(|field| format!("{} {:?} {}", field.name(), field.shape(), field.dtype()));
             println!("epoch {epoch}: {}", fields.collect::<Vec<_>>().join(", "));
             // Save the state together with the model's weights, from time to time.

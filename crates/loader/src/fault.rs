@@ -1,10 +1,10 @@
-//! Errors in single rows: which sample, and whether it counts as damaged.
+//! Errors that concern single rows: which sample failed, and whether it counts as damaged.
 
 use rustix::io::Errno;
 use shardpack_reader::{Error, SampleName, Shard};
 use std::io;
 
-/// Adds the record to a read error; other errors already name it.
+/// Adds the name of the record to a read error. Other errors already contain it.
 pub(crate) fn of_record(error: Error, shard: &Shard, record: u64) -> Error {
     error.of_sample(|| SampleName { record, key: shard.index().key(record).unwrap_or_default().to_owned() })
 }

@@ -1,14 +1,14 @@
-//! Memory of batches: ordinary, or provided by the caller because a device can read it.
+//! Memory of batches. It is either ordinary memory, or memory that the caller provides because a device can read it.
 
 use std::io;
 
 /// The memory of one slot.
 ///
-/// The ring requests the bytes once, when the slot is made, and keeps the value until the slot is freed;
-/// meanwhile many threads read and write them. So an implementation needs no `unsafe` of its own, and pinned
-/// memory is a type whose `Drop` unpins it.
+/// The ring requests the bytes once, when it makes the slot, and keeps this value until the slot is freed. In
+/// the meantime many threads read and write the bytes. An implementation therefore needs no `unsafe` code of
+/// its own; pinned memory, for example, is a type whose `Drop` unpins it.
 pub trait SlotMemory: Send + Sync {
-    /// Returns all bytes, at one address for the life of the value. Their content does not matter.
+    /// Returns all bytes. They must stay at the same address for the life of the value. Their content does not matter.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -29,7 +29,8 @@ pub trait SlotMemory: Send + Sync {
 /// # std::io::Result::Ok(())
 /// ```
 pub trait Allocate: Send + Sync + std::fmt::Debug {
-    /// Allocates exactly `bytes` bytes, ideally aligned to 64, because fields of a batch start at multiples of 64.
+    /// Allocates exactly `bytes` bytes. They should be aligned to 64, because the fields of a batch start at
+    /// multiples of 64.
     ///
     /// # Errors
     /// Any reason why the memory cannot be allocated. It becomes the error of the batch that needed the memory.
@@ -66,14 +67,15 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Written here once, so that the first batch does not pay for zeroing fresh pages.
+        // The memory is written here once, so that the first batch does not pay for fresh pages to be zeroed.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
     }
 }
 
-/// Returns true if a buffer of `length` bytes suits `bytes`: large enough, but without much waste.
+/// Returns true if a buffer of `length` bytes suits a request for `bytes` bytes: it must be large enough but
+/// not waste much.
 pub(crate) const fn suits(length: u64, bytes: u64) -> bool {
     length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }

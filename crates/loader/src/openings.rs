@@ -1,5 +1,6 @@
-//! The unopened shards of the next batch. Opening a shard takes several dependent reads, and a random order
-//! may need one per row, so all idle threads open them before the batch is planned.
+//! The shards of the next batch that are not open yet. Opening a shard takes several dependent reads, and in
+//! random order every row may need a different shard, so all idle threads open them before the batch is
+//! planned.
 
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
@@ -34,7 +35,7 @@ impl Openings {
     /// Opens one shard; returns false if none is left.
     pub(crate) fn open_one(&self) -> bool {
         let Some(&number) = self.numbers.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return false };
-        // Wakes waiting threads even if a storage panics.
+        // Dropping this wakes the waiting threads even if a storage panics.
         let _ending = Ending(self);
         if let Err(error) = self.dataset.shard(number) {
             self.ended().failed.insert(number, error);
@@ -42,7 +43,8 @@ impl Openings {
         true
     }
 
-    /// Waits for the shards that threads are opening, once none is left; returns the failed ones.
+    /// Waits for the shards that other threads are opening, once no shard is left to open. Returns the failed
+    /// shards with their errors.
     pub(crate) fn wait(&self) -> Failed {
         let mut ended = self.ended();
         while ended.count < self.numbers.len() {
@@ -56,7 +58,7 @@ impl Openings {
     }
 }
 
-/// Counts a taken shard as finished when dropped.
+/// Counts a shard as finished when dropped.
 struct Ending<'o>(&'o Openings);
 
 impl Drop for Ending<'_> {
@@ -78,7 +80,7 @@ impl Shards {
         Self { dataset, failed: Failed::new() }
     }
 
-    /// Same as [`Dataset::shard`], but does not retry a shard that just failed.
+    /// Same as [`Dataset::shard`], but does not try again to open a shard that has just failed.
     pub(crate) fn get(&self, number: usize) -> Result<Arc<Shard>> {
         self.failed.get(&number).map_or_else(|| self.dataset.shard(number), |error| Err(error.clone()))
     }

@@ -10,10 +10,11 @@ use shardpack_reader::{Error, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Index of a row without a sample.
+/// Index that marks a row without a sample.
 pub(crate) const PADDING: u64 = u64::MAX;
 
-/// Returns the alignment of fields from the start of a batch. On a device it is DLPack's, which some libraries require.
+/// Returns the alignment of fields, counted from the start of a batch. On a device it is the alignment of
+/// DLPack, which some libraries require.
 pub(crate) const fn alignment(on_device: bool) -> u64 {
     if on_device { 256 } else { 64 }
 }
@@ -26,25 +27,25 @@ pub(crate) const fn aligned(bytes: u64, alignment: u64) -> u64 {
 pub(crate) struct BatchPlan {
     pub(crate) generation: u64,
     pub(crate) epoch: u32,
-    /// Index of the batch since the loader last restarted, not reset between epochs.
+    /// Index of the batch since the loader last restarted. It continues from one epoch to the next.
     pub(crate) number: u64,
     pub(crate) in_epoch: u64,
     pub(crate) indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
-    /// Axes of all ragged fields, row by row.
+    /// Axes of all ragged fields, listed row by row.
     pub(crate) dims: Vec<u64>,
-    /// Byte range of each row, field by field.
+    /// Byte range of each row in each field, listed field by field.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) bytes: usize,
-    /// Bytes of the host-decoded fields, which come first.
+    /// Size in bytes of the fields that the host decodes. These fields come first.
     pub(crate) host_bytes: usize,
-    /// Bytes of staging memory for the other fields.
+    /// Size in bytes of the staging memory for the fields that a stage decodes.
     pub(crate) staged_bytes: usize,
-    /// Bytes that the stage needs for the other fields between decoding and output.
+    /// Number of bytes that the stage needs for its fields between decoding and output.
     pub(crate) between_bytes: usize,
     pub(crate) rows: Vec<PlannedRow>,
     pub(crate) reads: Vec<PlannedRead>,
-    /// Bytes for the system to fetch in advance, where runs are not read as a whole.
+    /// Byte ranges that the system should fetch in advance, if runs are not read as a whole.
     pub(crate) announced: Vec<Announcement>,
     /// Rows and fields for which the sample has no value; set during decoding.
     pub(crate) missing: Vec<(u32, u32)>,
@@ -52,9 +53,9 @@ pub(crate) struct BatchPlan {
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
     /// Places of the patches of rows; set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,
-    /// Scenes that later batches need, each with the first of these batches.
+    /// Scenes that later batches need, each with the number of the first batch that needs it.
     pub(crate) coming: Vec<(u64, PlannedRun)>,
-    /// Reads that no later batch needs.
+    /// Reads that no later batch will need.
     pub(crate) closed: Vec<RunKey>,
     /// Rows that will certainly fail.
     pub(crate) faults: Vec<(u32, Error)>,
@@ -64,19 +65,19 @@ pub(crate) struct BatchPlan {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PlannedRow {
     pub(crate) record: u64,
-    /// Index of the draw, if an epoch draws the sample several times.
+    /// Distinguishes the draws of a sample that an epoch draws several times.
     pub(crate) repetition: u32,
     pub(crate) patch: u32,
-    /// Index of the sample's read in the plan; `None` for padding and rows that have already failed.
+    /// Index of the sample's read in the plan; `None` for padding and for rows that have already failed.
     pub(crate) read: Option<u32>,
-    /// Next row of the same read.
+    /// Next row that uses the same read.
     pub(crate) next: Option<u32>,
 }
 
 #[derive(Debug)]
 pub(crate) struct PlannedRead {
     pub(crate) source: ReadSource,
-    /// First row of the read; [`PlannedRow::next`] links the others.
+    /// First row that uses the read. [`PlannedRow::next`] links it to the others.
     pub(crate) first_row: Option<u32>,
     pub(crate) rows: usize,
 }
@@ -84,8 +85,8 @@ pub(crate) struct PlannedRead {
 #[derive(Debug)]
 pub(crate) enum ReadSource {
     Run(PlannedRun),
-    /// No read in advance: each row is read when it is decoded, because the page cache or a device holds it,
-    /// or its record is large.
+    /// Nothing is read in advance. Each row is read when it is decoded, because the page cache or a device
+    /// holds it, or because its record is large.
     Direct(Arc<Supply>),
 }
 
@@ -100,7 +101,7 @@ pub(crate) struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// Returns the byte range in the shard; empty if the shard lacks these records.
+    /// Returns the byte range of the records in the shard. It is empty if the shard lacks these records.
     pub(crate) fn span(&self) -> Range<u64> {
         self.shard.span(&self.records).unwrap_or(0..0)
     }
@@ -133,7 +134,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Asks the system to fetch the bytes. A shard that cannot be opened is reported when it is read.
+    /// Asks the system to fetch the bytes. If the shard cannot be opened, reading it reports the error later.
     pub(crate) fn send(&self) {
         if let Ok(handle) = self.shard.file().handle() {
             handle.advise_soon(self.span.start, self.span.end - self.span.start);
@@ -184,7 +185,7 @@ impl BatchPlan {
         }
     }
 
-    /// Returns the `stride` axes of a row's ragged fields.
+    /// Returns the axes of a row's ragged fields, of which there are `stride`.
     pub(crate) fn dims_of(&self, row: u32, stride: usize) -> &[u64] {
         let start = to_usize(row) * stride;
         self.dims.get(start..start + stride).unwrap_or_default()

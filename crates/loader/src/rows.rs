@@ -35,15 +35,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Rows {
     base: *mut u8,
     len: usize,
-    /// Byte range of each row, field by field.
+    /// Byte range of each row in each field, listed field by field.
     parts: Vec<Range<usize>>,
     /// Parts that start at or after this offset are on the device, not in the block.
     host: usize,
     stage: Option<Arc<dyn StageSlot>>,
     rows: usize,
     lent: AtomicUsize,
-    /// Owner of the memory, not touched again after `base` is taken from it, and dropped last. A pointer,
-    /// because a moved `Box` claims exclusive access to its content.
+    /// Owner of the memory. It is not touched again after `base` is taken from it, and it is dropped last.
+    /// This is a pointer because moving a `Box` claims exclusive access to its content.
     memory: NonNull<dyn SlotMemory>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct PartMut {
     share: Share,
 }
 
-/// A thread's share of a field: the bytes that come from these pixels.
+/// A thread's share of a field, which consists of the bytes that come from certain pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub(crate) origins: Origins,
@@ -134,12 +134,12 @@ impl Rows {
         self.stage.as_ref().map_or(host, |stage| stage.room())
     }
 
-    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are the byte
-    /// ranges of the rows, field by field, ascending; those from `host` on are on the device. Returns
-    /// `false`, without effect, if the block is still in use.
+    /// Divides the block into `rows` rows and appends a handle for each row to `handles`. `parts` are the
+    /// byte ranges of the rows, field by field, in ascending order; ranges from `host` on are on the device.
+    /// Returns `false`, and does nothing, if the block is still in use.
     ///
     /// # Panics
-    /// If `parts` are not ascending, or leave the block.
+    /// Panics if `parts` are not ascending or exceed the block.
     pub(crate) fn lend(
         this: &mut Arc<Self>,
         rows: usize,
@@ -170,7 +170,7 @@ impl Rows {
         true
     }
 
-    /// Returns the whole block for reading; `None` while there are handles.
+    /// Returns the whole block for reading; `None` while there are handles to its rows.
     pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
         // Acquire: makes the writes of dropped handles visible.
         if this.lent.load(Ordering::Acquire) != 0 {
@@ -193,8 +193,8 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
     }
 
-    /// Returns a pointer to `range` of the block, for reading and writing; `None` while there are handles, or
-    /// if the range leaves the block. The pointer is valid while `this` or a clone lives.
+    /// Returns a pointer to `range` of the block, for reading and writing. Returns `None` while there are
+    /// handles, or if the range exceeds the block. The pointer is valid while `this` or a clone of it lives.
     pub(crate) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
         if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
@@ -212,12 +212,12 @@ impl RowMut {
         at.and_then(|at| self.block.parts.get(at)).cloned()
     }
 
-    /// Returns the length of part `field` of this row, in bytes; 0 if the part is on the device.
+    /// Returns the length in bytes of part `field` of this row; 0 if the part is on the device.
     pub(crate) fn length(&self, field: usize) -> usize {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
-    /// Returns the location of part `field` of this row, if it is on a device.
+    /// Returns the location of part `field` of this row if the part is on a device.
     pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
@@ -225,9 +225,9 @@ impl RowMut {
         Some((Arc::clone(stage), Spot { row: number(self.row)?, field: number(field)?, bytes }))
     }
 
-    /// Divides the row among several threads. `parts` are fields, ascending, each with a share. Shares of a
-    /// field must ascend by pixel and have the same origins. Otherwise, or if a field is not in the block,
-    /// returns the row undivided.
+    /// Divides the row among several threads. `parts` lists fields in ascending order, each with a share.
+    /// Shares of the same field must ascend by pixel and have the same origins. If they do not, or if a field
+    /// is not in the block, returns the row undivided.
     pub(crate) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
         let mut shares = Vec::with_capacity(parts.len());
         let mut last: Option<&(usize, Share)> = None;
@@ -259,7 +259,7 @@ impl RowMut {
         }
     }
 
-    /// Zeroes part `field` of this row in a batch that is already on the device: there, and in the block.
+    /// Fills part `field` of this row with zeros, in the block and also on the device, where the batch already is.
     ///
     /// # Errors
     /// Same as [`StageSlot::write`].

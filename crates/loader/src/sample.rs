@@ -1,4 +1,4 @@
-//! Identification of a row and its sample, for errors and random draws.
+//! Identifies a row and its sample, for errors and for random draws.
 
 use shardpack_format::Error as FormatError;
 use shardpack_jpeg::DrawKey;
@@ -29,11 +29,11 @@ pub(crate) struct SampleAt {
     pub(crate) epoch: u32,
     pub(crate) repetition: u32,
     pub(crate) patch: u32,
-    /// First plane, row and column of the patch, if the mask determines them.
+    /// First plane, row and column of the patch, if the sample's mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
 }
 
-/// Puts repetitions into the upper half of the key's epoch.
+/// Returns the key for random draws. The number of the repetition is in the upper half of the key's epoch.
 pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }

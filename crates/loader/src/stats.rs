@@ -4,7 +4,7 @@ use shardpack_io::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Statistics of a loader since it was opened. Seconds are sums over its threads.
+/// Statistics of a loader since it was opened. Seconds are summed over its threads.
 ///
 /// ```
 /// use shardpack_loader::LoaderStats;
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LoaderStats {
-    /// Number of batches handed out, including errors.
+    /// Number of batches that were handed out, including those that were errors.
     pub batches: u64,
     /// Number of samples handed out.
     pub samples: u64,
-    /// Bytes read from the files, including those for a prefetched epoch.
+    /// Number of bytes read from the files, including bytes read for an epoch that was started ahead.
     pub read_bytes: u64,
-    /// Bytes of the batches handed out.
+    /// Number of bytes in the batches that were handed out.
     pub output_bytes: u64,
     /// Seconds spent in reads, including waits for the disk.
     pub read_s: f64,
@@ -28,39 +28,40 @@ pub struct LoaderStats {
     pub crc_s: f64,
     /// Seconds spent decoding and copying into slots.
     pub decode_s: f64,
-    /// Seconds that threads were idle because every slot was full: the consumer is the bottleneck.
+    /// Seconds for which threads were idle because every slot was full. If large, the consumer is the bottleneck.
     pub idle_for_consumer_s: f64,
-    /// Seconds that threads were idle waiting for reads: the disk is the bottleneck.
+    /// Seconds for which threads were idle because they waited for reads. If large, the disk is the bottleneck.
     pub idle_for_data_s: f64,
-    /// Seconds that the caller waited in `next_batch`: the loader is the bottleneck.
+    /// Seconds for which the caller waited in `next_batch`. If large, the loader is the bottleneck.
     pub consumer_wait_s: f64,
-    /// Average number of ready batches when the caller requested one.
+    /// Average number of batches that were ready when the caller requested one.
     pub queue_fill: f64,
-    /// Number of pictures with more than 8 bits per sample, reduced to 8 in the batches.
+    /// Number of pictures with more than 8 bits per sample, which batches reduce to 8.
     pub narrowed_pictures: u64,
     /// Number of damaged samples skipped.
     pub skipped: u64,
     /// Number of slots added beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the caller
     /// held all others.
     pub extra_slots: u64,
-    /// Number of slots replaced because a ragged batch was the largest so far, plus slots that got more
-    /// device memory than predicted.
+    /// Number of slots that were replaced because a ragged batch was the largest so far, plus the number of
+    /// slots that took more device memory than predicted.
     pub grown_slots: u64,
-    /// Number of rows decoded by a device, counted per field. [`Loader::refusals`](crate::Loader::refusals)
-    /// has the rows that the host decoded instead.
+    /// Number of rows that a device decoded, counted for each field.
+    /// [`Loader::refusals`](crate::Loader::refusals) lists the rows that the host decoded instead.
     pub device_rows: u64,
     /// Number of values that stay on a device
     /// ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
     pub resident_values: u64,
     /// Peak size of the buffers for runs, in bytes.
     pub peak_run_bytes: u64,
-    /// True if the window of the current epoch is in the page cache rather than in the loader's memory.
+    /// True if the window of the current epoch is kept in the page cache rather than in the loader's memory.
     pub window_in_page_cache: bool,
     /// Peak memory of the process in bytes; 0 if the system does not report it.
     pub peak_rss_bytes: u64,
     /// Result of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
     pub predicted_bytes: u64,
-    /// Network requests by the dataset's storage since it was opened, for all users; zeros for local disks.
+    /// Network requests that the dataset's storage has made since it was opened, for all of its users. Zeros
+    /// for local disks.
     pub traffic: Traffic,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct RowTask {
     pub(crate) supply: Option<Arc<Supply>>,
 }
 
-/// A finished row, whose handle and supply are released.
+/// A finished row. Its handle and its supply have been released.
 pub(crate) struct RowDone {
     pub(crate) of: RowId,
     pub(crate) made: Result<RowNotes>,
@@ -27,7 +27,7 @@ pub(crate) struct RowDone {
 
 #[derive(Debug, Default)]
 pub(crate) struct RowNotes {
-    /// Indices of the fields for which the sample has no value.
+    /// Indices of those fields for which the sample has no value.
     pub(crate) missing: Vec<u32>,
     pub(crate) staged: u64,
     pub(crate) objects: Vec<Option<Object>>,
@@ -46,11 +46,11 @@ pub(crate) struct OddRow {
     pub(crate) shard: Arc<Shard>,
     pub(crate) handle: RowMut,
     pub(crate) dims: Vec<u64>,
-    /// Indices of the fields, with the device's reasons.
+    /// Indices of the fields to decode, with the reasons that the device gave.
     pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
 }
 
-/// A row that the host has decoded, or its error. Its handle is released.
+/// A row whose odd values the host has decoded, or its error. Its handle has been released.
 pub(crate) struct MendedRow {
     pub(crate) row: u32,
     pub(crate) dims: Vec<u64>,
@@ -84,11 +84,11 @@ pub(crate) enum Task {
     Parts(Arc<LargeRecord>),
     Read(ReadTask),
     Plan(BatchPlan),
-    /// Open a shard of the batch that is planned next.
+    /// Open a shard that the next planned batch needs.
     Open(Arc<Openings>),
-    /// Make a slot, after dropping the slot that it replaces.
+    /// Make a slot. If it replaces another slot, drop that one first.
     Allocate(SlotRoom, Option<Arc<Rows>>),
-    /// Drop slots that are no longer needed, which may take a while on a device.
+    /// Drop slots that are no longer needed. This may take a while on a device.
     Free(Vec<Arc<Rows>>),
     Submit(SubmitTask),
     Mend(MendTask),
@@ -100,6 +100,6 @@ pub(crate) enum Task {
 pub(crate) enum Idle {
     ForData,
     ForSlot,
-    /// The epoch is over, or other threads do the rest.
+    /// The epoch is over, or other threads do the remaining work.
     Done,
 }

@@ -1,4 +1,4 @@
-//! Datasets that repeat one synthetic cube, in the storage forms that the table compares.
+//! Datasets that repeat one synthetic cube. There is one dataset for each form of storage that the table compares.
 
 use crate::{Outcome, cube};
 use half::f16;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Storage forms of the cubes, one dataset each.
+/// Forms in which the cubes are stored, with one dataset for each form.
 pub(crate) const FORMS: [ArraySettings; 3] = [
     form(Coder::Blosc2Lz4, Filter::Bitshuffle, true),
     form(Coder::Blosc2Lz4, Filter::Shuffle, false),
@@ -22,14 +22,14 @@ const fn form(coder: Coder, filter: Filter, band_difference: bool) -> ArraySetti
     ArraySettings { values, coder, level: None, filter, band_difference, layout }
 }
 
-/// Returns a float16 cube of smooth spectra with 1 % noise.
+/// Returns a float16 cube with smooth spectra and 1 % noise.
 pub(crate) fn cube() -> Outcome<Array> {
     let floats = cube::synthetic()?.into_bytes();
     let halves = floats.as_chunks().0.iter().flat_map(|value| f16::from_f32(f32::from_le_bytes(*value)).to_le_bytes());
     Ok(Array::new(Dtype::F16, cube::SHAPE.to_vec(), halves.collect())?)
 }
 
-/// Writes one shard, readable on its own, with `cubes` copies of the cube.
+/// Writes a shard with `cubes` copies of the cube. The shard can be read without a manifest.
 pub(crate) fn write(shard: &Path, cubes: u64, cube: &Array, settings: ArraySettings) -> Outcome<()> {
     let EncodedArray { codec, descriptor, payload, .. } = ArrayEncoder::new(settings)?.encode(cube, None)?;
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)])?;

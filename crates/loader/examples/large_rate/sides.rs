@@ -19,7 +19,7 @@ use std::time::Instant;
 type Own = Mutex<(ArrayDecoder, Vec<u8>)>;
 type Work = fn(&Stored, &mut ArrayDecoder, &mut Vec<u8>) -> Outcome<()>;
 
-/// Bytes per read, as in the loader.
+/// Number of bytes per read, the same as in the loader.
 const STEP_BYTES: usize = 256 << 10;
 
 pub(crate) struct Stored {
@@ -31,10 +31,10 @@ pub(crate) struct Stored {
     pub(crate) record_bytes: usize,
 }
 
-/// One measured side, which processes all records once per round.
+/// One of the compared sides. It processes all records once in each round.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// Bytes that cross memory for each record, computed; 0 if not needed.
+    /// Computed number of bytes that cross memory for each record; 0 if it is not needed.
     pub(crate) crossing: u64,
     lap: Box<dyn Fn() -> Outcome<()> + 'a>,
     laps: Vec<[f64; 2]>,
@@ -59,7 +59,7 @@ impl<'a> Side<'a> {
         Self::by(name, stored, decode, threads)
     }
 
-    /// Returns a side that only reads records, with one buffer per thread.
+    /// Returns a side that only reads records. Each thread has one buffer.
     pub(crate) fn read(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, read, threads)
     }
@@ -74,14 +74,15 @@ impl<'a> Side<'a> {
         Self::new(name, move || in_turn(stored, &own, work))
     }
 
-    /// Returns median records per second, out of `records`, and median milliseconds of processor time per record.
+    /// Returns the median number of records per second, with `records` in a round, and the median processor
+    /// time per record in milliseconds.
     pub(crate) fn medians(&self, records: usize) -> [f64; 2] {
         let [seconds, cpu] = [0, 1].map(|k| median(self.laps.iter().map(|lap| lap[k]).collect()));
         [records as f64 / seconds, 1e3 * cpu / records as f64]
     }
 }
 
-/// Measures all sides in turn after a warm-up round.
+/// Measures all sides in turn, after a warm-up round.
 pub(crate) fn measure(sides: &mut [Side<'_>], rounds: usize) -> Outcome<()> {
     for round in 0..=rounds {
         for side in &mut *sides {
@@ -161,7 +162,7 @@ fn read_checked(stored: &Stored, _: &mut ArrayDecoder, buffer: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Processes all records: each thread takes the next one and keeps its memory.
+/// Processes all records. Each thread takes the next record whenever it is free, and keeps its own memory.
 fn in_turn(stored: &[Stored], own: &[Own], work: Work) -> Outcome<()> {
     let next = AtomicUsize::new(0);
     let take = |own: &Own| -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! The table: cubes stored in three ways, by number of threads and batch size.
+//! The table of cubes that are stored in three ways, by number of threads and batch size.
 
 use crate::made::{FORMS, cube, write};
 use crate::sides::{Side, Stored, measure, stored};
@@ -16,7 +16,7 @@ struct Row {
     name: String,
     /// Bytes that cross memory for each cube.
     crossing: u64,
-    /// For each setting: cubes per second, and milliseconds of processor time per cube.
+    /// For each setting, the number of cubes per second and the processor time per cube in milliseconds.
     cells: Vec<[f64; 2]>,
 }
 
@@ -48,7 +48,8 @@ pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures each way for all numbers of threads and batch sizes. `stored` and `decoded` are the bytes of a cube.
+/// Measures every way of loading for all numbers of threads and batch sizes. `stored` and `decoded` are sizes
+/// of a cube in bytes.
 fn rows(
     dataset: &Dataset,
     all: &[Stored],
@@ -64,7 +65,7 @@ fn rows(
         let mut sides = [
             Side::loader(PARTS, dataset, plain())?.crossing(stored + decoded),
             Side::loader("in parts, to float32", dataset, single)?.crossing(stored + 2 * decoded),
-            // Stored bytes cross memory four times: page cache, buffer, CRC32, decoder.
+            // Stored bytes cross memory four times: for the page cache, the buffer, the CRC32 and the decoder.
             Side::loader("one thread a record", dataset, whole)?.crossing(4 * stored + decoded),
             Side::alone(ALONE, all, threads).crossing(stored + decoded),
             Side::read(READ, all, threads).crossing(2 * stored),

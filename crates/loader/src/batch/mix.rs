@@ -1,4 +1,4 @@
-//! Mixup and CutMix. A batch is mixed when it is handed out, by the caller's thread or on the device.
+//! Mixup and CutMix. A batch is mixed when it is handed out, either by the caller's thread or on the device.
 
 use super::Lent;
 use crate::fields::FieldType;
@@ -33,8 +33,8 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
         let picture = fields.plans.iter().find(|plan| matches!(plan.kind, FieldType::Picture(_)));
         let shape = match (&field.kind, picture) {
             (FieldType::Picture(_), _) => &field.shape,
-            // One-hot labels are mixed with the shape of the first picture, because the rounding of a CutMix
-            // rectangle depends on that shape.
+            // One-hot labels are mixed with the shape of the first picture, because a CutMix rectangle is
+            // rounded to whole pixels of that shape.
             (FieldType::OneHot(_), Some(picture)) => &picture.shape,
             _ => continue,
         };

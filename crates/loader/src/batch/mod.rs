@@ -25,9 +25,9 @@ use std::sync::{Arc, Weak};
 /// A batch of samples. Clones share one slot, which returns to the loader when the last clone is dropped. A
 /// batch may outlive the loader.
 ///
-/// Batches may be kept: when the caller holds all slots, the loader makes an extra one, and frees it after
-/// use ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts them). The caller pays for the
-/// memory of every batch that it keeps.
+/// Batches may be kept. If the caller holds all slots, the loader makes an extra one and frees it after use
+/// ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts these). Every batch that the caller
+/// keeps takes up memory.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -82,8 +82,9 @@ impl Drop for Lent {
 
 /// One field of a batch, borrowed.
 ///
-/// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], whose first axis is the samples. Ragged: row
-/// `i` begins at `offsets()[i]` and has the shape `row_shape(i)`; there may be unused bytes between rows.
+/// If the field is dense, `bytes` is a C-contiguous array of shape [`Tensor::shape`], whose first axis is the
+/// samples. If it is ragged, row `i` begins at `offsets()[i]` and has the shape `row_shape(i)`; there may be
+/// unused bytes between rows.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -104,7 +105,8 @@ pub struct Tensor<'a> {
     field: &'a FieldPlan,
     /// Index of the field in the batch.
     number: usize,
-    /// Slot of the batch. A slice of it is made only on request, because other libraries may be writing into it.
+    /// Slot of the batch. A slice of its memory is made only on request, because other libraries may be
+    /// writing to that memory.
     slot: Option<&'a Arc<Rows>>,
 }
 
@@ -150,14 +152,14 @@ impl Batch {
         &self.0.plan.indices
     }
 
-    /// Returns the key of each row's random view and patch. [`PatchPlace::origin`](crate::PatchPlace::origin)
-    /// computes the place of the patch from it.
+    /// Returns the key from which each row's random view and patch were drawn.
+    /// [`PatchPlace::origin`](crate::PatchPlace::origin) computes the place of the patch from this key.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| self.0.draw_key(sample, row))
     }
 
-    /// Returns the number of axes along which patches are cut: 2, or 3 for volumes; 0 without patches.
+    /// Returns the number of axes along which patches are cut: 2, or 3 for volumes, or 0 if the loader cuts no patches.
     #[must_use]
     pub fn patch_axes(&self) -> usize {
         let axes = |plan: &FieldPlan| match &plan.kind {
@@ -187,7 +189,7 @@ impl Batch {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 let row = to_usize(row);
-                // A sample skipped because of a device error still has a place.
+                // A sample that was skipped because of a device error has a place, which must not be returned.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }
@@ -196,13 +198,13 @@ impl Batch {
         })
     }
 
-    /// Returns, for each row, true if it holds a sample; false for padding and skipped samples, whose values are zero.
+    /// Returns true for each row that holds a sample, and false for padding and skipped samples, whose values are zero.
     #[must_use]
     pub fn mask(&self) -> &[bool] {
         &self.0.plan.mask
     }
 
-    /// Returns the key of each row's sample, from the index; empty for padding.
+    /// Returns the key of each row's sample, taken from the index. The key of padding is empty.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = String> {
         let key = |index: &u64| {
             let (shard, record) = self.0.dataset.locate(*index).ok()?;
@@ -211,7 +213,7 @@ impl Batch {
         self.0.plan.indices.iter().map(move |index| key(index).unwrap_or_default())
     }
 
-    /// Returns the names of the fields, in order.
+    /// Returns the names of the fields in the order in which the batch holds them.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.fields.plans.iter().map(|field| field.name.as_str())
     }
@@ -231,8 +233,8 @@ impl Batch {
     }
 
     /// Returns each row's value of a field in [`LoaderOptions::objects`](crate::LoaderOptions::objects) or of
-    /// an aligned field ([`Align`](crate::Align)); `None` for padding and for samples without a value.
-    /// Returns `None` for any other field.
+    /// an aligned field ([`Align`](crate::Align)). A row's value is `None` for padding and for samples
+    /// without a value. For any other field the result as a whole is `None`.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object, View};
@@ -259,21 +261,21 @@ impl Batch {
         Some(rows)
     }
 
-    /// Returns the device of the batch; `None` without a [stage](crate::LoaderOptions::stage).
+    /// Returns the device that holds the batch; `None` without a [stage](crate::LoaderOptions::stage).
     #[must_use]
     pub fn device(&self) -> Option<DeviceId> {
         self.0.slot.as_ref()?.stage().map(|stage| stage.device())
     }
 
-    /// Records that a device stream uses the batch: once the batch is dropped, its slot is not refilled
-    /// before the work now queued in that stream is done. Does nothing without a stage.
+    /// Records that a device stream uses the batch. Once the batch is dropped, its slot is not refilled until
+    /// the work that is now queued in that stream is done. Does nothing without a stage.
     pub fn used_on(&self, stream: StreamHandle) {
         if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
             stage.used_on(stream);
         }
     }
 
-    /// Returns the total bytes of all rows of all fields.
+    /// Returns the total number of bytes in all rows of all fields.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.fields().map(|field| field.span().len() as u64).sum()
@@ -323,9 +325,9 @@ impl<'a> Tensor<'a> {
         parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end)
     }
 
-    /// Returns the location of all rows on the batch's device; `None` if the batch is on the host. The bytes
-    /// stay valid and unchanged while the batch or a clone of it lives, and then until the work in the
-    /// streams of [`Batch::used_on`] is done.
+    /// Returns where all rows lie on the batch's device; `None` if the batch is on the host. The bytes stay
+    /// valid and unchanged while the batch or a clone of it lives, and after that until the work in the
+    /// streams passed to [`Batch::used_on`] is done.
     #[must_use]
     pub fn on_device(&self) -> Option<OnDevice> {
         let stage = self.slot?.stage()?;
@@ -333,7 +335,7 @@ impl<'a> Tensor<'a> {
         Some(OnDevice { device: stage.device(), address: stage.address() + span.start as u64, bytes: span.len() })
     }
 
-    /// Copies all rows to the host, from [`Tensor::bytes`] or from the device.
+    /// Copies all rows to the host, either from [`Tensor::bytes`] or from the device.
     ///
     /// # Errors
     /// `Io` if the device fails.
@@ -347,7 +349,7 @@ impl<'a> Tensor<'a> {
     }
 
     /// Returns the bytes of all rows, little-endian, from the start of the first row to the end of the last.
-    /// Empty if the field is only on a device.
+    /// The slice is empty if the field is only on a device.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.all().get(self.span()).unwrap_or_default()
@@ -358,7 +360,7 @@ impl<'a> Tensor<'a> {
     /// it, no slice from [`Tensor::bytes`] or [`Tensor::row`] of this field may be alive.
     #[must_use]
     pub fn memory(&self) -> NonNull<[u8]> {
-        // A field on a device is not in the slot's host memory, even if its offset lies there.
+        // A field on a device is not in the slot's host memory, even if its offset is a valid offset there.
         let slot = self.slot.filter(|slot| self.span().end <= slot.host());
         let memory = slot.and_then(|slot| Rows::memory(slot, self.span()));
         memory.unwrap_or_else(|| NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
@@ -385,14 +387,14 @@ impl<'a> Tensor<'a> {
         self.plan.dims.get(start..start + self.field.shape.len())
     }
 
-    /// Returns, for each row, true if it holds a value; false where [`Batch::mask`] is false, and for samples
-    /// without this field, whose row is zero, or empty if the field is ragged.
+    /// Returns true for each row that holds a value. It is false where [`Batch::mask`] is false, and for
+    /// samples without this field. The row of such a sample is zero, or empty if the field is ragged.
     pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
         let (plan, number) = (self.plan, self.number);
         (0_u32..)
             .zip(&plan.mask)
             .map(move |(row, &there)| {
-                // `missing` is nearly always empty.
+                // `missing` is nearly always empty, so a linear search is cheap.
                 there
                     && !plan.missing.iter().any(|&(at, field)| at == row && usize::try_from(field).ok() == Some(number))
             })

@@ -1,4 +1,5 @@
-//! The part of the picture that each row shows, and its changes, for mapping predictions back.
+//! The part of the picture that each row shows, and how it was changed, so that predictions can be mapped
+//! back to the picture.
 
 use super::Batch;
 use crate::fields::{Col, FieldType, PictureField};
@@ -11,15 +12,16 @@ use shardpack_reader::{Error, Result, Shard};
 pub struct Shown {
     /// Height and width of the whole upright picture, in pixels.
     pub source: [u32; 2],
-    /// The shown part, in pixels of the whole picture, and its changes. If it is padded, [`Crop::covered`] is
-    /// the area of the row including its borders; use it to map predictions back.
+    /// The part that is shown, in pixels of the whole picture, and how it was changed. If the view is padded,
+    /// [`Crop::covered`] is the area that the row covers including its borders; use that area to map
+    /// predictions back.
     pub crop: Crop,
 }
 
 impl Batch {
     /// Returns the part of the picture that each row shows; `None` for padding and for rows without a
-    /// picture. Sizes come from the index, so nothing is read, unless only the pictures hold their
-    /// orientations.
+    /// picture. Sizes come from the index, so records are read only if the orientations are stored in the
+    /// pictures alone.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};

@@ -6,14 +6,14 @@ use ndarray::{ArrayView, Dimension, IxDyn};
 use shardpack_format::{Dtype, ElementType, to_usize};
 use shardpack_reader::{Error, Result};
 
-/// A Rust type of batch elements.
+/// A Rust type that the elements of a batch can be viewed as.
 pub trait Element: bytemuck::CheckedBitPattern + sealed::Sealed {
     /// Element type in the dataset.
     const TYPE: ElementType;
 }
 
 mod sealed {
-    /// Seals [`Element`](super::Element) against other types.
+    /// Prevents other crates from implementing [`Element`](super::Element).
     pub trait Sealed {}
 }
 
@@ -45,7 +45,7 @@ elements! {
 }
 
 impl Batch {
-    /// Returns the values of a field, row after row, if all rows have one shape.
+    /// Returns the values of a field, row after row. All rows must have the same shape.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -64,7 +64,7 @@ impl Batch {
         self.known(field)?.slice()
     }
 
-    /// Returns the values of a field as an array `[samples, …]`.
+    /// Returns the values of a field as an array of shape `[samples, …]`.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -77,7 +77,7 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Batch::slice`], and if the number of axes differs.
+    /// Same as [`Batch::slice`], and `Usage` if the field does not have the number of axes of `D`.
     pub fn array<T: Element, D: Dimension>(&self, field: &str) -> Result<ArrayView<'_, T, D>> {
         self.known(field)?.array()
     }
@@ -103,7 +103,7 @@ impl<'a> Tensor<'a> {
         self.cast(self.bytes())
     }
 
-    /// Returns the values of all rows as `[samples, …]`; see [`Batch::array`].
+    /// Returns the values of all rows as an array of shape `[samples, …]`; see [`Batch::array`].
     ///
     /// # Errors
     /// Same as [`Batch::array`].
@@ -112,10 +112,10 @@ impl<'a> Tensor<'a> {
         self.shaped(values, &self.shape().unwrap_or_default())
     }
 
-    /// Returns the values of row `i`, even if other rows differ in shape; empty for a row without a value.
+    /// Returns the values of row `i`, even if other rows differ in shape. The array is empty if the row has no value.
     ///
     /// # Errors
-    /// Same as [`Batch::array`], and if row `i` does not exist.
+    /// Same as [`Batch::array`], and `Usage` if row `i` does not exist.
     pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
         let row = self.row(i).zip(self.row_shape(i));
         let (bytes, shape) = row.ok_or_else(|| {

@@ -8,12 +8,12 @@ use shardpack_reader::Result;
 #[derive(Default)]
 pub(crate) struct Changes {
     scratch: ChangeScratch,
-    /// Pixels of a picture, before its channels are split into planes.
+    /// Pixels of a decoded picture, before its channels are split into planes.
     pixels: Vec<u8>,
 }
 
 impl Changes {
-    /// Decodes and augments a picture; returns its height and width.
+    /// Decodes a picture, augments it, and returns its height and width.
     pub(crate) fn decode(
         &mut self,
         changes: &[Augmentation],

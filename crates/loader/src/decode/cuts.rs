@@ -10,9 +10,9 @@ pub(crate) struct LargeValue<'a> {
     pub(crate) of: &'a RowField<'a>,
     pub(crate) place: &'a FieldPlace<'a>,
     pub(crate) room: usize,
-    /// Axes of a ragged value, from the index.
+    /// Axes of a ragged value, as given in the index.
     pub(crate) dims: &'a [u64],
-    /// Approximate size of a part that is not decoded, in bytes.
+    /// Approximate size in bytes of each part of a value that needs no decoding.
     pub(crate) part_bytes: usize,
 }
 
@@ -25,16 +25,16 @@ impl LargeValue<'_> {
 #[derive(Default)]
 pub(crate) struct Cuts {
     pub(super) parts: Vec<Cut>,
-    /// Field and share of each part that is written to the row.
+    /// Index of the field and share of its row, for each part that is decoded into the row.
     pub(super) rows: Vec<(usize, Share)>,
-    /// Field and record range of each value that goes to staging memory.
+    /// Index of the field and byte range in the record, for each value that goes to staging memory.
     pub(super) staged: Vec<(usize, Range<u64>)>,
     pub(super) fields: Vec<MadeField>,
 }
 
 pub(super) struct Cut {
     pub(super) bytes: Range<u64>,
-    /// Index of the field, and of the part within the field.
+    /// Index of the field, and index of the part within that field.
     pub(super) of: Option<(usize, usize)>,
     pub(super) goal: CutGoal,
 }
@@ -54,7 +54,7 @@ impl Cuts {
         self.rows.push((field, share));
     }
 
-    /// Adds a staged field, in parts of `step` bytes.
+    /// Adds the value of a staged field, divided into parts of `step` bytes.
     pub(crate) fn push_staged(&mut self, field: usize, bytes: &Range<u64>, step: u64) {
         let value = self.staged.len();
         let cut = |(part, bytes)| Cut { bytes, of: Some((field, part)), goal: CutGoal::Stage(value, part) };

@@ -1,4 +1,4 @@
-//! The row decoder of one thread.
+//! The row decoder that each thread owns.
 
 use super::fields::{FieldDecoder, decoder};
 use super::recipe::{Context, Recipe};
@@ -17,7 +17,7 @@ pub(crate) struct RowDecoder {
     /// Decompresses values for a stage.
     pub(crate) zstd: ZstdDecoder,
     pub(crate) host_row: Vec<u8>,
-    /// Record that is read for a single row.
+    /// Buffer for a record that is read for a single row.
     pub(crate) record: Vec<u8>,
     pub(crate) parts: PartScratch,
     pub(crate) notes: RowNotes,
@@ -46,7 +46,8 @@ impl RowDecoder {
 pub(crate) struct RowTarget<'a> {
     pub(crate) at: SampleAt,
     pub(crate) row: &'a mut RowMut,
-    /// Axes of all ragged fields, from the index; corrected if only the record has the exact lengths.
+    /// Axes of all ragged fields, as given in the index. Decoding corrects them where only the record has the
+    /// exact lengths.
     pub(crate) dims: &'a mut [u64],
 }
 

@@ -1,4 +1,4 @@
-//! Decodes records into rows. Each thread has its own decoders and memory.
+//! Decoding of records into rows. Each thread has its own decoders and memory.
 
 mod changes;
 mod cuts;

@@ -1,4 +1,5 @@
-//! Noise on rows of cubes, added last to the final values, identically on host and device and for any number of parts.
+//! Noise on rows of cubes. It is added last, to the final values, and is the same on host and device and for
+//! any number of parts.
 
 use super::decoder::RowDecoder;
 use super::fields::image_axes;
@@ -22,7 +23,7 @@ impl Recipe {
         Ok(Some(RowNoise { noise, keep: fill_of(field)? }))
     }
 
-    /// Adds noise to a decoded row. `dims` are the axes of a ragged row.
+    /// Adds noise to a decoded row. If the row is ragged, `dims` are its axes.
     pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
         let Some(noise) = self.noise(field, at)? else { return Ok(()) };
         let shape = if field.is_ragged() { dims } else { &field.shape };
@@ -31,7 +32,7 @@ impl Recipe {
 }
 
 impl RowDecoder {
-    /// Adds noise to the noisy arrays of a row, except those for a stage.
+    /// Adds noise to those arrays of a row that need it, except arrays that a stage decodes.
     pub(super) fn add_noise(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         let RowRecord { recipe, at, .. } = record;
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {
@@ -46,7 +47,7 @@ impl RowDecoder {
     }
 }
 
-/// Returns the no-data replacement in the output type, because it gets no noise.
+/// Returns the value that replaces no-data, rounded to the output type. Elements with this value get no noise.
 fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
     let Some(fill) = field.kind.fill() else { return Ok(None) };
     let mut bytes = vec![0; field.dtype.size()];

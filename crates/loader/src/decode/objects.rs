@@ -1,4 +1,4 @@
-//! Reads values that are not tensors, from the record that the tensors are decoded from.
+//! Reads the values that are not tensors. They come from the same record that the tensors are decoded from.
 
 use super::fields::instances;
 use super::points::moved;
@@ -26,7 +26,7 @@ pub(crate) fn of_sample(
         objects.push(object.transpose().map_err(named)?);
     }
     let mut kept: Vec<Option<RemainingRows>> = vec![None; plans.len()];
-    // Boxes come first, because other fields follow them.
+    // Boxes are aligned first, because other fields follow them.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
             let named = |error| name_aligned(plan, plans, error);
@@ -49,7 +49,7 @@ pub(crate) fn of_sample(
                 }
                 _ => continue,
             };
-            // A value without its picture or boxes is left out.
+            // A value is left out if its picture or its boxes are missing.
             let (followed, rows) = followed.map_or((None, None), |(object, rows)| (Some(object), rows));
             if let (Some(object), Some(kept)) = (objects.get_mut(number), kept.get_mut(number)) {
                 (*object, *kept) = (followed, rows);
@@ -59,7 +59,7 @@ pub(crate) fn of_sample(
     Ok(objects)
 }
 
-/// Aligns a value with the view; for boxes, also returns the remaining rows.
+/// Aligns a value with the view. For boxes, also returns which rows remain.
 fn follow(
     align: &Align,
     object: &Object,
@@ -79,7 +79,8 @@ fn follow(
     }
 }
 
-/// Adds the field and its declared alignment to the error for a value that does not match it.
+/// Adds the name of the field to an error. If the value does not match the declared alignment, the
+/// declaration is added as well.
 fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
     let said = match &plan.follows {
         Follows::Picture { align, .. } => align.said(),

@@ -30,11 +30,11 @@ struct CutRecord {
     kept: Vec<KeptBytes>,
 }
 
-/// Staged parts of one value that no thread has claimed yet.
+/// Staged parts of one value that have not been handed out yet.
 type FreeParts = Vec<Option<Box<dyn StagedPart>>>;
 
 impl RowDecoder {
-    /// Opens a large record for decoding in parts; returns the row if the record must be read whole.
+    /// Opens a large record for decoding in parts. Gives the row back as the error if the record must be read whole.
     pub(crate) fn open(
         &mut self,
         recipe: &Recipe,
@@ -49,7 +49,7 @@ impl RowDecoder {
 }
 
 impl Opening<'_> {
-    /// Maximum bytes that opening a record keeps, in parts.
+    /// Maximum size, in parts, of the bytes that opening a record keeps in memory.
     const MOST_KEPT: u64 = 4;
 
     fn open(mut self, of: RowId, row: RowMut, dims: &[u64]) -> Result<LargeRecord, RowMut> {
@@ -70,13 +70,13 @@ impl Opening<'_> {
             RecordPart::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
-        // Drops parts that were not requested, so that only the parts held by threads remain.
+        // Drops the parts that no `Cut` took, so that only the parts held by threads remain.
         drop(free);
         let row = UnmadeRow { staged, handle, dims: dims.to_vec() };
         Ok(LargeRecord::new(of, Arc::clone(self.shard), frame, kept, cuts.fields, parts, row))
     }
 
-    /// Claims staging memory for these values; `None` if there is not enough.
+    /// Claims staging memory for these values; returns `None` if there is not enough.
     fn claim(&self, row: &RowMut, wanted: &[(usize, Range<u64>)]) -> Option<(Vec<StagedValue>, Vec<FreeParts>)> {
         let (mut staged, mut free) = (Vec::new(), Vec::new());
         for (field, bytes) in wanted {
@@ -89,7 +89,7 @@ impl Opening<'_> {
         Some((staged, free))
     }
 
-    /// Cuts the record; `None` if it must be read whole.
+    /// Cuts the record into parts; returns `None` if the record must be read whole.
     fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<CutRecord> {
         let (shard, recipe, part_bytes) = (self.shard, self.recipe, self.recipe.part_bytes as u64);
         shard.check_length(self.at.record).ok()?;
@@ -130,7 +130,8 @@ impl Opening<'_> {
         let position = field.kind.position().and_then(|position| shard.stored_at(position));
         let place = position.and_then(|position| places.get(position)?.as_ref());
         let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(MadeField::Kept) };
-        // A field requested twice is cut once; the second request needs its bytes, so the record is read whole.
+        // A field that is requested twice is cut only once. The second request needs the same bytes, so the
+        // record is read whole.
         if cuts.has(&place.bytes) {
             return None;
         }
@@ -141,7 +142,7 @@ impl Opening<'_> {
         self.decoders.get_mut(number)?.cut(self.tools, &value, cuts)
     }
 
-    /// Reads the bytes between the parts.
+    /// Reads the bytes between the parts and keeps them.
     fn keep(&self, frame: &Frame, head: &[u8], cuts: &Cuts) -> Option<Vec<KeptBytes>> {
         let offset = self.shard.row(self.at.record).ok()?.offset;
         let end = std::iter::once(frame.record_bytes..frame.record_bytes);
@@ -153,7 +154,8 @@ impl Opening<'_> {
             left = left.checked_sub(length)?;
             if length > 0 {
                 let mut bytes = vec![0; size(length)?];
-                // The head was already read; the same bytes go into the CRC.
+                // The head was already read. Its bytes are copied, so that the CRC covers the very bytes that
+                // were parsed.
                 let known = if at == 0 { head.len() } else { 0 };
                 let (front, rest) = bytes.split_at_mut_checked(known)?;
                 front.copy_from_slice(head.get(..known)?);

@@ -1,4 +1,4 @@
-//! Polygons that follow their picture: an array of points, or nested JSON lists as in COCO.
+//! Polygons that follow their picture, given as an array of points or as nested JSON lists as in COCO.
 
 use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -6,10 +6,10 @@ use shardpack_array::Array;
 use shardpack_format::{Error, Limits, Result};
 use std::fmt;
 
-/// Largest plausible coordinate of a relative polygon, in sides of its picture.
+/// Largest plausible coordinate of a relative polygon, as a multiple of the picture's side.
 const FAR: f64 = 10.0;
 
-/// Aligns points with the view, `[…, points, 2]`. No point is hidden or clipped; NaN stays NaN.
+/// Aligns an array of points, `[…, points, 2]`, with the view. No point is hidden or clipped, and NaN stays NaN.
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
     if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
         let expected = "[points, 2] or [polygons, points, 2]";
@@ -26,13 +26,13 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
     floats(&out, shape_of.to_vec())
 }
 
-/// Aligns JSON polygons with the view. Lists of numbers are x, y, x, y; lists may be nested to any depth, and
-/// the outermost has one item per object. An object without lists, such as a COCO run-length mask, becomes
-/// `null`. `kept` lists the remaining objects.
+/// Aligns JSON polygons with the view. Lists of numbers are read as x, y, x, y and so on. Lists may be nested
+/// to any depth; the outermost list has one item per object. An object without lists, such as a COCO
+/// run-length mask, becomes `null`. `kept` lists the objects that remain.
 ///
 /// # Errors
 /// `Usage` if a list holds anything but numbers and lists, an odd count of numbers, or numbers clearly in the
-/// wrong unit, or if objects and boxes differ in number. `Format` if the text is not JSON; `Limit` if the
+/// wrong unit, or if there is not one object for each box. `Format` if the text is not JSON; `Limit` if the
 /// result exceeds the limit for a decoded field.
 pub(crate) fn of_json(
     text: &str,
@@ -70,14 +70,14 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
     [x / to[0], y / to[1]]
 }
 
-/// Evidence that coordinates are relative or in pixels.
+/// Evidence found so far for whether coordinates are relative or in pixels.
 #[derive(Default)]
 struct Unit {
-    /// First point too far outside the picture for relative coordinates.
+    /// First point that is too far outside the picture if coordinates are relative.
     far: Option<[f64; 2]>,
     /// True if a coordinate is outside 0 to 1.
     beyond: bool,
-    /// First point that is not on whole pixels.
+    /// First point with a coordinate that is not a whole number of pixels.
     between: Option<[f64; 2]>,
 }
 
@@ -95,8 +95,8 @@ impl Unit {
         }
     }
 
-    /// Same check as for boxes: refuses relative coordinates many times the picture's side, and pixels all
-    /// inside the first one.
+    /// Makes the same check as for boxes: refuses relative coordinates that are many times the picture's
+    /// side, and pixel coordinates that are all inside the first pixel.
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => Err(Error::usage(format!(
@@ -117,7 +117,7 @@ struct PolygonWalk<'a> {
     relative: bool,
     shape: &'a Shape,
     kept: Option<&'a RemainingRows>,
-    /// Number of items of the outermost list so far.
+    /// Number of items seen so far in the outermost list.
     objects: usize,
     unit: Unit,
     most_bytes: u64,
@@ -216,7 +216,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
 
 #[derive(Default)]
 struct List {
-    /// x of a point whose y is still to come.
+    /// The x coordinate of a point whose y coordinate has not been read yet.
     x: Option<f64>,
     has_points: bool,
     has_lists: bool,
@@ -237,7 +237,7 @@ impl<'de> DeserializeSeed<'de> for Item<'_, '_> {
 }
 
 impl Item<'_, '_> {
-    /// Starts an item that is not a number.
+    /// Starts an item of a list that is not a number.
     fn begin(&mut self) {
         if self.list.has_lists {
             self.walk.out.push(',');

@@ -1,4 +1,4 @@
-//! The recipe for decoding rows, shared by all threads.
+//! The recipe for decoding rows, which all threads share.
 
 use crate::fields::Fields;
 use crate::options::{Augment, LoaderOptions, Transform};
@@ -48,7 +48,7 @@ impl Recipe {
         }
     }
 
-    /// Returns true if a device decodes rows, where it can.
+    /// Returns true if a device decodes the rows that it can decode.
     pub(crate) fn device_decodes(&self) -> bool {
         self.stage.as_ref().is_some_and(|stage| stage.decodes())
     }

@@ -16,18 +16,18 @@ pub(crate) enum RecordBytes<'a> {
         frame: &'a Frame,
         bytes: &'a [u8],
     },
-    /// A scene: the whole record, shared by several rows, and a stage's notes about its fields.
+    /// Record of a scene. The whole record is shared by several rows, and a stage keeps notes about each of its fields.
     Scene {
         frame: &'a Frame,
         bytes: &'a [u8],
         memos: &'a [Memo],
     },
-    /// The kept bytes of a record that is decoded in parts, and staging memory.
+    /// Record that is decoded in parts: the bytes that were kept in memory, and the values in staging memory.
     Parts {
         large: &'a LargeRecord,
         staged: &'a [StagedValue],
     },
-    /// Not in memory: the values are on the device or in the index.
+    /// The record is not in memory. Its values are on the device or in the index.
     Elsewhere,
 }
 
@@ -102,7 +102,7 @@ impl ViewedRecord<'_> {
 pub(crate) struct RowField<'a> {
     pub(crate) record: RowRecord<'a>,
     pub(crate) field: &'a FieldPlan,
-    /// Index among the fields of a batch.
+    /// Index of the field among the fields of a batch.
     pub(crate) number: usize,
 }
 

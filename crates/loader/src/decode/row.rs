@@ -1,4 +1,4 @@
-//! Decodes one row: takes the record from its supply, checks it, and decodes its fields in place.
+//! Decodes one row: gets the record from its supply, checks it, and decodes its fields in place.
 
 use super::decoder::{RowDecoder, RowTarget};
 use super::objects;
@@ -18,7 +18,7 @@ impl RowDecoder {
     pub(crate) fn decode(&mut self, context: Context<'_>, supply: &Supply, target: &mut RowTarget<'_>) -> Result<()> {
         match supply {
             Supply::Memory(run) => self.decode_record(context, run.shard(), run.record(target.at.record)?, target),
-            // Records in parts get here if they could not be opened.
+            // A record in parts gets here only if it could not be opened.
             Supply::PageCache(shard) | Supply::Parts(shard) => self.decode_alone(context, shard, target),
             Supply::Scene(shard, Ok(scene)) => self.decode_patch(context, scene, shard, target),
             Supply::Scene(_, Err(error)) => Err(error.clone()),
@@ -26,7 +26,7 @@ impl RowDecoder {
         }
     }
 
-    /// Asks the stage to decode a sample whose values are on its device.
+    /// Asks the stage to decode a sample whose values already are on its device.
     fn decode_resident(&mut self, context: Context<'_>, shard: &Shard, target: &mut RowTarget<'_>) -> Result<()> {
         let recipe = context.recipe;
         let at = target.at;
@@ -35,7 +35,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Completes a row whose parts are all done; if something is wrong, decodes the whole record.
+    /// Completes a row whose parts are all done. If something is wrong, reads and decodes the whole record instead.
     pub(crate) fn complete(
         &mut self,
         context: Context<'_>,
@@ -50,8 +50,8 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Decodes a record that is not completely in memory; if that fails, reads the record, so that the error
-    /// names the cause.
+    /// Decodes a record that is not completely in memory. If that fails, reads the whole record and decodes
+    /// it, so that any error names its cause.
     fn decode_or_read(
         &mut self,
         context: Context<'_>,
@@ -163,11 +163,11 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Uses the window of an array that was decoded in parts for the whole row.
+    /// If an array was decoded in parts, applies its window to the whole row.
     fn was_cut(&mut self, large: &LargeRecord, number: usize) -> Result<()> {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {
-            // The record is then read whole, which reports the error.
+            // After this error the record is read whole, which reports the error to the user.
             return Err(FormatError::usage("arrays of one row differ in size").into());
         }
         self.tools.window = Some(window);
@@ -185,7 +185,7 @@ impl RowDecoder {
         made.map_err(|error| record.named(error))
     }
 
-    /// Makes the last changes to a row: noise, then the caller's transform.
+    /// Applies the last changes to a row: noise first, then the caller's transform.
     pub(super) fn finish(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         self.add_noise(record, row, dims).map_err(|error| record.named(error))?;
         let Some(transform) = &record.recipe.transform else { return Ok(()) };

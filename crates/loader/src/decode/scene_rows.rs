@@ -1,4 +1,4 @@
-//! Decodes scenes, and copies their patches to rows.
+//! Decodes scenes and copies their patches to rows.
 
 use super::decoder::{RowDecoder, RowTarget};
 use super::recipe::Context;
@@ -19,7 +19,7 @@ use std::time::Instant;
 const ON_HOST: &str = "the host decodes scenes of several patches";
 
 impl RowDecoder {
-    /// Reads a sample and decodes its patches, or keeps its record for a stage that decodes them.
+    /// Reads a sample and decodes its patches. If a stage decodes them, only keeps the record for the stage.
     pub(crate) fn scene(
         &mut self,
         context: Context<'_>,
@@ -64,7 +64,7 @@ impl RowDecoder {
         let start = Instant::now();
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         self.begin();
-        // Decoding the fields below reports any error again.
+        // An error is ignored here because decoding the fields below reports it again.
         let whole = self.whole_bytes(record, &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let patch = |draw: &SampleAt| ScenePatch {
@@ -98,7 +98,7 @@ impl RowDecoder {
         plan: &Arc<PatchPlan>,
     ) -> Result<Scene> {
         let (counters, shard, number) = (context.counters, record.shard, record.at.record);
-        // Checked before the record's memory is allocated.
+        // The length is checked before memory for the record is allocated.
         shard.check_length(number)?;
         let mut buffer = plan.scene_room(shard.row(number)?.length);
         let start = Instant::now();
@@ -122,7 +122,7 @@ impl RowDecoder {
         Ok(Scene { patches, is_whole: true, content: SceneContent::Stored(stored), plan: Arc::clone(plan) })
     }
 
-    /// Shows the arrays of a scene to the stage, with a request for one patch.
+    /// Shows the arrays of a scene to the stage. The request for one patch serves as the example.
     fn announce(&mut self, record: RowRecord<'_>) {
         self.begin();
         let plans = record.recipe.fields.plans.iter().enumerate();
@@ -131,7 +131,7 @@ impl RowDecoder {
         }
     }
 
-    /// Returns the draws of the requested patches, given their numbers.
+    /// Returns the draws of the patches whose numbers are in `read`, in ascending order.
     fn draws(
         &mut self,
         record: RowRecord<'_>,
@@ -145,7 +145,8 @@ impl RowDecoder {
         Ok(draws)
     }
 
-    /// Returns the bytes of all pixels of a sample's cut arrays; `None` if they cannot be kept whole.
+    /// Returns the size in bytes of all pixels of those arrays of a sample that patches are cut from; `None`
+    /// if they cannot be kept whole.
     fn whole_bytes(&mut self, record: RowRecord<'_>, draws: &[SampleAt]) -> Result<Option<u64>, FormatError> {
         let mut all = 0_u64;
         let Some(&at) = draws.first() else { return Ok(None) };
@@ -158,8 +159,8 @@ impl RowDecoder {
         Ok(Some(all))
     }
 
-    /// Moves patches onto a class of their mask if the options request it. Patches of a sample without a mask
-    /// lie anywhere.
+    /// Moves patches to where their mask has a given class, if the options request it. If a sample has no
+    /// mask, its patches lie anywhere.
     pub(super) fn place_by_class(
         &mut self,
         record: RowRecord<'_>,
@@ -239,7 +240,7 @@ impl RowDecoder {
                     let range = scene.plan.parts.get(number).cloned().unwrap_or_default();
                     copy(bytes.and_then(|bytes| bytes.get(range)).unwrap_or_default(), out);
                 }
-                // This field needs nothing from the record.
+                // The value comes from the index, so nothing from the record is needed.
                 SceneField::FromIndex => {
                     self.decode_field(&RowField { record, field, number }, out, &mut [])?;
                 }

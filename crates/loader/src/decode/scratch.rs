@@ -1,27 +1,28 @@
-//! Computes, before anything is decoded, the memory that an array needs besides its row.
+//! Computes, before anything is decoded, how much memory an array needs in addition to its row.
 
 use super::fields::{is_made_of_others, layout, whole_scratch_bytes};
 use crate::fields::{ArrayField, Cut, FieldType};
 use shardpack_array::{ArrayDecoder, ArraySplit, UNIT_BYTES, Wanted};
 use shardpack_format::{ArrayDescriptor, Codec, Layout, Result};
 
-/// An example of how a field stores its arrays.
+/// Codec and descriptor of one array, as an example of how a field stores its arrays.
 type StoredArray = (Codec, ArrayDescriptor);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowMemory {
     pub(crate) bytes: u64,
     pub(crate) element_bytes: u64,
-    /// True if decoded elements are converted or moved.
+    /// True if elements are converted or moved after decoding.
     pub(crate) is_finished: bool,
     pub(crate) rows_are_columns: bool,
 }
 
-/// Returns the scratch bytes for decoding one array, which resembles the example but may have more or fewer pixels.
+/// Returns the number of scratch bytes needed to decode one array. The array resembles the example but may
+/// have more or fewer pixels.
 pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let decoded_bytes = (row.bytes / row.element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
-    // The array must be complete before its rows become columns.
+    // The array must be complete before its rows can become columns.
     let held = if row.rows_are_columns { row.bytes } else { 0 };
     let bytes = if let Some(cut) = cut {
         let mut region = cut.region.clone();
@@ -32,7 +33,7 @@ pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMem
         }
         let bytes = ArrayDecoder::region_scratch_bytes(*codec, descriptor, &region)?;
         let bytes = scaled(bytes, decoded_bytes, region.shape_of(descriptor)?.bytes);
-        // The type of stored elements may differ from the row's.
+        // Elements are first decoded in their stored type, which may differ from the row's.
         bytes.saturating_add(if row.is_finished { decoded_bytes } else { 0 })
     } else {
         let bytes = ArrayDecoder::scratch_bytes(*codec, descriptor)?;
@@ -44,7 +45,7 @@ pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMem
     Ok(bytes.saturating_add(held))
 }
 
-/// Same as [`scratch_bytes`], for one part of an array.
+/// Same as [`scratch_bytes`], but for decoding one part of an array.
 pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let in_order = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
@@ -53,8 +54,9 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
 }
 
-/// Returns the scratch bytes for decoding `count` patches of an array; `None` if the field is not cut.
-/// `finished` is the size of one patch before the steps after decoding, or 0 without such steps.
+/// Returns the number of scratch bytes needed to decode `count` patches of an array; `None` if no patches are
+/// cut from the field. `finished` is the size of one patch before the steps after decoding, or 0 if there are
+/// no such steps.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
     cut.place?;
@@ -71,7 +73,8 @@ fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
 }
 
 /// Returns the size of the largest part that a thread needs memory for; `None` if large records of such
-/// arrays are not cut. `is_finished`: decoded elements are converted or moved.
+/// arrays are not cut into parts. `is_finished` must be true if elements are converted or moved after
+/// decoding.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,
@@ -102,7 +105,8 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
     }
 }
 
-/// Returns the scratch bytes for decoding a mask: at most the whole mask, plus its decoder's memory.
+/// Returns the number of scratch bytes needed to decode a mask: at most the size of the whole mask plus the
+/// decoder's own memory.
 pub(crate) fn mask_scratch_bytes(stored: &StoredArray) -> u64 {
     let (codec, descriptor) = stored;
     let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);

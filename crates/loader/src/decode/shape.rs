@@ -25,7 +25,7 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Returns width and height of a coordinate unit, in the picture and in the view.
+    /// Returns the width and height of one unit of the coordinates, first in the picture and then in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
@@ -51,7 +51,7 @@ pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     Array::new(array.dtype(), shape, rows.flatten().copied().collect())
 }
 
-/// Checks that the array has one row for each box.
+/// Fails unless the array has one row for each box.
 pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
     if found == kept.of {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Rows for a device. The stage takes them, and the host decodes those that the stage refuses or reports as odd.
+//! Decodes rows for a device. The stage takes the rows, and the host decodes those that the stage refuses or
+//! later reports as odd.
 
 use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_size};
@@ -32,7 +33,7 @@ impl RowDecoder {
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
             Residence::Absent => {}
             Residence::Missing => return Ok(false),
-            // If this fails, the caller reads the record, and the error names the cause.
+            // If this fails, the record is read instead, and the error names the cause.
             Residence::Present(value) => {
                 if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
                     return Ok(true);
@@ -49,8 +50,8 @@ impl RowDecoder {
         }
     }
 
-    /// Decodes a field on the host for a slot that is being filled. Returns false, and writes nothing, if the sample
-    /// has no value for it.
+    /// Decodes a field on the host and puts it into a slot that is being filled. Returns false and writes
+    /// nothing if the sample has no value for the field.
     fn put(
         &mut self,
         of: &RowField<'_>,
@@ -71,7 +72,8 @@ impl RowDecoder {
         decoded
     }
 
-    /// Passes a field to the stage, which may refuse it with a reason; `None` if the sample has no value for it.
+    /// Passes a field to the stage, which may refuse it and give a reason. Returns `None` if the sample has
+    /// no value for the field.
     fn prepare(
         &mut self,
         of: &RowField<'_>,
@@ -94,8 +96,8 @@ impl RowDecoder {
         }))
     }
 
-    /// Decodes the odd values of a row on the host into the device's output. Reads the record again, because
-    /// its run may be gone and odd values are rare.
+    /// Decodes on the host the values of a row that the device found odd, into the device's output. The
+    /// record is read again, because its run may be gone; odd values are rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
@@ -127,8 +129,8 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Decodes a field whose row has `row_bytes` bytes and passes it to `keep`; returns false without calling
-    /// `keep` if the sample has no value for it.
+    /// Decodes a field whose row has `row_bytes` bytes and passes the row to `keep`. Returns false without
+    /// calling `keep` if the sample has no value for the field.
     fn decode_for_device(
         &mut self,
         of: &RowField<'_>,

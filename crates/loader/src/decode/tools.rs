@@ -8,10 +8,10 @@ use shardpack_jpeg::PictureDecoder;
 
 pub(crate) struct Tools {
     pub(crate) arrays: ArrayDecoder,
-    /// Decoded elements, before a `Finish` is applied.
+    /// Decoded elements of an array before its `Finish` is applied.
     pub(crate) decoded: Vec<u8>,
     pub(crate) whole: Vec<u8>,
-    /// Window shared by the current row's arrays, once known.
+    /// Window that all arrays of the current row share; `None` until the first array sets it.
     pub(crate) window: Option<CutOf>,
     pub(crate) pictures: PictureDecoder,
     pub(crate) changes: Changes,

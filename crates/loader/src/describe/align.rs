@@ -1,4 +1,4 @@
-//! Fields that belong to a picture: masks, boxes and keypoints follow its view.
+//! Fields that belong to a picture. Masks, boxes and keypoints follow the view of their picture.
 
 use super::arrays;
 use super::examples::Examples;
@@ -11,7 +11,7 @@ use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// Returns the picture that a field follows: the named one, or the only one loaded.
+/// Returns the picture that a field follows: the one that is named, or else the only one that is loaded.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
@@ -35,7 +35,8 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     }
 }
 
-/// Plans an array that follows a picture. Its rows have the size of the view or of the whole picture.
+/// Plans an array that follows a picture as its mask. Its rows have the size of the view, or of the whole
+/// picture if the view has no size.
 pub(crate) fn plan_mask(
     dataset: &Dataset,
     name: &str,
@@ -49,7 +50,7 @@ pub(crate) fn plan_mask(
     let (false, Some([height, width])) =
         (dataset.is_empty(), view.or(columns[0].zip(columns[1]).map(<[Axis; 2]>::from)))
     else {
-        // The index has no sizes of the whole pictures, so all masks must have one size.
+        // The index does not contain the sizes of the whole pictures, so all masks must have the same size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is not planned as an array") };
         // Masks of one size need no padding.
@@ -90,7 +91,8 @@ pub(crate) fn plan_mask(
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
-/// Converts a number to a little-endian element of this type; `None` if the type has no such value. Floats are rounded.
+/// Converts a number to a little-endian element of this type; returns `None` if the type cannot represent the
+/// number. Floats are rounded.
 fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     macro_rules! float {
         ($float:expr) => {{
@@ -112,7 +114,7 @@ fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns a hint for converting JSON lists, such as a table of labels, to arrays.
+/// Returns a hint to store JSON lists, such as a table of labels, as arrays.
 fn as_arrays(name: &str) -> Hint {
     let written = format!(
         ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, \
@@ -122,7 +124,7 @@ fn as_arrays(name: &str) -> Hint {
     Hint::new("write them as arrays of numbers").only(Voice::Python, written)
 }
 
-/// Refuses fields that cannot be aligned, and options that make alignment useless.
+/// Refuses fields that cannot be aligned, and options that cannot be combined with alignment.
 pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
     let refuse =

@@ -1,4 +1,4 @@
-//! Plans patches that lie where the mask has a given class.
+//! Plans patches that are placed where the mask has a given class.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType};
 use crate::options::{CubeMode, LoaderOptions};

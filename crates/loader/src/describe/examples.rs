@@ -1,5 +1,5 @@
-//! Finds how a field stores its arrays, from a few samples spread over the dataset, so that the result does
-//! not depend on the first one.
+//! Finds out how a field stores its arrays. A few samples spread over the dataset are inspected, so that the
+//! result does not depend on the first one alone.
 
 use crate::fields::{Cut, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
@@ -17,20 +17,20 @@ use std::sync::Arc;
 
 /// Maximum number of samples to inspect; a smaller dataset is inspected completely.
 const MOST: u64 = 64;
-/// Maximum number of samples of one kind to read whole, in search of an undamaged one.
+/// Maximum number of samples of one kind to read whole when searching for an undamaged one.
 const TRIES: usize = 16;
 
-/// Where no-data values come from, for hints.
+/// Explains in hints where no-data values come from.
 pub(crate) const DECLARED: &str =
     "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
-/// Samples that differ in element type or storage, one of each kind, ascending; at least one. Each is read
-/// whole, because the head alone has no checksum.
+/// Samples that differ in element type or storage: one of each kind, in ascending order, and at least one in
+/// total. Each of them is read whole, because the head alone has no checksum.
 pub(crate) struct Examples {
     samples: Vec<Example>,
     /// For each axis of the first example, true if its length differs in an inspected sample.
     pub(crate) varies: Vec<bool>,
-    /// Number of inspected samples, and whether one of them declares a no-data value.
+    /// Number of inspected samples. `has_no_data` is true if one of them declares a no-data value.
     looked_at: usize,
     has_no_data: bool,
 }
@@ -44,8 +44,8 @@ struct Example {
 }
 
 impl Examples {
-    /// Inspects samples. `limits` apply to whole arrays; `wanted` are the options whose stage may want values
-    /// in staging memory.
+    /// Inspects samples. `limits` apply to whole arrays. `wanted` are the options with the stage that may
+    /// want values in staging memory; `None` if no stage needs to be asked.
     pub(crate) fn find(
         dataset: &Dataset,
         field: &str,
@@ -58,7 +58,7 @@ impl Examples {
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
         let (mut looked_at, mut has_no_data) = (0, false);
-        // Includes the first and the last sample.
+        // The inspected samples include the first and the last one.
         let spread = |i: u64| i.saturating_mul(having.samples.saturating_sub(1)) / (count.saturating_sub(1)).max(1);
         let samples = (0..count).filter_map(|i| having.nth(spread(i)));
         announce(dataset, samples.clone());
@@ -85,7 +85,7 @@ impl Examples {
         }
         whole.sort_by_key(|example| example.sample);
         if whole.is_empty() {
-            // Reading the first sample returns the error to report.
+            // Reading the first sample gives the error to report.
             let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
             first.transpose()?;
             return Err(Error::usage(format!("no sample has field `{field}`")));
@@ -107,8 +107,8 @@ impl Examples {
         ))
     }
 
-    /// Returns codecs, and descriptors for decoding as `element`, or as stored if `to` converts the elements
-    /// afterwards.
+    /// Returns the codec and descriptor of each example. The descriptors decode to `element`, or
+    /// are unchanged if `to` converts the elements after decoding.
     pub(crate) fn stored(&self, element: ElementType, to: As) -> Vec<(Codec, ArrayDescriptor)> {
         let decoded = |descriptor: &ArrayDescriptor| match (element, to) {
             (ElementType::Dtype(dtype), As::Decoded) => decoded_as(descriptor, dtype),
@@ -121,7 +121,7 @@ impl Examples {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// Returns the no-data replacement, if the field declares no-data.
+    /// Returns the value that replaces no-data; `None` if no inspected sample declares a no-data value.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
@@ -149,7 +149,7 @@ impl Examples {
         }
     }
 
-    /// Returns the element type of the field in a batch, and the conversion from decoded elements.
+    /// Returns the field's element type in a batch, and how decoded elements are converted to it.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.axes(field, options);
         let asked = options.output.dtype.of(field, axes);
@@ -162,7 +162,7 @@ impl Examples {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => {
                 let element = self.dtype(dataset, field, None, options.order.epoch)?.into();
-                // The output must be floats, except for masks, because classes are not normalised.
+                // The output must be floats. Masks are an exception, because classes are not normalised.
                 let becomes_float = rounds && As::float(element).is_none() && !is_mask(field);
                 if becomes_float { Dtype::F32.into() } else { element }
             }
@@ -191,7 +191,8 @@ impl Examples {
         Ok((element, to))
     }
 
-    /// Returns `asked`, or else the common type of all examples; fails if a value would change.
+    /// Returns `asked` or, if it is `None`, the common type of all examples. Fails if the conversion would
+    /// change a value.
     fn dtype(&self, dataset: &Dataset, field: &str, asked: Option<Dtype>, epoch: u32) -> Result<Dtype> {
         let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
         let Some(dtype) = asked.or_else(|| common_dtype(&descriptors)) else {
@@ -213,7 +214,7 @@ impl Examples {
     }
 }
 
-/// The samples that may have a field. In a combination of datasets, only some may have it.
+/// The samples that may have a field. In a combination of datasets, some datasets may lack the field.
 struct Having {
     ranges: Vec<Range<u64>>,
     samples: u64,
@@ -248,8 +249,8 @@ fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Resu
     Ok(name(&*dataset.shard(number)?, at, error))
 }
 
-/// Returns true if the bands of a field with this many axes are augmented. Where volumes are cut, arrays of
-/// three axes have no bands.
+/// Returns true if bands are augmented in a field with this many axes. Where volumes are cut, arrays of three
+/// axes have no bands.
 pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
     let banded = if matches!(options.view.cube, CubeMode::Volume { .. }) { 4 } else { 3 };
     axes == banded && !options.view.augment_bands.is_empty() && !is_mask(field)
@@ -259,8 +260,8 @@ pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     error.within(format_args!("field `{field}`"))
 }
 
-/// Announces reads of these samples' heads to remote storage, so that the loader waits once for all shards
-/// and once for all heads.
+/// Announces to remote storage that the heads of these samples will be read. The loader then waits only once
+/// for all shards and once for all heads.
 fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     if dataset.read_ahead_bytes() == 0 {
         return;
@@ -268,7 +269,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     let places = samples.filter_map(|sample| dataset.locate(sample).ok());
     places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
     for (number, record) in places {
-        // The reader reports why a shard cannot be opened.
+        // If a shard cannot be opened, the reader reports why when the sample is read.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
             handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));
@@ -285,7 +286,7 @@ fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
         && no_data(a) == no_data(b)
 }
 
-/// Returns the array descriptor of a sample, from its whole record after checking the CRC32.
+/// Reads the whole record of a sample, checks its CRC32, and returns its array as an example.
 fn whole_record(
     dataset: &Dataset,
     sample: u64,
@@ -303,8 +304,8 @@ fn whole_record(
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
     if cut.is_some() && codec == Codec::Zstd {
-        // A part of such an array takes staging memory for the whole, so its shape must fit the payload. (The
-        // limits of a part do not limit the whole.)
+        // Even for a part of such an array, staging memory for the whole is needed, so the array's shape must
+        // fit its payload. (The limits of a part do not limit the whole.)
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
     let value = RecordValue::Array {
@@ -322,7 +323,7 @@ fn whole_record(
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 
-/// Returns the array descriptor of a sample from its record's head alone, because cubes are large.
+/// Returns the array descriptor of a sample. Only the head of the record is read, because cubes are large.
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;

@@ -1,4 +1,5 @@
-//! Turns options and a dataset into fields: describes each field of a batch, or returns the error that prevents it.
+//! Turns options and a dataset into the fields of a batch. Each field is described, or an error says why it
+//! cannot be loaded.
 
 mod align;
 mod arrays;
@@ -25,10 +26,11 @@ use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// Minimum number of parts for which several threads share a record, because a smaller one has little to share.
+/// Minimum size, in parts, of a record that several threads share. In a smaller record there is too little
+/// work to share.
 const LARGE_PARTS: u64 = 4;
-/// Maximum number of parts of an array that is small next to a large one, and whose bytes are kept until all
-/// parts are read.
+/// Maximum size, in parts, of an array that counts as small next to a large one. The bytes of a small array
+/// are kept until all parts are read.
 const KEPT_PARTS: u64 = 2;
 
 impl Fields {
@@ -82,7 +84,7 @@ impl Fields {
         };
         if let Some(stage) = &options.resources.stage {
             let Self { plans, layout, scaling, changes, .. } = &mut fields;
-            // A transform changes rows in host memory.
+            // Nothing is staged if there is a transform, because it changes rows in host memory.
             for plan in plans.iter_mut().filter(|_| options.output.transform.is_none()) {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling, changes));
             }
@@ -92,7 +94,7 @@ impl Fields {
                 Some(_) => patches.staged(&mut fields.plans, options)?,
                 None => patches,
             };
-            // Each scene is read whole, by one thread.
+            // No record is split among threads, because each scene is read whole by one thread.
             fields.patches = Some(Arc::new(patches));
             return Ok(fields);
         }
@@ -146,7 +148,7 @@ impl Fields {
                 CubeMode::Whole | CubeMode::Patch { .. } => {
                     match arrays::plan(dataset, &field.name, position, options)? {
                         Some(described) => described,
-                        // The field was not named, so leaving it out is no error.
+                        // The field was not requested by name, so leaving it out is not an error.
                         None if options.output.fields.is_none() => return Ok(()),
                         None => return Err(several_shapes(&field.name)),
                     }
@@ -230,8 +232,8 @@ const fn is_described(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::Image | FieldKind::Array)
 }
 
-/// Refuses a view with a size if the dataset has no pictures (16-bit pictures are arrays), because arrays
-/// would be loaded whole.
+/// Refuses a view with a size if the dataset has no pictures, because its arrays would be loaded whole all
+/// the same. (16-bit pictures are stored as arrays.)
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let has_size = matches!(options.view.image, ImageMode::View(view) if view.size().is_some());
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {

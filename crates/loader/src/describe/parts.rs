@@ -13,7 +13,7 @@ pub(crate) fn several_shapes(field: &str) -> Error {
 pub(crate) struct Description {
     pub(crate) kind: FieldType,
     pub(crate) dtype: ElementType,
-    /// Shape of a dense row; of a ragged row, only the number of axes is known.
+    /// Shape of a dense row. For a ragged row, only the number of axes is meaningful.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
 }

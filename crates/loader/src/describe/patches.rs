@@ -1,4 +1,4 @@
-//! Several patches per sample: plans their fields and their number.
+//! Plans the case of several patches per sample: the fields of the patches and how many there are.
 
 use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, RowSize, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
@@ -33,7 +33,7 @@ impl PatchPlan {
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
                 let overlap = if let Patches::Grid { overlap } = options.view.patches { overlap } else { [0; 3] };
-                // Two-dimensional patches have one plane.
+                // Two-dimensional patches count as one plane.
                 let size = sides.map(|side| u64::from(side).max(1));
                 if overlap.iter().zip(size).any(|(&overlap, side)| u64::from(overlap) >= side) {
                     let words = |sides: [u32; 3]| {
@@ -77,8 +77,8 @@ impl PatchPlan {
         plan.counted(dataset, plans, options).map(Some)
     }
 
-    /// Returns the patches for a stage, if it accepts all cut fields. Otherwise the host decodes each scene
-    /// once for all of its patches.
+    /// Returns the plan for a stage that decodes the patches, if it accepts all fields that are cut.
+    /// Otherwise the host decodes each scene, once for all of its patches.
     pub(crate) fn staged(self, plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<Self> {
         let is_left = |plan: &FieldPlan| match &plan.kind {
             FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }) => !plan.staged,
@@ -140,7 +140,7 @@ impl PatchPlan {
             let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
             for (record, count) in (0..).zip(of_shard) {
                 let sides = height.length(&shard, record).zip(width.length(&shard, record));
-                // A scene without a size, or smaller than a patch, becomes an error of its batch.
+                // If a scene has no size, or is smaller than a patch, its batch reports the error.
                 let scene = sides.map(|(height, width)| [1, height, width]).filter(|&s| grid.count(s).is_some());
                 *count = scene.map_or(Ok(1), |scene| self.count(grid, scene))?;
             }
@@ -153,14 +153,14 @@ impl PatchPlan {
     }
 
     fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
-        // A scene smaller than a patch becomes an error of its batch.
+        // If a scene is smaller than a patch, its batch reports the error.
         let count = grid.count(scene).unwrap_or(1);
         u32::try_from(count)
             .map_err(|_| Error::usage(format!("patches of a scene: expected fewer than 2³², found {count}")))
     }
 }
 
-/// Returns the sides of a patch; the first is 0 for two-dimensional patches.
+/// Returns the sides of a patch. The first side is 0 for two-dimensional patches.
 fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
     match options.view.cube {
         CubeMode::Patch { height, width, .. } => [0, height, width],

@@ -17,7 +17,7 @@ pub(crate) fn plan(
     options: &LoaderOptions,
 ) -> Result<Description> {
     view.check()?;
-    // If a picture field is named, the scaling applies to it.
+    // If `dtype` names fields of pictures, the scaling applies to these alone, and otherwise to all pictures.
     let is_named = |name: &str| options.output.dtype.of(name, 3).is_some();
     let mut pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     let is_scaled =

@@ -1,5 +1,5 @@
-//! Refuses views that look right but are wrong: a sample's picture and array cut at different places, and
-//! masks whose classes a resize would mix.
+//! Refuses views that look right but are wrong, because a sample's picture and array would be cut at
+//! different places, or because resizing a mask would mix its classes.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;
@@ -11,13 +11,17 @@ use shardpack_reader::{Error, Result};
 /// Refuses a view that shows a different part of the sample than an array does.
 ///
 /// # Errors
-/// `Usage` if a view with a size is combined with a patch of an array, or with a mask or an array of the
-/// picture's size that happens to have the size of the view; if whole pictures are mirrored while such arrays
-/// are loaded, or, without a cube, are combined with patches or turns of such arrays; or if a view with a
-/// size is requested of a mask.
+/// `Usage` in these cases:
+///
+/// - A view with a size is combined with a patch of an array.
+/// - A view with a size is combined with a mask, or with an array of the picture's size, that happens to have
+///   the size of the view.
+/// - Whole pictures are mirrored while masks or arrays of the picture's size are loaded.
+/// - Whole pictures are loaded, in a dataset without a cube, together with patches or turns of such arrays.
+/// - A view with a size is requested of a mask.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let turned = !options.view.augment.is_none();
-    // In a dataset with cubes, a mask belongs to its cube, and a picture shows both whole.
+    // In a dataset with cubes, a mask belongs to its cube rather than to the picture, which shows the whole cube.
     let is_cube = |plan: &FieldPlan| {
         matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
     };
@@ -71,8 +75,8 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
         return true;
     }
     let FieldType::Array(ArrayField { indexed, .. }) = &plan.kind else { return false };
-    // A whole array with the size of its picture, or a mask, is mistaken for that part only if it has the
-    // size of the view.
+    // A mask, or a whole array with the size of its picture, can be mistaken for the shown part only if it
+    // has the size of the view.
     let sides = match (&*plan.shape, layout) {
         (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
         (&[height, width] | &[height, width, _], _) => [height, width],
@@ -81,7 +85,7 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
     (*indexed || is_mask(&plan.name)) && matches!(plan.size, RowSize::Dense { .. }) && sides == size
 }
 
-/// Returns true if an array could be mistaken for an aligned array of the whole picture.
+/// Returns true if an array could be mistaken for one that matches the whole picture pixel by pixel.
 fn is_of_a_picture(plan: &FieldPlan) -> bool {
     match plan.kind {
         FieldType::Array(ArrayField { indexed, .. }) => indexed || is_mask(&plan.name),

@@ -1,4 +1,4 @@
-//! Index data about a row, known before its record is read: column values and axis lengths.
+//! Data about a row that the index gives before the record is read: values of columns and lengths of axes.
 
 use shardpack_format::{Dtype, FieldKind, Schema};
 use shardpack_reader::{Scalar, Shard};
@@ -25,7 +25,8 @@ impl Col {
         shard.column_bytes(self.position).unwrap_or_default()
     }
 
-    /// Returns true if the samples of a shard have this column. In a combination of datasets, some may lack it.
+    /// Returns true if the samples of a shard have this column. In a combination of datasets, some datasets
+    /// may lack it.
     pub(crate) fn is_in(&self, shard: &Shard) -> bool {
         shard.has_scalar(self.position)
     }
@@ -42,7 +43,8 @@ impl Col {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Column(Col),
-    /// Side of the upright picture; from `other` if the orientation says that the picture is stored on its side.
+    /// Side of the upright picture. It is read from the column `other` if the orientation says that the
+    /// picture is stored on its side.
     Upright {
         side: Col,
         other: Col,

@@ -27,7 +27,7 @@ use shardpack_reader::{Shard, raw};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A type of field: its values, and their form in a batch. `decode/fields/` decodes them.
+/// A type of field: which values it has and the form that they take in a batch. `decode/fields/` decodes them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldType {
     Scalar(Col),
@@ -51,9 +51,9 @@ pub(crate) struct PictureField {
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
-    /// Conversion to floats, if requested.
+    /// Conversion to floats, if the options request it.
     pub(crate) floats: Option<Box<FloatTable>>,
-    /// Choice of frames, if the values are lists of pictures.
+    /// Choice of frames, if each value is a list of pictures.
     pub(crate) clip: Option<FrameMode>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct MaskField {
     pub(crate) position: usize,
     pub(crate) picture: Followed,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Element that fills the padding around a picture.
+    /// Element that fills the padding around a picture, as bytes.
     pub(crate) fill: Vec<u8>,
 }
 
@@ -114,9 +114,9 @@ pub(crate) enum RowSize {
     Dense {
         bytes: usize,
     },
-    /// Depends on columns of the index; lists the axes in output order.
+    /// The size depends on columns of the index. Lists the axes in output order.
     Columns(Vec<Axis>),
-    /// Size not known in advance; at most the rest of the record.
+    /// The size is not known in advance. It is at most the size of the record without its head.
     Stored,
 }
 
@@ -125,10 +125,10 @@ pub(crate) struct FieldPlan {
     pub(crate) name: String,
     pub(crate) dtype: ElementType,
     pub(crate) kind: FieldType,
-    /// Shape of a dense row; of a ragged row, only the number of axes is known.
+    /// Shape of a dense row. For a ragged row, only the number of axes is meaningful.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
-    /// Index of a ragged row's first axis among the axes of all ragged fields.
+    /// Position of a ragged row's first axis among the axes of all ragged fields.
     pub(crate) dims_at: usize,
     /// True if a stage accepts the field.
     pub(crate) staged: bool,
@@ -139,18 +139,18 @@ pub(crate) struct FieldPlan {
 pub(crate) struct Fields {
     pub(crate) plans: Vec<FieldPlan>,
     pub(crate) objects: Vec<ObjectPlan>,
-    /// Total number of axes of all ragged fields of a row.
+    /// Total number of axes in all ragged fields of a row.
     pub(crate) dims: usize,
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
     pub(crate) changes: Arc<[Augmentation]>,
-    /// Record size in bytes from which several threads decode the parts of a record.
+    /// Size in bytes from which a record is large, so that several threads decode its parts.
     pub(crate) large_bytes: Option<u64>,
     pub(crate) patches: Option<Arc<PatchPlan>>,
 }
 
 impl FieldPlan {
-    /// Describes the field for a stage. `changes` are the augmentations of decoded pictures.
+    /// Describes the field to a stage. `changes` are the augmentations of decoded pictures.
     pub(crate) fn spec<'a>(
         &'a self,
         layout: PixelLayout,
@@ -174,15 +174,15 @@ impl FieldPlan {
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
 
-    /// Returns true if the field holds arrays of more than `bytes` that a stage accepts and copies to staging
-    /// memory. They stay in runs until they are copied.
+    /// Returns true if the field holds arrays of more than `bytes` bytes that a stage accepts and copies to
+    /// staging memory. Until they are copied, such arrays stay in runs.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
         let FieldType::Array(ArrayField { stored, is_shared: false, .. }) = &self.kind else { return false };
         let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
         self.staged && stored.iter().any(|(_, array)| is_large(array))
     }
 
-    /// Returns true if several threads read the field's large values into staging memory.
+    /// Returns true if several threads together read a large value of the field into staging memory.
     pub(crate) const fn is_shared(&self) -> bool {
         self.staged && matches!(self.kind, FieldType::Array(ArrayField { is_shared: true, .. }))
     }
@@ -197,10 +197,10 @@ impl FieldPlan {
         self.dims_at..self.dims_at + axes
     }
 
-    /// Returns the bytes of the row of `record`, and sets `dims`, the axes of this field.
+    /// Returns the size in bytes of the row of `record`, and sets `dims` to the axes of this field.
     ///
     /// # Errors
-    /// `Format` if the columns are impossible; `Limit` if the row exceeds the limits.
+    /// `Format` if the columns contain impossible lengths; `Limit` if the row exceeds the limits.
     pub(crate) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let axes = match &self.size {
             RowSize::Dense { bytes } => return Ok(*bytes),
@@ -222,12 +222,12 @@ impl FieldPlan {
         if bytes > limits.max_decoded_bytes {
             return Err(FormatError::limit(size(), "max_decoded_bytes", limits.max_decoded_bytes, bytes));
         }
-        // Refuses a row that no record of this length can hold, before memory is allocated for it.
+        // Refuses a row that is too large for a record of this length before memory is allocated for it.
         let length = shard.index().row(record).map_or(0, |row| row.length);
         let stored = self.stored_bytes_of(bytes);
         let most = length.saturating_mul(limits.max_expansion);
         match &self.kind {
-            // A whole array may be a run of one value, which takes only a few bytes.
+            // All elements of an array may be equal, and such an array takes only a few stored bytes.
             FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) => {
                 limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
@@ -242,8 +242,8 @@ impl FieldPlan {
         Ok(to_usize(bytes))
     }
 
-    /// Returns the stored bytes of a row of `bytes` bytes, which are fewer if float16 is loaded as float32 or
-    /// levels as floats. If several types are stored, the smallest counts.
+    /// Returns the number of stored bytes for a row of `bytes` bytes. There are fewer stored bytes if float16
+    /// is loaded as float32, or levels as floats. If several types are stored, the smallest one counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {
@@ -259,7 +259,7 @@ impl FieldPlan {
     fn stored_row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let schema = &shard.index().metadata().schema;
         let (length, key) = (shard.index().row(record).map_or(0, |row| row.length), shard.index().key(record));
-        // spec §2.2: the head holds at least frame, field table, scalars and key, each aligned.
+        // spec §2.2: the head holds at least the frame, the field table, the scalars and the key, each of them aligned.
         let head = FRAME_BYTES
             .saturating_add(24 * schema.stored_count() as u64)
             .saturating_add(schema.scalar_bytes())
@@ -275,7 +275,7 @@ impl FieldPlan {
 }
 
 impl Fields {
-    /// Returns the positions of the stored fields that a batch uses.
+    /// Returns the positions of those stored fields that a batch uses.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         let followed = self.plans.iter().filter_map(|plan| match &plan.kind {
             FieldType::Mask(MaskField { picture, .. }) => Some(picture.position),
@@ -285,7 +285,7 @@ impl Fields {
         tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
     }
 
-    /// Sets the size of the largest record; if no record is large, no thread looks for one.
+    /// Sets the size of the largest record. If no record is large, threads do not look for large ones.
     pub(crate) fn with_records_of(mut self, record_bytes: u64) -> Self {
         self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
         self

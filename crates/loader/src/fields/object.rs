@@ -1,4 +1,4 @@
-//! Values of a batch that are not tensors: texts, and arrays whose length differs between samples.
+//! Values of a batch that are not tensors, such as texts and arrays whose length differs between samples.
 
 use super::picture::Followed;
 use crate::options::Align;
@@ -28,7 +28,7 @@ pub(crate) struct ObjectPlan {
 }
 
 impl ObjectPlan {
-    /// Returns the positions of the stored fields that the value is computed from.
+    /// Returns the positions of the stored fields from which the value is computed.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         let picture = match &self.follows {
             Follows::Picture { picture, .. } => Some(picture.position),
@@ -40,11 +40,11 @@ impl ObjectPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Follows {
-    /// Loaded as stored.
+    /// The value is loaded as stored.
     Nothing,
-    /// Boxes or keypoints that follow the view of their picture. Rows of keypoints belong to the boxes field
-    /// at index `boxes`.
+    /// Boxes or keypoints that follow the view of their picture. If `boxes` is set, each row of keypoints
+    /// belongs to a row of the boxes field at that index.
     Picture { align: Align, picture: Followed, boxes: Option<usize> },
-    /// Rows that belong to the boxes field at this index.
+    /// An array whose rows belong to the rows of the boxes field at this index.
     Boxes(usize),
 }

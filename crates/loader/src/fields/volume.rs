@@ -1,5 +1,5 @@
-//! Volumes: arrays `[depth, height, width]` or `[depth, height, width, channels]`, in this axis order, from
-//! which boxes are cut.
+//! Volumes, from which boxes are cut. They are arrays `[depth, height, width]` or `[depth, height, width,
+//! channels]`, with the axes in this order.
 
 use crate::patches::PatchPlace;
 use shardpack_array::{ArrayDecoder, Finish};
@@ -16,7 +16,7 @@ pub(crate) struct VolumeField {
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Sides of all volumes, according to the examples; `None` if they differ.
+    /// Sides that all volumes have, according to the examples; `None` if they differ.
     pub(crate) scene: Option<[u64; 3]>,
 }
 

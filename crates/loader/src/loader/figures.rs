@@ -10,7 +10,7 @@ use shardpack_base::peak_rss_bytes;
 use std::sync::atomic::Ordering;
 
 impl Loader {
-    /// Returns the figures since the loader was opened.
+    /// Returns the statistics since the loader was opened.
     #[must_use]
     pub fn stats(&self) -> LoaderStats {
         let counters = &self.shared.counters;
@@ -46,8 +46,8 @@ impl Loader {
         stats
     }
 
-    /// Returns the number of pictures so far with more than 8 bits per sample, which batches reduce to 8.
-    /// Same as in [`LoaderStats`], at almost no cost.
+    /// Returns how many pictures so far had more than 8 bits per sample, which batches reduce to 8.
+    /// [`LoaderStats`] contains the same number, but this call costs almost nothing.
     #[must_use]
     pub fn narrowed_pictures(&self) -> u64 {
         self.shared.counters.narrowed.load(Ordering::Relaxed)
@@ -59,8 +59,8 @@ impl Loader {
         self.shared.refusals.list()
     }
 
-    /// Returns the bytes used on the stage's device: slots, resident values, and (approximately) scenes held
-    /// while several of their patches are loaded; 0 without a stage.
+    /// Returns the number of bytes used on the stage's device: slots, resident values and, approximately, the
+    /// scenes that are held while several of their patches are loaded. Returns 0 without a stage.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
@@ -73,10 +73,11 @@ impl Loader {
         slots.saturating_add(kept).saturating_add(scenes)
     }
 
-    /// Returns the loader's memory in bytes, without the indexes of the dataset: slots, the threads' scratch,
-    /// the memory of the storage ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)), and,
-    /// unless the page cache holds them ([`Window`](crate::Window)), the window of the order and the bytes
-    /// read ahead. It is the maximum over all epochs.
+    /// Returns the loader's memory in bytes, without the indexes of the dataset. It consists of the slots,
+    /// the threads' scratch memory, and the memory of the storage
+    /// ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)). Unless the page cache holds them
+    /// ([`Window`](crate::Window)), it also includes the window of the order and the bytes read ahead. The
+    /// result is the maximum over all epochs.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes

@@ -1,4 +1,4 @@
-//! The loader as its caller sees it: batches, epochs, states, figures.
+//! The loader as its caller sees it: batches, epochs, states and statistics.
 
 mod batches;
 mod figures;
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`] and end when the loader is dropped. A process that
-/// forks before that call can use the loader in the child; after a later fork, the child gets an error.
+/// Threads start with the first [`Loader::next_batch`] and end when the loader is dropped. If a process forks
+/// before that call, the child can use the loader. If it forks later, the child gets an error.
 ///
 /// ```no_run
 /// use shardpack_loader::{Dataset, LoaderOptions, View};
@@ -46,7 +46,7 @@ pub struct Loader {
     start: OrderState,
     share: Share,
     threads: usize,
-    /// Where the window of this epoch is kept.
+    /// Where the window of the current epoch is kept.
     held: Held,
     /// Largest memory of any epoch so far, in bytes.
     predicted_bytes: u64,
@@ -58,13 +58,13 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Number of batches up to the last one handed out.
+    /// Number of batches in this epoch up to and including the last one handed out.
     delivered: u64,
-    /// True once the caller has continued from one epoch to the next, and so will probably continue again. A
-    /// caller who reads a dataset once does not pay for starting it again.
+    /// True once the caller has continued from one epoch to the next and so will probably continue again. A
+    /// caller who reads a dataset only once does not pay for starting another epoch.
     goes_on: bool,
     phase: EpochPhase,
-    /// True if the caller got `Pending` and will come back.
+    /// True if the last call returned `Pending`, so that the next one continues the same wait.
     is_waiting: bool,
 }
 
@@ -92,30 +92,31 @@ pub enum EpochPhase {
 }
 
 impl Loader {
-    /// Returns the next batch of the epoch, or `None` once the epoch has ended, until [`Loader::set_epoch`] is
-    /// called. Waits only if the batch is not ready.
+    /// Returns the next batch of the epoch. Once the epoch has ended, returns `None` until
+    /// [`Loader::set_epoch`] is called. Waits only if the batch is not ready.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)), `Io`
-    /// if it cannot be read or memory for it cannot be allocated; the next call continues with the following
-    /// batch. `Usage` if called in a fork of the process that began loading, or `Internal` if the pool has
-    /// failed; either error is returned once, and `None` after that.
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)), and
+    /// `Io` if it cannot be read or memory for it cannot be allocated; the next call continues with the
+    /// following batch. `Usage` if called in a fork of the process that began loading, and `Internal` if the
+    /// pool has failed; these two errors are returned only once, and further calls return `None`.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
-            // An hour is effectively no limit, so one function serves both kinds of wait.
+            // An hour is effectively no limit, so one function can serve both kinds of wait.
             if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
                 return batch;
             }
         }
     }
 
-    /// Same as [`Loader::next_batch`], but waits at most `timeout`, then returns `Pending`; the next call
-    /// continues to wait. For callers who must check for something else from time to time, such as signals.
+    /// Same as [`Loader::next_batch`], but waits at most `timeout`. After that it returns `Pending`, and the
+    /// next call continues to wait. Use it to check for something else, such as signals, from time to time.
     ///
     /// # Errors
     /// Same as [`Loader::next_batch`].
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
-        // Checked before taking the lock, which a thread that no longer exists may hold in a fork.
+        // This is checked before the lock is taken, because in a fork a thread that does not exist there may
+        // hold the lock.
         if self.shared.is_forked() {
             return Poll::Ready(self.broken().then(|| Err(forked())));
         }
@@ -132,7 +133,7 @@ impl Loader {
         }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
-        // Counts each batch once, however many calls wait for it.
+        // Each batch is counted once, even if several calls wait for it.
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.asked += 1;
             self.found_ready += state.finished() as u64;
@@ -190,14 +191,14 @@ impl Loader {
         })))
     }
 
-    /// Records that the loader has broken down; returns true if the caller should report it. Only the first
-    /// call returns true, so that a loop that ignores errors ends.
+    /// Records that the loader has broken down. Returns true if the caller should report this. Only the first
+    /// call returns true, so that even a loop that ignores errors ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
 
-    /// Returns this rank's number of batches from the start of the epoch, or from the state of
-    /// [`Loader::restore`]. Exact before the first batch.
+    /// Returns this rank's number of batches from the start of the epoch, or from the state passed to
+    /// [`Loader::restore`]. The number is exact even before the first batch.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.share.batches()
@@ -209,7 +210,7 @@ impl Loader {
         self.share.whole().batches()
     }
 
-    /// Returns the number of samples, or patches, in a whole epoch over all ranks.
+    /// Returns the number of samples or, if patches are cut, of patches in a whole epoch over all ranks.
     #[must_use]
     pub const fn positions(&self) -> u64 {
         self.share.positions()
@@ -250,26 +251,26 @@ impl Loader {
         self.phase
     }
 
-    /// Returns the progress of this loader up to the last batch handed out. Prepared batches do not count. A
-    /// batch that was an error counts only once a later batch is handed out, so a run that ends with the
-    /// error resumes with the missing samples.
+    /// Returns the progress of this loader up to the last batch that was handed out. Batches that are only
+    /// prepared do not count. A batch that was an error counts only once a later batch has been handed out.
+    /// So if a run ends with that error, it resumes with the missing samples.
     ///
     /// The state is equal on all ranks that got the same number of batches, and on all ranks that reached the
-    /// end of the epoch. If a rank failed and the states differ, resuming from the smallest one loses no
+    /// end of the epoch. If a rank failed and the states differ, resuming from the smallest state loses no
     /// sample.
     #[must_use]
     pub fn state(&self) -> OrderState {
-        // With `End::Uneven`, other ranks may have had one more batch.
+        // With `End::Uneven`, other ranks may have had one batch more than this one.
         let all = self.phase == EpochPhase::Ended && self.delivered == self.share.batches();
         let batches = if all { self.share.steps() } else { self.delivered };
         OrderState { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
-    /// Resumes from a state saved with any world size, batch size or number of threads. Batches that the
-    /// caller holds stay valid.
+    /// Resumes from a state, which may have been saved with any world size, batch size or number of threads.
+    /// Batches that the caller holds stay valid.
     ///
-    /// A training loop needs no special case to resume, because [`Loader::set_epoch`] with the state's epoch
-    /// keeps this position:
+    /// A training loop needs no special case to resume, because calling [`Loader::set_epoch`] with the
+    /// state's epoch keeps the restored position:
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -308,9 +309,9 @@ impl Loader {
         if self.resident.is_none() {
             self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
-        // Holds the planner's lock, so that no thread plans for the new epoch before the state is updated.
+        // The planner's lock is held, so that no thread plans for the new epoch before the state is updated.
         let mut shared = self.shared.state();
-        // A program may change its transform between epochs.
+        // A program may change its transform between epochs, so no rows are transformed ahead.
         shared.goes_on = self.goes_on && self.options.output.transform.is_none();
         match is_under_way {
             true => shared.go_on(state.epoch),
@@ -321,12 +322,13 @@ impl Loader {
         Ok(())
     }
 
-    /// Starts epoch `epoch`. If it is the current epoch and no batch has been requested, keeps the position
-    /// from [`Loader::restore`], so a loop can call this at the top of every epoch.
+    /// Starts epoch `epoch`. If it is the current epoch and no batch has been requested, the position set by
+    /// [`Loader::restore`] is kept, so a loop can call this at the top of every epoch.
     ///
-    /// Once the caller has continued from one epoch to the next, the loader starts the next epoch while the
-    /// current one ends, in the same slots and memory, and this call only takes it over. A
-    /// [`LoaderOptions::transform`] prevents that, as does turning off [`LoaderOptions::begins_ahead`].
+    /// Once the caller has continued from one epoch to the next, the loader starts the following epoch while
+    /// the current one ends, in the same slots and memory. This call then only takes over that epoch. Epochs
+    /// are not started ahead if there is a [`LoaderOptions::transform`], or if
+    /// [`LoaderOptions::begins_ahead`] is turned off.
     ///
     /// # Errors
     /// Same as [`Loader::restore`].

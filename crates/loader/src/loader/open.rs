@@ -1,4 +1,4 @@
-//! Opens a loader: prepares fields, sizes, slots, and the state that threads share.
+//! Opens a loader. This prepares the fields, the sizes, the slots, and the state that threads share.
 
 use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
@@ -50,18 +50,19 @@ impl LoaderOptions<Dataset> {
 }
 
 impl Loader {
-    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, and reads only the first record.
+    /// Prepares to load `dataset` by planning its fields and sizes. This starts no thread and reads only a
+    /// few records. With [`LoaderOptions::resident`], however, the whole dataset is read.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset, such as a sampling with samples that the
-    /// dataset lacks, or batches larger than any epoch with [`End::Drop`]; `Io` if the slots do not fit in
-    /// the memory of the stage's device; otherwise same as [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, for example if a sampling contains
+    /// samples that the dataset lacks, or batches are larger than any epoch with [`End::Drop`]. `Io` if the
+    /// slots do not fit in the memory of the stage's device. Otherwise the same errors as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
     }
 
-    /// Same as [`Loader::open`], with progress and cancellation, for loaders whose values stay on a device,
-    /// because reading the whole dataset takes a while.
+    /// Same as [`Loader::open`], but reports progress and can be cancelled. For loaders whose values stay on
+    /// a device, because opening them reads the whole dataset.
     ///
     /// # Errors
     /// Same as [`Loader::open`], and `Usage` if cancelled.
@@ -166,8 +167,8 @@ impl Loader {
     }
 }
 
-/// Refuses batches larger than an epoch if incomplete batches are dropped, because no batch would ever come.
-/// An empty dataset is fine.
+/// Refuses batches that are larger than an epoch if incomplete batches are dropped, because the loader would
+/// never return a batch. An empty dataset is not refused.
 fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
     let positions = share.positions();
     if positions == 0 || options.order.end != End::Drop || share.whole().batches() > 0 {

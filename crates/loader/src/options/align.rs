@@ -4,11 +4,11 @@ use shardpack_format::{Error as FormatError, Result as FormatResult};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Alignment of a field with the view of its sample's picture, which crops, scales and mirrors it. All
+/// Alignment of a field with the view of its sample's picture, which crops, scales and mirrors the picture. All
 /// coordinates refer to the upright picture.
 ///
-/// As text: `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by settings that differ
-/// from the defaults, such as `boxes,format=xywh,visible=0.25`.
+/// As text, an alignment is `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by the
+/// settings that differ from the defaults, such as `boxes,format=xywh,visible=0.25`.
 ///
 /// ```
 /// use shardpack_loader::{Align, LoaderOptions, View};
@@ -20,28 +20,28 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Align {
-    /// An array `[height, width]` or `[height, width, channels]` of the picture's height and width. Each
-    /// pixel of the view takes the value at its centre (nearest neighbour), so no new values appear. Loaded
-    /// as a tensor of the view's height and width.
+    /// An array `[height, width]` or `[height, width, channels]` with the picture's height and width. Each
+    /// pixel of the view takes the value at its centre (nearest neighbour), so no new values appear. The
+    /// field is loaded as a tensor with the view's height and width.
     Mask {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
-        /// Value of the padding around the picture, in the type of the batch. Default 255, which segmentation
-        /// losses usually ignore.
+        /// Value of the padding around the picture, in the element type of the batch. Default 255, which
+        /// segmentation losses usually ignore.
         fill: f64,
     },
-    /// Any number of object masks `[masks, height, width]` of the picture's height and width. Each is aligned
-    /// like [`Align::Mask`], with zero in the padding. Loaded as objects of the stored type, `[masks, height,
-    /// width]`, of the view's height and width.
+    /// Any number of object masks, as an array `[masks, height, width]` with the picture's height and width.
+    /// Each mask is aligned like [`Align::Mask`], with zeros in the padding. The field is loaded as objects
+    /// of the stored type, `[masks, height, width]`, with the view's height and width.
     Instances {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
-        /// Field of boxes that the masks belong to, one box per mask; a mask is left out with its box.
-        /// Default none, which keeps all masks, even those outside the view.
+        /// Field of boxes that the masks belong to, with one box for each mask. If a box is left out, so is
+        /// its mask. Default none, which keeps all masks, even those outside the view.
         rows: Option<String>,
     },
-    /// Boxes `[boxes, 4]` of any number type, moved and clipped to the view, and left out if too little of
-    /// them is visible. Loaded as float32 objects in the same format.
+    /// Boxes `[boxes, 4]` of any number type. They are moved and clipped to the view, and a box is left out
+    /// if too little of it is visible. The field is loaded as float32 objects in the same format.
     Boxes {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
@@ -54,38 +54,39 @@ pub enum Align {
         /// out. Default 0.
         visible: f64,
     },
-    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as in COCO, a
-    /// visibility flag. Points outside the view become 0, 0, 0 if they have three numbers, otherwise NaN.
-    /// Loaded as float32 objects of the same shape.
+    /// Points `[points, 2]`, `[points, 3]`, or `[objects, points, 2 or 3]`. The numbers of a point are x, y
+    /// and optionally, as in COCO, a visibility flag. Points outside the view become 0, 0, 0 if they have
+    /// three numbers, and NaN otherwise. The field is loaded as float32 objects of the same shape.
     Keypoints {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
         /// Same as in [`Align::Boxes`].
         relative: bool,
-        /// Pairs of point indices to swap if the view is mirrored, such as left and right hand.
+        /// Pairs of indices of points that are swapped if the view is mirrored, such as the left and the right hand.
         swap: Vec<(u32, u32)>,
-        /// Field of boxes that the points belong to, one box per object; points are left out with their box.
-        /// Default none.
+        /// Field of boxes that the points belong to, with one box for each object. If a box is left out, so
+        /// are its points. Default none.
         rows: Option<String>,
     },
-    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON whose outermost list has one item
-    /// per object and whose innermost lists are x, y, x, y, like COCO's `segmentation`. Points move as with
-    /// [`Align::Keypoints`], but no point is hidden or clipped: a polygon keeps all its points and may extend
-    /// beyond the view. Loaded as float32 objects of the same shape, or as JSON of the same form; an item
-    /// that is not a list, such as a COCO run-length encoding, becomes `null`.
+    /// Polygons, either as an array `[points, 2]` or `[polygons, points, 2]`, or as JSON. The outermost list
+    /// of the JSON has one item for each object, and the innermost lists are x, y, x, y and so on, like
+    /// COCO's `segmentation`. Points move as with [`Align::Keypoints`], but none is hidden or clipped: a
+    /// polygon keeps all its points and may extend beyond the view. The field is loaded as float32 objects of
+    /// the same shape, or as JSON of the same form. An item that is not a list, such as a COCO run-length
+    /// encoding, becomes `null`.
     Polygons {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
         /// Same as in [`Align::Boxes`].
         relative: bool,
-        /// Field of boxes that the polygons belong to, one box per object; polygons are left out with their
-        /// box. Default none.
+        /// Field of boxes that the polygons belong to, with one box for each object. If a box is left out, so
+        /// are its polygons. Default none.
         rows: Option<String>,
     },
-    /// An array with one row per box, such as classes `[boxes]`; a row is left out with its box. Loaded as
-    /// objects of the stored type.
+    /// An array with one row for each box, such as classes `[boxes]`. If a box is left out, so is its row.
+    /// The field is loaded as objects of the stored type.
     Rows {
-        /// Field of boxes.
+        /// Field of boxes that the rows belong to.
         of: String,
     },
 }
@@ -114,7 +115,7 @@ impl BoxFormat {
 }
 
 impl Align {
-    /// Describes the declared values of a field.
+    /// Describes in words how the values of a field were declared.
     pub(crate) fn said(&self) -> String {
         let unit = |relative: bool| if relative { "relative" } else { "in pixels" };
         match self {
@@ -146,6 +147,8 @@ impl Align {
         }
     }
 
+    /// Checks the settings.
+    ///
     /// # Errors
     /// `Usage` if a share is not between 0 and 1.
     pub(crate) fn check(&self) -> FormatResult<()> {
@@ -158,7 +161,7 @@ impl Align {
     }
 }
 
-/// Class of ignored pixels.
+/// Class that marks pixels to be ignored.
 const MASK_FILL: f64 = 255.0;
 
 const KINDS: &str = "mask, instances, boxes, keypoints, polygons, or rows with of=FIELD";

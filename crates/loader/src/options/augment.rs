@@ -3,17 +3,17 @@
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
 
-/// Indices of the draw pairs for flips and turns; they follow those for patches.
+/// Indices of the draw pairs for flips and turns, which follow the indices for patches.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
 
 /// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its
-/// mask, are turned alike, so they must have one height and width; patches are turned after they are cut.
-/// Each plane of a volume's box is turned separately. Pictures, and arrays with other numbers of axes, do not
-/// change.
+/// mask, are turned in the same way, so they must have the same height and width. Patches are turned after
+/// they are cut, and each plane of a volume's box is turned separately. Pictures, and arrays with other
+/// numbers of axes, do not change.
 ///
-/// The result is a pure function of seed, epoch, sample, and whether the array or patch is square. It does
-/// not depend on threads, batch size or world size.
+/// The result depends only on the seed, the epoch, the sample, and whether the array or patch is square. It
+/// does not depend on threads, batch size or world size.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -30,8 +30,8 @@ pub struct Augment {
     pub flip_rows: bool,
     /// Flips half of the samples from left to right.
     pub flip_columns: bool,
-    /// Turns samples counterclockwise by 0, 90, 180 or 270 degrees, with equal probability; by 0 or 180 if
-    /// height and width differ. A turn comes before a flip.
+    /// Turns samples counterclockwise by 0, 90, 180 or 270 degrees, with equal probability. If height and
+    /// width differ, turns them by 0 or 180 degrees. A turn is applied before a flip.
     pub rotate: bool,
 }
 
@@ -55,7 +55,7 @@ impl Augment {
     }
 }
 
-/// Returns a number in `0..count`.
+/// Maps a uniform draw to a number in `0..count`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
 fn place(draw: f64, count: u8) -> u8 {
     (draw * f64::from(count)) as u8
@@ -92,7 +92,7 @@ mod tests {
         ] {
             let counts = counts(augment, size);
             assert_eq!(counts.len(), kinds, "{augment:?} {size:?}");
-            // Chi-square: the 99.99 % point of 7 degrees of freedom is 30.
+            // Chi-square test: the 99.99 % point for 7 degrees of freedom is 30.
             let mean = 16_000.0 / kinds as f64;
             let chi: f64 = counts.values().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
             assert!(chi < 30.0, "{augment:?} {size:?}: {counts:?}");

@@ -1,16 +1,17 @@
-//! Chooses the frames of a clip that go into a row, for fields whose values are lists of JPEGs.
+//! Chooses which frames of a clip go into a row. This is for fields whose values are lists of JPEGs.
 
 use super::parse::number;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Index of the draw pair for a window, whose first draw sets its start.
+/// Index of the draw pair for a window. The first draw of the pair sets the start of the window.
 const DRAWS: u32 = (1 << 31) + 5;
 /// Maximum number of frames in a row.
 const MOST: u32 = 1 << 16;
 
-/// Frames of a clip in a batch. All chosen frames share one view: the same crop, reflection and augmentation.
+/// Which frames of a clip a batch contains. All frames of a clip share one view: the same crop, reflection
+/// and augmentation.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -29,24 +30,24 @@ pub enum FrameMode {
     /// All frames. Rows are ragged, because clips differ in length.
     #[default]
     All,
-    /// `count` evenly spaced frames: the middle frame of each of `count` equal parts of the clip. A clip with
-    /// fewer frames repeats some.
+    /// `count` evenly spaced frames. The clip is divided into `count` equal parts, and the middle frame of
+    /// each is taken. If the clip has fewer frames, some are repeated.
     Even {
         /// Number of frames, at least 1.
         count: u32,
     },
-    /// `count` frames, `every` frames apart, from a start drawn for each sample and epoch. A clip that is too
-    /// short starts at its first frame and repeats its last one.
+    /// `count` frames at a distance of `every` frames, from a start that is drawn for each sample and epoch.
+    /// If the clip is too short, the window starts at its first frame and repeats its last one.
     Window {
         /// Number of frames, at least 1.
         count: u32,
-        /// Step between frames, at least 1; 2 takes every second frame.
+        /// Distance between frames, at least 1; 2 takes every second frame.
         every: u32,
     },
 }
 
 impl FrameMode {
-    /// Returns the number of frames in a row; `None` for all frames of the clip.
+    /// Returns the number of frames in a row; `None` if a row contains all frames of its clip.
     #[must_use]
     pub const fn count(self) -> Option<u32> {
         match self {
@@ -55,7 +56,8 @@ impl FrameMode {
         }
     }
 
-    /// Returns the frame indices for a clip of `total` frames, a pure function of seed, epoch, sample and `total`.
+    /// Returns the indices of the frames taken from a clip of `total` frames. They depend only on seed,
+    /// epoch, sample and `total`.
     pub fn frames(self, key: &DrawKey, total: u32) -> impl Iterator<Item = u32> + use<> {
         let total = u64::from(total);
         let last = total.saturating_sub(1);
@@ -81,7 +83,7 @@ impl FrameMode {
     }
 }
 
-/// Parses `all`; `8` for eight evenly spaced frames; `window8`, and `window8,every=2`.
+/// Parses `all`, `8` for eight evenly spaced frames, and `window8` or `window8,every=2` for a window.
 impl FromStr for FrameMode {
     type Err = Error;
 

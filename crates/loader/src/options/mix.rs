@@ -2,11 +2,11 @@
 
 use shardpack_augment::Mix;
 
-/// How pictures and labels of a batch are mixed. The field `label` is loaded as float32 `[rows, classes]`,
-/// the weight of each class. Rows without a sample are left out.
+/// How the pictures and labels of a batch are mixed. The field `label` is loaded as float32 `[rows,
+/// classes]`, with a weight for each class. Rows without a sample are not mixed.
 ///
-/// The draws come from the first sample of the batch in this epoch, so they do not depend on threads, and a
-/// resumed loader with the same batch size and number of ranks continues with them.
+/// The draws come from the first sample of the batch in this epoch. They therefore do not depend on threads,
+/// and a resumed loader with the same batch size and number of ranks draws the same numbers.
 ///
 /// ```
 /// use shardpack_loader::{BatchMix, LoaderOptions};
@@ -19,6 +19,6 @@ use shardpack_augment::Mix;
 pub struct BatchMix {
     /// Ways to mix; each batch uses one, with equal probability.
     pub choices: Vec<Mix>,
-    /// Number of classes; every label is below it.
+    /// Number of classes; every label must be below it.
     pub classes: u32,
 }

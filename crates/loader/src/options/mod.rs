@@ -1,5 +1,5 @@
-//! The options of a loader, in four groups. `groups.rs` declares each option once: its name, documentation,
-//! type and default.
+//! The options of a loader, in four groups. `groups.rs` declares each option once, with its name,
+//! documentation, type and default.
 
 mod align;
 mod augment;
@@ -26,8 +26,9 @@ use crate::stage::Keeper;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// The options of a loader. All have defaults: `LoaderOptions::default()` loads whole pictures and cubes in
-/// windowed order, 32 at a time. Set an option by the method of its name, or in its group.
+/// The options of a loader. All of them have defaults: `LoaderOptions::default()` loads whole pictures and
+/// cubes in windowed order, 32 at a time. An option is set by the method of the same name, or directly in its
+/// group.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, View};
@@ -35,14 +36,14 @@ use std::sync::Arc;
 /// assert_eq!((train.order.batch_size, train.resources.slots), (256, 3));
 /// ```
 ///
-/// `D` is the dataset, once set ([`LoaderOptions::of`]); then the options can open a loader.
+/// `D` is the type of the dataset once it has been set with [`LoaderOptions::of`]. The options can then open a loader.
 #[derive(Debug, Clone)]
 pub struct LoaderOptions<D = ()> {
     /// Choice and order of the samples.
     pub order: OrderOptions,
     /// The part of each sample that is loaded, and its random changes.
     pub view: ViewOptions,
-    /// The fields of a batch, their types and layout.
+    /// Which fields a batch contains, with their types and layout.
     pub output: OutputOptions,
     /// Threads, memory and device.
     pub resources: ResourceOptions,
@@ -79,7 +80,7 @@ impl LoaderOptions {
         LoaderOptions { order, view, output, resources, dataset: dataset.clone(), subset }
     }
 
-    /// Returns the device that keeps values between epochs, with [`resident`](Self::resident).
+    /// Returns the device that keeps values from one epoch to the next if [`resident`](Self::resident) is set.
     ///
     /// # Errors
     /// `Usage` if no device can keep them.
@@ -98,8 +99,8 @@ impl LoaderOptions {
         Ok(Some(keeping.keeper))
     }
 
-    /// Returns the default number of slots: one more with a device, where a batch is in progress while others
-    /// are filled.
+    /// Returns the default number of slots. With a device there is one more, because the device works on one
+    /// batch while others are filled.
     #[must_use]
     pub const fn default_slots(on_device: bool) -> usize {
         if on_device { 4 } else { 3 }

@@ -1,4 +1,4 @@
-//! Values of single options: pictures, arrays, element types, damage, window.
+//! Values of single options: forms of pictures and arrays, element types, damage, and the window.
 
 use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
@@ -16,8 +16,8 @@ use shardpack_reader::Error;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ImageMode {
-    /// Pixels, uint8. Dense if the view has one size for all pictures; ragged for whole pictures and other
-    /// views whose size depends on the picture.
+    /// Pixels, uint8. The field is dense if the view has the same size for all pictures. It is ragged for
+    /// whole pictures and for other views whose size depends on the picture.
     View(View),
     /// Encoded bytes as stored, ragged.
     Raw,
@@ -34,13 +34,14 @@ pub enum ImageMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CubeMode {
-    /// The whole array: dense if all samples have one shape, otherwise ragged.
+    /// The whole array. The field is dense if all samples have the same shape, and ragged otherwise.
     #[default]
     Whole,
-    /// A rectangle of pixels of arrays `[height, width]` and `[height, width, channels]`, dense; only the
-    /// blocks that it touches are decoded. All such arrays of a sample, such as a cube and its mask, are cut
-    /// alike, so they must have one height and width, no smaller than the patch; otherwise the batch is an
-    /// error that names the sample. Arrays with other numbers of axes are loaded whole.
+    /// A rectangle of pixels of arrays `[height, width]` and `[height, width, channels]`. The field is dense,
+    /// and only the blocks that the rectangle touches are decoded. All such arrays of a sample, such as a
+    /// cube and its mask, are cut at the same place, so they must have the same height and width, and must
+    /// not be smaller than the patch. Otherwise the batch is an error that names the sample. Arrays with
+    /// other numbers of axes are loaded whole.
     Patch {
         /// Rows, at least 1.
         height: u32,
@@ -49,9 +50,10 @@ pub enum CubeMode {
         /// Place of the patch.
         place: PatchPlace,
     },
-    /// A box of pixels of volumes, dense. Volumes are arrays `[depth, height, width]` or `[depth, height,
-    /// width, channels]`, in this axis order. All volumes of a sample are cut alike, as with
-    /// [`CubeMode::Patch`]. The whole volume is decoded. Arrays with other numbers of axes are loaded whole.
+    /// A box of pixels cut out of a volume. The field is dense. Volumes are arrays `[depth, height, width]`
+    /// or `[depth, height, width, channels]`, with the axes in this order. All volumes of a sample are cut at
+    /// the same place, as with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with other numbers of
+    /// axes are loaded whole.
     Volume {
         /// Planes, rows and columns, each at least 1.
         size: [u32; 3],
@@ -68,12 +70,12 @@ impl CubeMode {
     }
 }
 
-/// Element type of the pictures and arrays of a batch. Converting changes no array value; if it would, the
-/// batch is an error that names the sample. The exceptions are bfloat16 and normalised values
+/// Element type of the pictures and arrays of a batch. Conversion must not change any value of an array; if
+/// it would, the batch is an error that names the sample. The exceptions are bfloat16 and normalised values
 /// ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)), which are rounded to nearest, ties to
-/// even. Pictures are uint8, or float16, bfloat16 or float32 computed from it
+/// even. Pictures are uint8, or float16, bfloat16 or float32 values computed from it
 /// ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). If the output must be floats and no type is
-/// given, it is float32, or for arrays of floats their stored type.
+/// given, it is float32, except that arrays of floats keep their stored type.
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -87,22 +89,23 @@ impl CubeMode {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ArrayDtype {
-    /// The source type of each field. If sources differ, a type that holds all their values, such as float32
-    /// for uint16 and float32. Up to 64 samples, spread over the dataset, determine the type; any other
-    /// sample that does not fit it is an error that names the sample.
+    /// The source type of each field. If the sources differ, a type is chosen that holds all their values,
+    /// such as float32 for uint16 and float32. The choice is based on up to 64 samples, spread over the
+    /// dataset. Any other sample that does not fit the type is an error that names the sample.
     #[default]
     Source,
-    /// One type for cubes (arrays of three axes) and for cut volumes ([`CubeMode::Volume`]), except masks
-    /// among these; [`ArrayDtype::Source`] for all other arrays, such as masks of two axes. Also for
-    /// pictures, if there is a [`LoaderOptions::scaling`](crate::LoaderOptions::scaling).
+    /// One type for cubes (arrays of three axes) and for cut volumes ([`CubeMode::Volume`]), but not for
+    /// those that are masks. It also applies to pictures if there is a
+    /// [`LoaderOptions::scaling`](crate::LoaderOptions::scaling). All other arrays, such as masks of two
+    /// axes, are loaded as with [`ArrayDtype::Source`].
     Cubes(ElementType),
-    /// A type for each named field; [`ArrayDtype::Source`] for the others.
+    /// A type for each named field. All other fields are loaded as with [`ArrayDtype::Source`].
     Fields(Vec<(String, ElementType)>),
 }
 
 impl ArrayDtype {
-    /// Returns the requested type of a picture field: uint8; the given type if the field is named; float32 if
-    /// it has a scaling, which makes floats.
+    /// Returns the requested type of a picture field: the given type if it applies to the field; otherwise
+    /// float32 if the field has a scaling, which makes floats; otherwise uint8.
     #[must_use]
     pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
         let unnamed = if is_scaled { Dtype::F32 } else { Dtype::U8 };
@@ -113,7 +116,8 @@ impl ArrayDtype {
         }
     }
 
-    /// Returns the requested type of a field whose arrays have `axes` axes; `None` for its source's type.
+    /// Returns the requested type of a field whose arrays have `axes` axes; `None` if the field keeps the
+    /// type of its source.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<ElementType> {
         match self {
@@ -124,9 +128,10 @@ impl ArrayDtype {
     }
 }
 
-/// How to treat a damaged sample: its bytes are damaged, unreadable while other samples of the file are
-/// readable (a bad sector), over the limits, or contradict the index. A `Usage` error, such as a sample that
-/// contradicts [`Align`](crate::Align), is never skipped.
+/// How to treat a damaged sample. A sample counts as damaged if its bytes are damaged, if they are unreadable
+/// while other samples of the file are readable (a bad sector), if they exceed the limits, or if they
+/// contradict the index. A `Usage` error, such as a sample that contradicts [`Align`](crate::Align), is never
+/// skipped.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, OnCorrupt};
@@ -146,10 +151,11 @@ pub enum OnCorrupt {
     },
 }
 
-/// Where samples in the window of the order are kept until their batch is made. The loaded values are the same.
+/// Where samples in the window of the order are kept until their batch is made. The loaded values do not
+/// depend on this option.
 ///
-/// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records, divided by
-/// the number of ranks.
+/// In windowed order, a rank reads from many runs at a time, each of 4 MiB. Together these are up to 1 GiB of
+/// records, divided by the number of ranks.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, Window};
@@ -158,20 +164,21 @@ pub enum OnCorrupt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Window {
-    /// The page cache, if records average 16 KiB to 1 MiB, the dataset is on a local disk, and at the start
-    /// of the epoch the page cache holds the dataset, judged by 64 places, or has room for four windows;
-    /// otherwise the loader's memory. Once chosen, the page cache is kept for later epochs.
+    /// Chooses the page cache if records average at least 16 KiB and none exceeds 1 MiB, the dataset is on a
+    /// local disk, and at the start of the epoch the page cache either holds the dataset, judged by 64
+    /// places, or has room for four windows. Otherwise chooses the loader's memory. Once the page cache has
+    /// been chosen, it is kept for later epochs.
     #[default]
     Auto,
-    /// The loader's memory. Every run is read once, whole. Suits any disk and any network.
+    /// The loader's memory. Every run is read once, as a whole. This suits any disk and any network.
     Memory,
     /// The operating system's page cache. The loader announces the runs, the system fetches them, and each
     /// record is read when it is decoded. The process takes less memory, but the system needs that memory
-    /// instead; without it, records are read twice, and slowly. For local disks.
+    /// instead. If the system does not have it, records are read twice, and slowly. Only for local disks.
     PageCache,
 }
 
-/// Parses the words of the command and the Python package: `auto`, `memory`, `page-cache`.
+/// Parses the words that the command and the Python package use: `auto`, `memory`, `page-cache`.
 impl std::str::FromStr for Window {
     type Err = Error;
 

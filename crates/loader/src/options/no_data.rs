@@ -1,18 +1,18 @@
-//! Replacement for no-data.
+//! Option for replacing no-data.
 
 use shardpack_reader::mask_names::is_mask;
 
-/// How to treat no-data: values equal to the one that the array itself declares to mean "nothing was measured
-/// here" (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF).
+/// How to treat no-data. No-data are the values equal to the one that the array itself declares to mean
+/// "nothing was measured here" (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF).
 ///
-/// Decoded values are compared in the source's type: packing preserves no-data exactly, even if it rounds
-/// floats, and changes no other value to it. The sign of a zero does not count. If the declared value is NaN,
-/// every NaN is no-data; otherwise NaNs stay NaN. An array that declares no no-data value has no no-data,
-/// even among arrays that do.
+/// Decoded values are compared in the source's type. This works because packing preserves no-data exactly,
+/// even if it rounds floats, and never changes another value into no-data. The sign of a zero does not count.
+/// If the declared value is NaN, every NaN is no-data; otherwise NaNs stay NaN. An array that declares no
+/// no-data value contains no no-data, even if other arrays of the field do.
 ///
-/// The replacement has the unit of the output: normalised values, if there is a mean and a standard
-/// deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Random changes of
-/// bands do not affect it, and values equal to it get no noise.
+/// The replacement is given in the unit of the output, which means normalised values if there is a mean and a
+/// standard deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Random
+/// changes of bands do not affect it, and values equal to it get no noise.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, NoData};
@@ -23,18 +23,19 @@ use shardpack_reader::mask_names::is_mask;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum NoData {
-    /// No-data is a value like any other.
+    /// No-data is loaded like any other value.
     #[default]
     AsStored,
-    /// Replaces no-data with this value in arrays of three axes that are not masks. At least one of them must
-    /// declare no-data.
+    /// Replaces no-data with this value in arrays of three axes that are not masks. At least one of these
+    /// arrays must declare no-data.
     Cubes(f32),
     /// Replaces no-data with these values in the named fields, each of which must declare no-data.
     Fields(Vec<(String, f32)>),
 }
 
 impl NoData {
-    /// Returns the no-data replacement for a field whose arrays have `axes` axes and declare no-data.
+    /// Returns the value that replaces no-data in a field whose arrays have `axes` axes and declare no-data;
+    /// `None` if no-data is not replaced.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<f32> {
         match self {

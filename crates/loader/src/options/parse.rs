@@ -1,5 +1,5 @@
-//! Names of array views, bands and the like: `patch64x64`, `10..50`. The command and the Python package parse
-//! the same names.
+//! Text forms of array views, bands and similar options, such as `patch64x64` and `10..50`. The command and
+//! the Python package parse the same texts.
 
 use super::{ArrayDtype, Augment, CubeMode};
 use crate::patches::PatchPlace;
@@ -9,14 +9,14 @@ use shardpack_format::{ElementType, Error as FormatError, Hint, Setting};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Parses digits only, because `parse` would accept a sign.
+/// Parses a number that consists of digits only. `parse` alone would also accept a sign.
 pub(crate) fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Parses `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle) or
-/// `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]); for volumes, `patchDxHxW`
-/// and `centerDxHxW`, with D planes.
+/// `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]). For volumes, parses
+/// `patchDxHxW` and `centerDxHxW`, with D planes.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, PatchPlace};
@@ -53,7 +53,7 @@ impl FromStr for CubeMode {
     }
 }
 
-/// Parses words separated by commas: `hflip`, `vflip`, `rot90`.
+/// Parses the words `hflip`, `vflip` and `rot90`, separated by commas.
 ///
 /// ```
 /// use shardpack_loader::Augment;
@@ -67,7 +67,7 @@ impl FromStr for Augment {
     fn from_str(text: &str) -> Result<Self> {
         let mut augment = Self::default();
         for word in text.split(',') {
-            // Refuses a repeated word.
+            // An unknown word uses a flag that is already set, so it is refused like a repeated word.
             let mut unknown = true;
             let place = match word {
                 "hflip" => &mut augment.flip_columns,
@@ -84,19 +84,20 @@ impl FromStr for Augment {
     }
 }
 
-/// Augmentations by target.
+/// Augmentations of arrays, bands and pictures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Augments {
     /// Flips and turns of arrays.
     pub arrays: Augment,
-    /// Augmentations of array bands, in this order.
+    /// Augmentations of the bands of arrays, in the order in which they apply.
     pub bands: Vec<BandAugmentation>,
-    /// Augmentations of pictures, in this order.
+    /// Augmentations of pictures, in the order in which they apply.
     pub pictures: Vec<Augmentation>,
 }
 
-/// Parses augmentations separated by commas: for arrays, `hflip`, `vflip`, `rot90`; for their bands, such as
-/// `band_dropout(p=0.1)`; for pictures, such as `rand_augment(num_ops=2,magnitude=9)`.
+/// Parses augmentations separated by commas. These are `hflip`, `vflip` and `rot90` for arrays, augmentations
+/// such as `band_dropout(p=0.1)` for the bands of arrays, and augmentations such as
+/// `rand_augment(num_ops=2,magnitude=9)` for pictures.
 ///
 /// ```
 /// use shardpack_loader::parse_augment;
@@ -107,7 +108,7 @@ pub struct Augments {
 ///
 /// # Errors
 /// `Usage` if an augmentation is unknown, an array augmentation is repeated, or more than
-/// [`BandAugmentation::MOST`] change bands.
+/// [`BandAugmentation::MOST`] augmentations change bands.
 pub fn parse_augment(text: &str) -> Result<Augments> {
     let (arrays, others): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
     let (bands, pictures): (Vec<&str>, Vec<&str>) =
@@ -154,14 +155,14 @@ fn name_of(part: &str) -> &str {
 /// ```
 ///
 /// # Errors
-/// `Usage` if one of them is unknown.
+/// `Usage` if one of the ways is unknown.
 pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
     Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
 }
 
 const ARRAYS: [&str; 3] = ["hflip", "vflip", "rot90"];
 
-/// Parses one type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
+/// Parses one type for all cubes, such as `float16`, or types for single fields, such as `cube=float16,mask=int64`.
 ///
 /// ```
 /// use shardpack_format::Dtype;

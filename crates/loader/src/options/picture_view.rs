@@ -1,5 +1,5 @@
-//! Names of picture views: `rrc224`, `center224x160,short=256`, `rrc96,scale=0.2..1,flip=0`. The command and
-//! the Python package parse the same names.
+//! Text forms of picture views: `rrc224`, `center224x160,short=256`, `rrc96,scale=0.2..1,flip=0`. The command
+//! and the Python package parse the same texts.
 
 use super::ImageMode;
 use super::parse::number;
@@ -9,26 +9,26 @@ use std::str::FromStr;
 
 /// Largest side of a view, the JPEG limit.
 const SIDE_MAX: u32 = 65_535;
-/// Default resize for evaluation, relative to the crop: 8/7, that is 256 for 224.
+/// Side to which pictures are resized by default for evaluation, relative to the crop: 8/7, for example 256 for 224.
 const CENTER: (u32, u32) = (8, 7);
 /// Default probability that a random crop is mirrored, usual in training.
 const FLIP: f64 = 0.5;
 
-/// Parses a name, with a size if the view has one (N × N, or H rows and W columns), followed by settings that
-/// differ from the defaults, separated by commas:
+/// Parses the name of a view, with a size if the view has one (N × N, or H rows and W columns). Settings that
+/// differ from the defaults may follow, separated by commas:
 ///
 /// - `full`: the whole picture at its own size
 /// - `raw`: the encoded bytes
 /// - `rrcN`, `rrcHxW`: a random part, resized. `scale=LOW..HIGH` is the share of the picture's area, by
-///   default 0.08..1; `ratio=LOW..HIGH` is width over height, by default 3/4 to 4/3
+///   default 0.08..1; `ratio=LOW..HIGH` is width divided by height, by default 3/4 to 4/3
 /// - `centerN`, `centerHxW`: the centre of the picture after its shorter side was resized to `short=S`, by
 ///   default 8/7 of the larger side of the crop
-/// - `resizeN`, `resizeHxW`: the whole picture, regardless of its proportions
-/// - `padN`, `padHxW`: the whole picture in its own proportions, as large as fits, centred on one colour:
-///   `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
+/// - `resizeN`, `resizeHxW`: the whole picture, stretched to this size regardless of its proportions
+/// - `padN`, `padHxW`: the whole picture in its own proportions, as large as fits, centred on a background of
+///   one colour: `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
 ///
-/// `flip=P` mirrors with probability P, by default 0.5 for `rrc`, otherwise 0. All views that resize take
-/// `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
+/// `flip=P` mirrors with probability P, by default 0.5 for `rrc` and 0 for all others. All views that resize
+/// take `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
 ///
 /// ```
 /// use shardpack_loader::{ImageMode, View};

@@ -4,8 +4,9 @@ use shardpack_format::{ElementType, Note};
 use shardpack_jpeg::DrawKey;
 use std::fmt;
 
-/// Changes rows after decoding, in the loader's threads, so its result must not depend on the order of the
-/// rows. It may draw from [`TransformRow::draws`], so that a resumed loader continues with the same draws.
+/// Changes rows after they are decoded. It runs in the loader's threads, so its result must not depend on the
+/// order of the rows. If it draws random numbers from [`TransformRow::draws`], a resumed loader continues
+/// with the same numbers.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, Note, Transform, TransformRow};
@@ -23,7 +24,7 @@ use std::fmt;
 /// assert!(options.output.transform.is_some());
 /// ```
 pub trait Transform: fmt::Debug + Send + Sync {
-    /// Changes the bytes of a row. If the row is decoded from its record again, it is transformed again.
+    /// Changes the bytes of a row. If the row is decoded from its record again, it is also transformed again.
     ///
     /// # Errors
     /// A description of the problem, and perhaps a hint. It becomes part of the batch's error, which names the sample.
@@ -38,7 +39,7 @@ pub struct TransformRow<'a> {
     pub index: u64,
     /// Key of the sample.
     pub key: &'a str,
-    /// Key of the sample's random views in this epoch.
+    /// Key for the random numbers of this sample in this epoch.
     pub draws: DrawKey,
     /// Fields for which the sample has a value.
     pub fields: Vec<TransformField<'a>>,

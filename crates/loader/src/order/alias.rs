@@ -3,14 +3,15 @@
 use super::keyed::scale;
 use shardpack_reader::{Error, Result};
 
-/// Chooses columns by weight. Takes 16 bytes per column, and 32 more while the table is built.
+/// Chooses columns by weight. It takes 16 bytes per column, and 32 more while the table is built.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Alias {
     columns: Vec<(u64, u32)>,
 }
 
 impl Alias {
-    /// Builds a table for `weights`, which must be finite, not negative, not all zero, and fewer than 2³².
+    /// Builds a table for `weights`. They must be finite and not negative, at least one must be above 0, and
+    /// there must be fewer than 2³².
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
@@ -43,8 +44,8 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // The remaining columns have a part of 1, up to rounding. A column without weight remains only if
-        // rounding removed the last rich one; it then points to the heaviest column.
+        // The remaining columns have a part of 1, up to rounding. A column without weight can remain only if
+        // rounding removed the last rich column. In that case it points to the heaviest column.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
             if let Some(column) = slot(&mut columns, left) {
@@ -54,7 +55,7 @@ impl Alias {
         Ok(Self { columns })
     }
 
-    /// Returns the column that two uniform draws choose.
+    /// Returns the column that two uniform draws select.
     pub(super) fn choose(&self, column: u64, coin: u64) -> u64 {
         let column = scale(column, self.columns.len() as u64);
         match usize::try_from(column).ok().and_then(|c| self.columns.get(c)) {
@@ -80,7 +81,7 @@ fn slot<T>(values: &mut [T], i: u32) -> Option<&mut T> {
     values.get_mut(i)
 }
 
-/// Converts a probability to a bound for 64 uniform bits.
+/// Converts a probability to the bound below which 64 uniform bits count as a hit.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

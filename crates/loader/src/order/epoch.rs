@@ -21,16 +21,17 @@ use shardpack_reader::Dataset;
 pub enum Mode {
     /// Stored order.
     Stored,
-    /// Permuted runs, with the samples of `lanes` runs mixed. A dataset that fits into the window is permuted
-    /// as in [`Mode::Full`]; a single rank then reads whole runs if samples are below 64 KiB.
+    /// Runs in permuted order, with the samples of `lanes` runs mixed. A dataset that fits into the window is
+    /// permuted as in [`Mode::Full`], but a single rank then reads whole runs if samples are smaller than 64
+    /// KiB.
     #[default]
     Windowed,
     /// All samples permuted; each sample is a separate read.
     Full,
 }
 
-/// The order of a dataset: maps an epoch and a position to a sample, and depends on nothing else. Takes 120
-/// bytes, and 8 for each member of a subset.
+/// The order of a dataset. It maps an epoch and a position to a sample, and depends on nothing else. It takes
+/// 120 bytes, and 8 more for each member of a subset.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Positions, Runs};
@@ -172,7 +173,7 @@ impl Sampling for Order {
     }
 
     fn aligned(&self) -> u64 {
-        // Ranks share runs only in lanes.
+        // Ranks share runs only if there are lanes.
         match Self::epoch(self, 0).way {
             Way::Windowed(_) => self.lanes,
             Way::Stored | Way::Small(_) | Way::Full(_) => 1,
@@ -201,23 +202,23 @@ pub struct Epoch {
 enum Way {
     Stored,
     Windowed(Lanes),
-    /// Same as `Full`, for a set that fits into the window.
+    /// Same as `Full`, but for a set that fits into the window.
     Small(Permutation),
     Full(Permutation),
 }
 
-/// Maximum number of samples per run for which samples are better read alone than together with unwanted
-/// ones. A run of 4 MiB holds 64 samples of 64 KiB, and reads of 64 KiB keep a disk busy.
+/// Maximum number of samples per run for which it is better to read samples alone than to read them together
+/// with unwanted ones. A run of 4 MiB holds 64 samples of 64 KiB, and reads of 64 KiB keep a disk busy.
 const READ_ALONE_UP_TO: u64 = 64;
 
-/// Maximum number of samples per run that counts as plausible, because 4 MiB hold fewer.
+/// Maximum plausible number of samples per run. A run of 4 MiB holds fewer than this.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
-/// Returns true if a permuted set is read in whole runs. Large samples are not: at 110 KB each, whole runs
-/// were no faster from a disk with several reads in flight, took twice the time from the page cache, because
-/// they leave the processor's cache, and held the whole set in memory.
+/// Returns true if a permuted set is read in whole runs. Sets of large samples are not. With samples of 110
+/// KB, whole runs were no faster from a disk with several reads in flight, and they kept the whole set in
+/// memory. From the page cache they took twice the time, because they leave the processor's cache.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
-    // A single rank needs all samples of every run; of several ranks, each would read everything.
+    // A single rank needs all samples of every run. If there were several ranks, each of them would read everything.
     world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
 }
 
@@ -226,7 +227,7 @@ impl Epoch {
         SampleRef::new(self.members.as_ref().map_or(index, |members| members.sample(index)))
     }
 
-    /// Returns member `index`, read with the members `span`, of which the rank still takes `rest`.
+    /// Returns member `index`. It is read together with the members `span`, of which the rank still takes `rest`.
     fn read(&self, index: u64, span: std::ops::Range<u64>, rest: u64, scattered: bool) -> Pick {
         let at = self.member(index);
         if scattered && self.runs.run_samples() <= READ_ALONE_UP_TO {
@@ -324,7 +325,7 @@ impl Positions for Epoch {
                     true => run,
                     false => run.div_ceil(sharing),
                 };
-                // A rank has a part in every lane that it shares: `lanes × sharing / world_size` lanes.
+                // A rank takes part in `lanes × sharing / world_size` lanes, and in each of them it has one read open.
                 let reads = self.lanes.saturating_mul(sharing) / world_size.max(1);
                 OpenReads { source: 0, reads: reads.max(1), samples }
             }
@@ -333,7 +334,7 @@ impl Positions for Epoch {
 }
 
 impl Epoch {
-    /// Returns true if a rank takes scattered samples of a piece.
+    /// Returns true if the samples that a rank takes from a piece are scattered over it.
     fn scattered(&self, world_size: u64) -> bool {
         let sharing = sharing(self.lanes, world_size);
         !(sharing.is_power_of_two() && sharing <= super::deal::SPANS)

@@ -1,4 +1,4 @@
-//! Stateless random numbers: each draw is a pure function of (seed, epoch, stream, counter).
+//! Stateless random numbers. Each draw depends only on seed, epoch, stream and counter.
 //!
 //! With [Philox4x32-10](shardpack_base), draw number 10⁸ costs as much as draw number 0, and two threads that
 //! request the same draw get the same number.
@@ -43,8 +43,8 @@ impl Keyed {
         (a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32)
     }
 
-    /// Returns draw number `counter` as a number below `bound` (0 if `bound` is 0), by multiplication. The
-    /// bias of any value is at most `bound / 2⁶⁴`.
+    /// Returns draw number `counter` as a number below `bound` (0 if `bound` is 0), computed by
+    /// multiplication. The bias of any value is at most `bound / 2⁶⁴`.
     #[must_use]
     pub const fn below(&self, bound: u64, counter: u64) -> u64 {
         scale(self.draw(counter), bound)
@@ -57,22 +57,22 @@ pub(super) const fn scale(bits: u64, bound: u64) -> u64 {
 }
 
 /// Returns the SplitMix64 finaliser of `value` (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants
-/// "Mix13"), a bijection on 64 bits. It needs two multiplications, Philox twenty, and spreads a key drawn by
-/// Philox over many values.
+/// "Mix13"), a bijection on 64 bits. It needs only two multiplications where Philox needs twenty, and serves
+/// to spread a key drawn by Philox over many values.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     value ^ (value >> 31)
 }
 
-/// SplitMix64 increment: 2⁶⁴ divided by the golden ratio, odd.
+/// SplitMix64 increment: 2⁶⁴ divided by the golden ratio, rounded to an odd number.
 pub(super) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Random123's `kat_vectors`: counter and key, ten rounds.
+    /// Checks against the values in Random123's `kat_vectors`: counter and key, ten rounds.
     #[test]
     fn philox_gives_the_published_values() {
         let ones = u32::MAX;
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(philox4x32_10(pi, [0xA409_3822, 0x299F_31D0]), [0xD16C_FE09, 0x94FD_CCEB, 0x5001_E420, 0x2412_6EA1]);
     }
 
-    /// First outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and all its ports.
+    /// Checks the first outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and all its ports.
     #[test]
     fn mix_is_that_of_splitmix64() {
         assert_eq!(mix(GOLDEN), 0xE220_A839_7B1D_CDAF);

@@ -1,10 +1,10 @@
-//! The windowed order: permuted runs in lanes, which give one sample each in turn.
+//! The windowed order. Permuted runs are arranged in lanes, and the lanes take turns in giving one sample each.
 //!
 //! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` is turn `p / lanes`
 //! of lane `p % lanes`, so every lane has one run open at a time, and the window consists of `lanes` runs.
-//! Each lane starts at a random place of its stretch and wraps around, so runs are opened and finished one by
-//! one, at an even rate, and the whole window never changes at once. Within a run, [`deal`](super::deal)
-//! selects the sample of a turn.
+//! Each lane starts at a random place of its stretch and wraps around. Runs are therefore opened and finished
+//! one by one, at an even rate, and the whole window never changes at once. Within a run,
+//! [`deal`](super::deal) selects the sample of a turn.
 
 use super::deal::{self, LEVELS, SPANS};
 use super::keyed::{Keyed, mix};
@@ -30,18 +30,18 @@ struct Piece {
     key: u64,
 }
 
-/// One rank's share of a piece, from some turn on.
+/// The share of a piece that one rank takes, counted from some turn on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
     pub(super) sample: u64,
-    /// Samples of the piece that contain the rank's portion.
+    /// Samples of the piece among which the rank's portion lies.
     pub(super) span: Range<u64>,
-    /// Samples that the rank still takes from the piece, including this one.
+    /// Number of samples that the rank still takes from the piece, including the current one.
     pub(super) rest: u64,
 }
 
 impl Lanes {
-    /// Creates the lanes; `lanes` is at least 1.
+    /// Creates the lanes. `lanes` must be at least 1.
     pub(super) const fn new(runs: Runs, lanes: u64, runs_key: u64, starts: Keyed, pieces: u64) -> Self {
         Self { samples: runs.samples(), lanes, sequence: Sequence::new(runs, runs_key), starts, pieces }
     }
@@ -73,7 +73,7 @@ impl Lanes {
         piece.first + deal::sample_of(&piece.turns, piece.key, turn)
     }
 
-    /// Returns the portion of its piece that the rank of `position` takes, if it takes every `world_size`-th position.
+    /// Returns the portion of a piece that the rank of `position` takes. The rank takes every `world_size`-th position.
     pub(super) fn portion(&self, position: u64, world_size: u64) -> Portion {
         let (piece, turn) = self.piece(position);
         let sample = piece.first + deal::sample_of(&piece.turns, piece.key, turn);
@@ -86,7 +86,7 @@ impl Lanes {
     }
 }
 
-/// Returns how many of `world_size` ranks share a lane; 0 ranks count as one.
+/// Returns how many of `world_size` ranks share a lane. A `world_size` of 0 counts as 1.
 pub(super) const fn sharing(lanes: u64, world_size: u64) -> u64 {
     let world_size = if world_size == 0 { 1 } else { world_size };
     let (mut a, mut b) = (lanes, world_size);

@@ -1,15 +1,16 @@
-//! Several datasets mixed by weight, each in its own order.
+//! Several datasets mixed by weight. Each of them has its own order.
 //!
-//! Positions take the slots of a fixed, even round in turn, and each slot belongs to a source. A source that
-//! ends starts its next epoch while the others continue.
+//! Positions take the slots of a fixed, even round in turn, and each slot belongs to a source. When a source
+//! ends, it starts its next epoch while the other sources continue.
 //!
 //! Positions within a source are counted in one of two ways. A small source is *counted through*: its first
-//! slot takes its first position, its next slot the second, so one pass ends before the next begins. A large
-//! source in lanes is counted *by columns*: positions form rows with one column per lane, and positions of a
-//! source keep their column, so that positions congruent in the mixture are congruent in the source. A rank
-//! that takes every 8th position of the mixture then takes every 8th position of each source, and reads each
-//! run once. Some columns meet a source a few turns more often than others, so consecutive passes overlap by
-//! that number of rows: a small part of a large source, but several passes of a source with only a few rows.
+//! slot takes its first position, its next slot the second, and so on, so one pass ends before the next
+//! begins. A large source that has lanes is counted *by columns*: positions form rows with one column per
+//! lane, and a position in the source keeps its column, so that positions that are congruent in the mixture
+//! are also congruent in the source. A rank that takes every 8th position of the mixture then takes every 8th
+//! position of each source, and reads each run only once. Some columns meet a source a few turns more often
+//! than others, so consecutive passes overlap by that number of rows. This is a small part of a large source,
+//! but would be several passes of a source with only a few rows.
 
 use super::keyed::Keyed;
 use super::pattern::{Pattern, SLOTS};
@@ -19,11 +20,11 @@ use super::streams;
 use shardpack_reader::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
-/// Datasets mixed by weight, following the rules of an [`Order`](super::Order). Ranks read whole parts of
-/// runs if their number divides the lanes, which all sources should share; otherwise, and for sources of
-/// fewer than 64 samples per lane, they read sample by sample. In those sources, and in all without lanes,
-/// every pass ends before the next begins. The passes of larger sources overlap, but no sample is two passes
-/// ahead of another.
+/// Datasets mixed by weight, each following the rules of its own [`Order`](super::Order). Ranks read whole
+/// parts of runs if their number divides the number of lanes, which all sources should share. Otherwise they
+/// read sample by sample, as they do for sources of fewer than 64 samples per lane. In these sources, and in
+/// all sources without lanes, every pass ends before the next begins. The passes of larger sources overlap,
+/// but no sample is two passes ahead of another.
 ///
 /// ```
 /// use shardpack_loader::order::{Mixture, Order, Runs, Sampling};
@@ -55,26 +56,29 @@ struct MixedSource {
     sampling: Arc<dyn Sampling>,
     /// Number of samples in an epoch of the source.
     len: u64,
-    /// True if positions keep their column; false if they are counted through.
+    /// True if positions are counted by columns; false if they are counted through.
     by_column: bool,
-    /// Largest number of positions by which a position of the source may precede its share.
+    /// Largest number of positions by which the source may be ahead of its share.
     early: u64,
 }
 
 impl MixedSource {
     fn new(sampling: Arc<dyn Sampling>, columns: u64, apart: u64) -> Self {
-        /// Minimum number of turns per column for counting a source by columns. Runs of a smaller source in
-        /// lanes hold fewer than 64 samples, of 64 KiB or more each, which may as well be read alone.
+        /// Minimum number of turns per column for a source to be counted by columns. If a smaller source has
+        /// lanes, its runs hold fewer than 64 samples of at least 64 KiB each, which may as well be read
+        /// alone.
         const TURNS: u64 = 64;
         let epoch = sampling.epoch(0);
         let aligned = sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
         let len = epoch.len();
-        // Passes overlap by less than the whole source, so a sample is at most one pass ahead or behind.
+        // Passes overlap by less than the whole source, so no sample is more than one pass ahead of another
+        // or behind it.
         let by_column = aligned && len >= columns.saturating_mul(TURNS.max(apart + 2));
         Self { sampling, len, by_column, early: if by_column { columns.saturating_mul(apart + 1) } else { 3 } }
     }
 
-    /// Returns true if a rank's evenly spaced mixture positions are also evenly spaced in the source.
+    /// Returns true if positions that are evenly spaced in the mixture, as a rank takes them, are also evenly
+    /// spaced in the source.
     const fn keeps(&self, world_size: u64, columns: u64) -> bool {
         world_size == 1 || self.by_column && columns.is_multiple_of(world_size)
     }
@@ -82,8 +86,9 @@ impl MixedSource {
 
 impl Mixture {
     /// Mixes `sources` by their weights. `seed` selects where in the round the first epoch starts; the
-    /// sources have their own seeds. The weights are kept to about a thousandth of their sum, and a weight
-    /// above zero is at least that. By default, an epoch draws as many samples as all sources have together.
+    /// sources have their own seeds. Weights are kept to about a thousandth of their sum, and a weight above
+    /// zero is raised to at least that. By default, an epoch draws as many samples as all sources have
+    /// together.
     ///
     /// # Errors
     /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a
@@ -130,7 +135,8 @@ impl Sampling for Mixture {
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
-        // The sources continue from the end of the last epoch, so short epochs do not delay a sample's turn.
+        // The sources continue from where the last epoch ended, so that every sample gets its turn even if
+        // epochs are short.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
         let passes = (0..).zip(&self.inner.sources).map(|(number, source)| {
@@ -160,8 +166,8 @@ struct Mixed {
     passes: Vec<Passes>,
 }
 
-/// The epochs of a source that an epoch of the mixture passes through, created on first use, because creating
-/// one for each sample would allocate each time.
+/// The epochs of a source that one epoch of the mixture passes through. Each is created on first use and then
+/// kept, because creating one for each sample would allocate every time.
 #[derive(Debug)]
 struct Passes {
     first: u64,
@@ -169,7 +175,7 @@ struct Passes {
 }
 
 impl Passes {
-    /// Keeps about `count` passes, starting at `first`; later passes are created on each use.
+    /// Keeps about `count` passes, starting at `first`. Later passes are created again each time they are used.
     fn new(first: u64, count: u64) -> Self {
         /// Maximum number of passes to keep, a few kilobytes per source.
         const MOST: u64 = 64;
@@ -205,7 +211,7 @@ impl Mixed {
         Some(SourceTurn { number, source, pass: own / source.len, position: own % source.len })
     }
 
-    /// Returns the source positions that a rank with `own` mixture positions takes around its own.
+    /// Returns which positions of the source belong to a rank that takes the positions `own` of the mixture.
     fn own(&self, turn: &SourceTurn<'_>, own: &Own) -> Own {
         match own {
             Own::Every { world_size } if turn.source.keeps(*world_size, self.inner.columns) => own.clone(),
@@ -213,7 +219,8 @@ impl Mixed {
         }
     }
 
-    /// Calls `f` with the source's epoch of this turn. Epoch numbers have 32 bits and start over after 2³² epochs.
+    /// Calls `f` with the epoch of the source that this turn belongs to. Epoch numbers have 32 bits and start
+    /// over after 2³² epochs.
     fn with_epoch<T>(&self, turn: &SourceTurn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
         let make = || turn.source.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
         let passes = usize::try_from(turn.number).ok().and_then(|source| self.passes.get(source));
@@ -261,7 +268,7 @@ impl Positions for Mixed {
             };
             for open in &mut open {
                 open.source = number;
-                // The end of one pass and the beginning of the next are open at once.
+                // The end of one pass and the beginning of the next may be open at the same time.
                 open.reads = open.reads.saturating_mul(1 + u64::from(source.by_column));
             }
             open

@@ -1,7 +1,7 @@
-//! The order of samples, their distribution to ranks, and how a run resumes.
+//! The order of samples, how they are distributed to ranks, and how a run resumes.
 //!
-//! Everything here is a pure function of a dataset, a seed, an epoch and a position. It touches no file,
-//! keeps no table of samples, and does not depend on the number of ranks, threads, or samples in a batch.
+//! Everything here depends only on a dataset, a seed, an epoch and a position. It touches no file, keeps no
+//! table of samples, and does not depend on the number of ranks, threads, or samples in a batch.
 //!
 //! ```text
 //! Sampling (Order, Weighted, Mixture, Patched) ── epoch ──▶ Positions: position → sample
@@ -12,7 +12,7 @@
 //!                                     Steps: sample after sample, with what to read, and when it can be forgotten
 //! ```
 //!
-//! Two of eight ranks, in the middle of an epoch:
+//! This example shows two of eight ranks in the middle of an epoch:
 //!
 //! ```
 //! use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, Steps, World};
@@ -30,7 +30,7 @@
 //! # Ok::<(), shardpack_loader::Error>(())
 //! ```
 //!
-//! `docs/order.md` and `docs/adr/0004-order.md` give reasons and measurements of the mixing.
+//! `docs/order.md` and `docs/adr/0004-order.md` give the reasons, and measure how well samples are mixed.
 
 mod alias;
 mod deal;

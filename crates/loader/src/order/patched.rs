@@ -1,8 +1,8 @@
-//! Epochs of patches: the scenes of another order, several at a time, patch after patch.
+//! Epochs of patches. They take the scenes of another order, several at a time, patch after patch.
 //!
-//! Scenes that are open together form a round and take turns: first patch 0 of each, then patch 1 of each. So
-//! a scene is opened once for all of its patches, and by a single rank if the number of ranks divides the
-//! number of open scenes.
+//! Scenes that are open together form a round and take turns: first patch 0 of each scene, then patch 1 of
+//! each, and so on. A scene is therefore opened once for all of its patches. If the number of ranks divides
+//! the number of open scenes, only a single rank opens it.
 
 use super::keyed::Keyed;
 use super::permutation::Permutation;
@@ -13,7 +13,7 @@ use shardpack_format::{Hint, Setting, to_usize};
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
-/// Patches of the scenes of an order: each position of an epoch is a patch.
+/// Patches of the scenes of an order. Each position of an epoch is a patch.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Own, Patched, Runs, Sampling};
@@ -36,29 +36,29 @@ pub struct Patched {
     open: u64,
 }
 
-/// Patches of each scene.
+/// Number of patches of each scene.
 #[derive(Debug, Clone)]
 enum Counts {
     Same(u64),
-    /// For each source, the patches of each of its samples.
+    /// For each source, the number of patches of each of its samples.
     Each(Arc<[Vec<u32>]>),
 }
 
 impl Patched {
-    /// Default number of open scenes, over all ranks.
+    /// Default number of open scenes, counted over all ranks.
     pub const OPEN_SCENES: u64 = 16;
-    /// Default for grids, where all patches of a scene are loaded.
+    /// Default number of open scenes for grids, where all patches of a scene are loaded.
     pub const OPEN_SCENES_OF_GRIDS: u64 = 4;
 
-    /// Takes `count` patches of each scene of `scenes`.
+    /// Takes `count` patches from each scene of `scenes`.
     ///
     /// # Errors
-    /// `Usage` if `count` is 0, or an epoch would have 2⁶⁴ patches.
+    /// `Usage` if `count` is 0, or if an epoch would have 2⁶⁴ patches or more.
     pub fn each(scenes: Arc<dyn Sampling>, count: u32) -> Result<Self> {
         Self::new(scenes, Unit::Patches(count), Counts::Same(count.into()), Self::OPEN_SCENES)
     }
 
-    /// Takes all patches of each scene in a grid: `count` for every scene.
+    /// Takes all patches of a grid from each scene. Every scene has `count` patches.
     ///
     /// # Errors
     /// Same as [`Patched::each`].
@@ -66,8 +66,8 @@ impl Patched {
         Self::new(scenes, unit, Counts::Same(count.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
 
-    /// Same as [`Patched::grid`], for scenes that differ in size: `counts` has, for each source of `scenes`,
-    /// the number of patches of each sample. Takes 8 bytes for each scene of an epoch.
+    /// Same as [`Patched::grid`], but for scenes that differ in size. For each source of `scenes`, `counts`
+    /// contains the number of patches of each sample. This takes 8 bytes for each scene of an epoch.
     ///
     /// # Errors
     /// Same as [`Patched::each`], and `Usage` if `counts` lacks a source or a sample.
@@ -106,8 +106,9 @@ impl Patched {
         Ok(Self { scenes, unit, counts, open })
     }
 
-    /// Sets how many scenes are open at once, at least 1; their patches are mixed. More scenes mix better and
-    /// take more memory. If the number of ranks divides it, every scene is read once.
+    /// Sets how many scenes are open at once, at least 1. Their patches are mixed. More scenes mix better but
+    /// take more memory. If the number of ranks divides the number of open scenes, every scene is read only
+    /// once.
     #[must_use]
     pub const fn open_scenes(mut self, scenes: u64) -> Self {
         self.open = if scenes == 0 { 1 } else { scenes };
@@ -116,7 +117,7 @@ impl Patched {
 }
 
 impl Patched {
-    /// Maximum number of open scenes to try for a state saved with a different number.
+    /// Maximum number of open scenes to try when a state was saved with a different number.
     const OPEN_TRIED: u64 = 64;
 }
 
@@ -175,7 +176,7 @@ impl Sampling for Patched {
     }
 }
 
-/// Patches of an epoch's scenes, in epoch order.
+/// Number of patches of each scene of an epoch, in epoch order.
 #[derive(Debug)]
 enum SceneTable {
     Same(u64),
@@ -207,7 +208,7 @@ impl SceneTable {
 struct PatchedEpoch {
     scenes: Box<dyn Positions>,
     open: u64,
-    /// Order of a scene's patches; `None` if they come by number.
+    /// Draws for the order of a scene's patches; `None` if patches come by number.
     shuffle: Option<Keyed>,
     table: SceneTable,
 }
@@ -220,7 +221,7 @@ struct Round<'a> {
     counts: Option<&'a [u32]>,
 }
 
-/// A patch: the place of its scene in the round, its turn, and the scene's number of turns.
+/// A patch: the place of its scene in the round, the turn of the patch, and how many turns the scene has.
 struct SceneTurn {
     lane: u64,
     turn: u64,
@@ -328,7 +329,7 @@ impl Positions for PatchedEpoch {
             Own::Every { .. } => 0,
         };
         let patch = self.number(scene, &turn, turn.turn);
-        // The scene is read anew for each draw of its sample, and `pass` distinguishes the draws.
+        // The scene is read again for each draw of its sample, and `pass` distinguishes these reads.
         Some(Pick { rest, pass: scene, repetition: pick.repetition, patch, ..Pick::alone(pick.at) })
     }
 
@@ -343,7 +344,7 @@ impl Positions for PatchedEpoch {
     }
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
-        // A rank that shares scenes with other ranks takes patches of each shared scene.
+        // If a rank shares scenes with other ranks, it takes some patches of each shared scene.
         let world_size = world_size.max(1);
         let sharing = super::lanes::sharing(self.open, world_size);
         let reads = (self.open.saturating_mul(sharing) / world_size).max(1);

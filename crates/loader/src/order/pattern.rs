@@ -1,7 +1,7 @@
-//! The dataset of each position of a mixture: a fixed round of slots, as even as whole numbers allow.
+//! Assigns each position of a mixture to a dataset, by a fixed round of slots that is as even as whole numbers allow.
 //!
 //! Positions cycle through the slots. The round is stored in the order in which a *column* meets the slots,
-//! one per row, so that the count of a source in a column is the difference of two places in a list.
+//! one per row. How often a column has met a source is then the difference of two places in a list.
 
 use shardpack_format::{bug, to_usize};
 use shardpack_reader::{Error, Result};
@@ -13,29 +13,31 @@ pub(super) const SLOTS: u64 = 1009;
 /// A round of [`SLOTS`] slots, each assigned to a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// Source of each slot, and the slot's number within the source, in the order in which a column meets the slots.
+    /// For each slot, its source and its number within the source. The slots are in the order in which a
+    /// column meets them.
     slots: Vec<(u32, u64)>,
-    /// Slots of each source in that order, ascending.
+    /// Places of each source's slots in the order of `slots`, ascending.
     of_source: Vec<Vec<u64>>,
-    /// Slots of each source in round order, ascending.
+    /// Places of each source's slots in the round, ascending.
     in_round: Vec<Vec<u64>>,
-    /// Row offset between consecutive columns at the same slot.
+    /// Number of rows after which a column meets the slot that the next column meets now.
     next_column: u64,
 }
 
 impl Pattern {
-    /// Gives each weight its number of slots, at least one if it is above zero, and spreads them: slot `k` of
-    /// a source with `n` slots ideally lies at `(k + ½) / n` of the round. `columns` is the length of a row.
+    /// Gives each weight its number of slots, at least one if it is above zero, and spreads them over the
+    /// round: slot `k` of a source with `n` slots should lie at `(k + ½) / n` of the round. `columns` is the
+    /// length of a row.
     pub(super) fn new(weights: &[f64], columns: u64) -> Result<Self> {
         let counts = counts(weights)?;
         let mut wishes = Vec::new();
         for (source, &count) in (0_u32..).zip(&counts) {
-            // Fractions with one denominator, (2k + 1) / 2n, compare without rounding.
+            // The fractions (2k + 1) / 2n are kept as numerator and denominator, and compared without rounding.
             wishes.extend((0..count).map(|k| (2 * k + 1, 2 * count, source)));
         }
         wishes.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2)));
-        // From row to row, a column advances by the length of a row in slots. If that is a whole number of
-        // rounds, it advances by one instead, because every column must meet every slot.
+        // From row to row, a column moves on by as many slots as a row is long. If this is a whole number of
+        // rounds, it moves on by one slot instead, because every column must meet every slot.
         let stride = match columns % SLOTS {
             0 => 1,
             stride => stride,
@@ -63,7 +65,7 @@ impl Pattern {
         self.source(source).len() as u64
     }
 
-    /// Returns the source of a column in a row, and how often the column has met it since row 0. Both
+    /// Returns the source that a column meets in a row, and how often the column has met it since row 0. Both
     /// arguments are below [`SLOTS`], where the pattern repeats.
     pub(super) fn at(&self, column: u64, row: u64) -> Option<(u32, u64)> {
         let first = column % SLOTS * self.next_column % SLOTS;
@@ -73,11 +75,11 @@ impl Pattern {
         Some((source, (number + count - before) % count))
     }
 
-    /// Returns the largest difference between two columns in their turns with `source` at the end of a row.
+    /// Returns by how many turns of `source` any two columns can differ at the end of a row.
     pub(super) fn apart(&self, source: u32) -> u64 {
         // Between any two rows, a column deviates from the source's share by at most the distance between the
-        // highest and the lowest of these values, in fractions of a turn; two columns may deviate in opposite
-        // directions.
+        // highest and the lowest of these values, in fractions of a turn. Two columns may deviate in opposite
+        // directions, so the distance counts twice.
         let (mut highest, mut lowest, mut seen) = (0, 0, 0);
         for (row, own) in (1..).zip(&self.slots) {
             seen += u64::from(own.0 == source) * SLOTS;
@@ -88,7 +90,7 @@ impl Pattern {
         (2 * (highest + lowest)).div_ceil(SLOTS)
     }
 
-    /// Returns the number of slots of `source` among the `ahead` slots from slot `first` on.
+    /// Returns how many of the `ahead` slots that begin at slot `first` belong to `source`.
     pub(super) fn before(&self, source: u32, first: u64, ahead: u64) -> u64 {
         let own = usize::try_from(source).ok().and_then(|source| self.in_round.get(source));
         let below = |slot| own.map_or(0, |own| own.partition_point(|&own| own < slot)) as u64;
@@ -118,7 +120,7 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     }
     let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
     let sum: f64 = weights.iter().map(|w| w / largest).sum();
-    // Each source first gets one slot; the others are distributed by weight.
+    // Each source first gets one slot. The remaining slots are distributed by weight.
     let rest = (SLOTS - positive) as f64;
     let wishes = weights.iter().map(|w| w / largest / sum * SLOTS as f64);
     let above: Vec<f64> = wishes.map(|wish| (wish - 1.0).max(0.0)).collect();
@@ -143,8 +145,8 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// Largest difference between two columns in how often they have met a source, for 240 columns and two
-    /// sources with whole-percent shares.
+    /// Largest difference in how often two columns have met a source, for 240 columns and two sources whose
+    /// shares are whole percents.
     const APART: u64 = 46;
 
     #[test]
@@ -157,8 +159,8 @@ mod tests {
         assert!(counts(&[1.0; 1010]).is_err());
     }
 
-    /// In any stretch of positions, a source deviates from its share by less than three samples, and each
-    /// column counts the sources that it meets.
+    /// Checks that in any stretch of positions a source deviates from its share by less than three samples,
+    /// and that each column counts the sources that it meets.
     #[test]
     fn the_round_is_even_everywhere() {
         let weights = [0.5, 0.3, 0.15, 0.049, 0.001];
@@ -184,7 +186,8 @@ mod tests {
         }
     }
 
-    /// Compares with counting slot by slot, in many stretches of positions, including rows that are whole rounds.
+    /// Compares the result with counting slot by slot, in many stretches of positions. These include rows
+    /// that are whole rounds.
     #[test]
     fn slots_before_a_position_are_counted_exactly() {
         for columns in [1, 7, 240, SLOTS, 2 * SLOTS] {

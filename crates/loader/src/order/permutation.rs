@@ -1,10 +1,10 @@
-//! A keyed permutation of `0..len` without a table: a Feistel network with cycle walking.
+//! A keyed permutation of `0..len` that needs no table: a Feistel network with cycle walking.
 //!
-//! The network permutes the smallest set of whole bits that contains the domain; a result outside the domain
-//! is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), in
-//! less than two turns on average. The halves may differ by a bit, so the set is smaller than four times the
-//! domain. This is mixing, not cryptography. The tests also check that tiny domains are uniform, where
-//! Feistel networks of few rounds are poor.
+//! The network permutes the smallest set of whole bits that contains the domain. A result outside the domain
+//! is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002),
+//! which takes less than two turns on average. The two halves may differ by one bit, so the set is smaller
+//! than four times the domain. This is mixing, not cryptography. The tests also check that tiny domains are
+//! uniform, because Feistel networks of few rounds are poor there.
 
 use super::keyed::{GOLDEN, mix};
 
@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    /// All orders of a few elements are equally frequent; the bound is 5 standard deviations above the mean
-    /// of the chi-square distribution.
+    /// Checks that all orders of a few elements are equally frequent. The bound is 5 standard deviations
+    /// above the mean of the chi-square distribution.
     #[test]
     fn orders_of_tiny_domains_are_uniform() {
         for (len, orders) in [(2, 2.0), (3, 6.0), (4, 24.0), (5, 120.0), (6, 720.0), (7, 5040.0)] {
@@ -162,8 +162,8 @@ mod tests {
         }
     }
 
-    /// The images of neighbours are independent: compares images of the first two and the middle two
-    /// elements, in 8 × 8 cells, over many keys.
+    /// Checks that the images of neighbours are independent. The images of the first two and of the middle
+    /// two elements are compared in 8 × 8 cells, over many keys.
     #[test]
     fn neighbours_part() {
         for len in [27, 257, 600, 1025, 3000, 100_000] {

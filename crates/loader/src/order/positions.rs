@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// The sample at a position, and its dataset in a mixture.
+/// The sample at a position and, in a mixture, the dataset that it belongs to.
 ///
 /// ```
 /// use shardpack_loader::order::SampleRef;
@@ -42,7 +42,7 @@ pub enum Own {
     Range(Range<u64>),
 }
 
-/// A sample, and the read that contains it.
+/// A sample and the read that contains it.
 ///
 /// ```
 /// use shardpack_loader::order::{Pick, SampleRef};
@@ -55,15 +55,15 @@ pub struct Pick {
     pub at: SampleRef,
     /// Samples to read at once, including `at`, consecutive in stored order.
     pub span: Range<u64>,
-    /// Samples of the span that the rank still takes, including this one; at 1, the bytes can be freed
-    /// afterwards. 0 if they must be counted: [`Positions::rest`] does so once for each read, and
-    /// [`Steps`](super::Steps) counts down from there.
+    /// Number of samples of the span that the rank still takes, including this one. At 1, the bytes can be
+    /// freed after this sample. 0 means that the samples must be counted: [`Positions::rest`] does this once
+    /// for each read, and [`Steps`](super::Steps) counts down from there.
     pub rest: u64,
-    /// Number of earlier passes through the dataset, because the same span may be open twice if a mixture
-    /// repeats a small dataset.
+    /// Number of earlier passes through the dataset. It distinguishes reads of the same span, which may be
+    /// open twice if a mixture repeats a small dataset.
     pub pass: u64,
-    /// Distinguishes this draw of the sample from others in the same epoch; 0 if each sample comes once.
-    /// Random views and patches draw from it.
+    /// Distinguishes this draw of the sample from other draws in the same epoch; 0 if each sample comes once.
+    /// Random views and patches depend on it.
     pub repetition: u64,
     /// Index of the sample's patch in an epoch of patches ([`Patched`](super::Patched)); 0 otherwise.
     pub patch: u64,
@@ -94,7 +94,7 @@ pub enum Dealing {
     Sliced,
 }
 
-/// Reads open at the same time, with up to `samples` consecutive samples each.
+/// Reads that are open at the same time, each with up to `samples` consecutive samples.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, OpenReads, Positions, Runs};
@@ -128,17 +128,17 @@ pub trait Positions: Debug + Send + Sync {
     /// Returns the sample at `position`; `None` past the end.
     fn sample(&self, position: u64) -> Option<SampleRef>;
 
-    /// Returns the sample at `position`, and the read for a rank with `own` positions; `None` past the end.
+    /// Returns the sample at `position`, with its read for a rank that takes the positions `own`; `None` past the end.
     fn pick(&self, position: u64, own: &Own) -> Option<Pick>;
 
-    /// Returns how many samples a rank with `own` positions takes, from `position` on, from the span read for
-    /// it; 0 past the end. Also computed where [`Pick::rest`] is 0.
+    /// Returns how many samples, from `position` on, a rank that takes the positions `own` needs from the
+    /// span read for `position`; 0 past the end. The result is exact even where [`Pick::rest`] is 0.
     fn rest(&self, position: u64, own: &Own) -> u64 {
         self.pick(position, own).map_or(0, |pick| pick.rest)
     }
 
-    /// Returns the indices of the patches that a rank with `own` positions takes, from `position` on, of the
-    /// scene there; `None` in an epoch of samples.
+    /// Returns which patches of the scene at `position` a rank that takes the positions `own` needs, from
+    /// `position` on. Returns `None` in an epoch of samples.
     fn patches(&self, _position: u64, _own: &Own) -> Option<Vec<u32>> {
         None
     }
@@ -148,13 +148,13 @@ pub trait Positions: Debug + Send + Sync {
         Dealing::Interleaved
     }
 
-    /// Returns the maximum number of reads that a rank of `world_size` has open at once without reading
-    /// ahead, for each dataset of a mixture. Their bytes depend on the sizes of samples, which the order does
-    /// not know.
+    /// Returns the maximum number of reads that one of `world_size` ranks has open at once if it does not
+    /// read ahead, for each dataset of a mixture. Their size in bytes depends on the sizes of samples, which
+    /// the order does not know.
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads>;
 
-    /// Returns the maximum number of samples that a rank of `world_size` has read and not yet handed out,
-    /// without reading ahead.
+    /// Returns the maximum number of samples that one of `world_size` ranks has read but not yet handed out,
+    /// if it does not read ahead.
     fn open_samples_max(&self, world_size: u64) -> u64 {
         let samples = |open: OpenReads| open.reads.saturating_mul(open.samples);
         self.open_reads_max(world_size).into_iter().map(samples).fold(0, u64::saturating_add)
@@ -165,8 +165,8 @@ pub trait Positions: Debug + Send + Sync {
     /// handed out. Multiply by the mean size of a record for bytes; if records differ in size, so do runs.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
-        // Counts the samples open at the read position, and those finished between there and the hand-out:
-        // `ahead` samples, and the parts of runs that began before.
+        // This counts the samples that are open at the read position, and those that were finished between
+        // there and the hand-out: `ahead` samples, and the parts of runs that began earlier.
         if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
     }
 }

@@ -1,8 +1,8 @@
-//! The positions of each rank, whose batches are all known before the first one.
+//! The positions of each rank. All batches are known before the first one.
 //!
 //! All ranks together take consecutive *global batches* of `world_size × batch_size` positions. The positions
-//! of a global batch depend only on its start and size, so after the world size or batch size changes, the
-//! rest of the epoch is exactly the part not consumed yet.
+//! of a global batch depend only on its start and size. If the world size or the batch size changes, the rest
+//! of the epoch is therefore exactly the part that is not consumed yet.
 
 use super::positions::{Dealing, Own, Positions};
 use super::state::OrderState;
@@ -65,18 +65,18 @@ impl World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum End {
-    /// Leaves them out: every rank gets the same number of whole batches.
+    /// The samples are left out. Every rank gets the same number of whole batches.
     #[default]
     Drop,
-    /// Pads: every rank gets the same number of batches of the same size; rows past the last sample are
-    /// padding, with a false mask.
+    /// The last batch is padded. Every rank gets the same number of batches of the same size; rows past the
+    /// last sample are padding, for which the mask is false.
     Pad,
-    /// Hands them out as they are: batches may be short, and some ranks may get one batch fewer.
+    /// The samples are handed out as they are. Batches may be short, and some ranks may get one batch fewer.
     Uneven,
 }
 
-/// One rank's share of the rest of an epoch. Every number is exact before the first batch, without
-/// communication between ranks.
+/// One rank's share of the rest of an epoch. Every number is exact before the first batch, and ranks need not
+/// communicate.
 ///
 /// ```
 /// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, World};
@@ -94,7 +94,7 @@ pub struct Share {
     end: End,
     dealing: Dealing,
     positions: u64,
-    /// First position that is not consumed.
+    /// First position that has not been consumed.
     start: u64,
 }
 
@@ -128,8 +128,8 @@ impl Share {
         Self { start: 0, ..self.clone() }
     }
 
-    /// Returns the largest number of batches of any rank. Ranks of an [`End::Uneven`] epoch count these to
-    /// agree on [`Share::consumed_after`].
+    /// Returns the largest number of batches that any rank gets. With [`End::Uneven`], ranks count these so
+    /// that they agree on [`Share::consumed_after`].
     #[must_use]
     pub const fn steps(&self) -> u64 {
         match self.end {
@@ -154,8 +154,8 @@ impl Share {
         }
     }
 
-    /// Returns how many rows of batch `batch`, the first ones, hold a sample. The others are padding, which
-    /// only [`End::Pad`] adds.
+    /// Returns how many rows of batch `batch` hold a sample. These are its first rows. The others are
+    /// padding, which only [`End::Pad`] adds.
     #[must_use]
     pub fn filled(&self, batch: u64) -> u64 {
         let whole = self.whole_steps();
@@ -190,8 +190,8 @@ impl Share {
         }
     }
 
-    /// Returns how many samples of the epoch are consumed once every rank got `batches` batches: the value of
-    /// [`OrderState::samples_consumed`].
+    /// Returns how many samples of the epoch are consumed once every rank has received `batches` batches.
+    /// This is the value of [`OrderState::samples_consumed`].
     #[must_use]
     pub fn consumed_after(&self, batches: u64) -> u64 {
         let whole = batches.saturating_mul(self.world.global_batch());

@@ -1,8 +1,9 @@
-//! The runs of a dataset, and lists of samples drawn from one.
+//! The runs of a dataset, and lists of samples drawn from it.
 //!
 //! A run is a fixed *number* of consecutive samples, about 4 MiB on average: run `r` starts at sample `r ×
-//! run_samples`. Runs differ in bytes, so a reader that must limit a read splits it. A run that crosses a
-//! shard border takes two reads: one run in 256 for shards of 1 GiB.
+//! run_samples`. Runs differ in their number of bytes, so a reader that must limit the size of a read splits
+//! the run. A run that crosses the border between two shards takes two reads; with shards of 1 GiB this is
+//! one run in 256.
 
 use shardpack_reader::{Dataset, Result};
 use std::ops::Range;
@@ -29,7 +30,7 @@ impl Runs {
     /// Maximum number of samples, more than any disk holds. The sum of two places does not overflow.
     const MOST: u64 = 1 << 62;
 
-    /// Creates runs of `run_samples` samples, clamped to 1 and `samples`. Samples past 2⁶² are ignored.
+    /// Creates runs of `run_samples` samples, clamped to between 1 and `samples`. Samples past 2⁶² are ignored.
     #[must_use]
     pub const fn new(samples: u64, run_samples: u64) -> Self {
         let samples = if samples > Self::MOST { Self::MOST } else { samples };
@@ -37,7 +38,8 @@ impl Runs {
         Self { samples, run_samples: if run_samples == 0 { 1 } else { run_samples } }
     }
 
-    /// Creates runs of `run_bytes` on average, for a dataset of `bytes`. A larger sample is a run of its own.
+    /// Creates runs of `run_bytes` bytes on average, for a dataset of `bytes` bytes. A larger sample is a run
+    /// of its own.
     #[must_use]
     pub const fn of_bytes(samples: u64, bytes: u64, run_bytes: u64) -> Self {
         let mean = match bytes.checked_div(samples) {
@@ -47,8 +49,8 @@ impl Runs {
         Self::new(samples, run_bytes.saturating_add(mean / 2) / mean)
     }
 
-    /// Returns the runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads only the
-    /// manifest, which contains sizes and counts.
+    /// Returns the runs of `dataset`, with `run_bytes` bytes on average (default [`Runs::BYTES`]). Reads only
+    /// the manifest, which contains sizes and counts.
     #[must_use]
     pub fn of(dataset: &Dataset, run_bytes: u64) -> Self {
         let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
@@ -79,7 +81,7 @@ impl Runs {
         sample / self.run_samples
     }
 
-    /// Returns the samples of `run`; empty past the end.
+    /// Returns the samples of `run`. The range is empty if `run` is past the end.
     #[must_use]
     pub fn samples_of(&self, run: u64) -> Range<u64> {
         let start = run.saturating_mul(self.run_samples).min(self.samples);
@@ -87,8 +89,8 @@ impl Runs {
     }
 }
 
-/// Returns the samples whose label `wanted` accepts, in stored order. Opens every shard but reads no record.
-/// Takes 8 bytes per sample during the call, and 8 per returned sample.
+/// Returns the samples whose label is accepted by `wanted`, in stored order. Opens every shard but reads no
+/// record. Takes 8 bytes per sample during the call, and 8 bytes per returned sample.
 ///
 /// # Errors
 /// Same as [`Dataset::labels`].

@@ -1,7 +1,8 @@
-//! The runs of an epoch in permuted order, as one line of samples. Any place in the line is computed without a table.
+//! The runs of an epoch in permuted order, as one line of samples. Any place in the line can be computed
+//! without a table.
 //!
-//! All runs have the same number of samples except the dataset's last one. The runs after it in the line move
-//! forward by the samples that it lacks.
+//! All runs have the same number of samples, except that the dataset's last run may be shorter. The runs that
+//! follow it in the line move forward by the number of samples that it lacks.
 
 use super::permutation::Permutation;
 use super::runs::Runs;
@@ -13,7 +14,7 @@ pub(super) struct Sequence {
     permutation: Permutation,
     /// Place of the dataset's last run in the line, counted in runs.
     short_slot: u64,
-    /// Number of samples by which this run is shorter than the others.
+    /// Number of samples by which the dataset's last run is shorter than the others.
     lacking: u64,
 }
 

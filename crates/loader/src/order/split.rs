@@ -1,7 +1,7 @@
-//! A dataset divided into parts, such as training and validation.
+//! Divides a dataset into parts, such as training and validation.
 //!
-//! Samples are sorted by a hash of seed and key, and the list is cut by the shares, so the parts do not
-//! depend on the stored order.
+//! Samples are sorted by a hash of seed and key, and the sorted list is cut according to the shares. The
+//! parts therefore do not depend on the stored order.
 
 use sha2::{Digest as _, Sha256};
 use shardpack_format::{Dtype, Setting, bug};
@@ -9,7 +9,7 @@ use shardpack_reader::{Column, Dataset, Error, Result};
 use std::collections::BTreeMap;
 
 /// Options for dividing a dataset into parts. The parts depend only on these options, the seed and the keys
-/// of the samples. No later version changes them.
+/// of the samples, and later versions of this library do not change them.
 ///
 /// ```no_run
 /// use shardpack_loader::order::{Attribute, Members, Order, Runs, Split};
@@ -42,14 +42,14 @@ pub enum Attribute {
 struct SplitUnit {
     stratum: u32,
     hash: u64,
-    /// Number of the group, or of the sample without groups.
+    /// Number of the group, or of the sample if there are no groups.
     unit: u64,
     sample: u64,
 }
 
 impl Split {
     /// Divides a dataset by these shares, which must add up to 1. A part has `share × samples` samples,
-    /// rounded up or down, and at least one.
+    /// rounded up or down, but at least one.
     ///
     /// # Errors
     /// `Usage` if there are fewer than two shares, if a share is not above 0, or if they do not add up to 1.
@@ -82,16 +82,17 @@ impl Split {
     }
 
     /// Keeps samples with the same value in one part, for example all pictures of a patient. Parts are cut
-    /// between groups, as close to the shares as possible. With [`Split::stratify`], a group belongs to the
-    /// most frequent class of its samples.
+    /// between groups, as close to the shares as possible. With [`Split::stratify`], a group counts as
+    /// belonging to the most frequent class of its samples.
     #[must_use]
     pub fn groups(mut self, by: Attribute) -> Self {
         self.groups = Some(by);
         self
     }
 
-    /// Assigns each sample (or group) by its own hash, so it stays in its part when the dataset grows or
-    /// shrinks. Part sizes are random: a share of 0.9 of 10,000 samples is 9,000, give or take 60.
+    /// Assigns each sample or group by its own hash, so that it stays in its part when the dataset grows or
+    /// shrinks. The sizes of the parts are then random: a share of 0.9 of 10,000 samples is 9,000, give or
+    /// take 60.
     #[must_use]
     pub fn growing(mut self) -> Self {
         self.is_growing = true;
@@ -99,13 +100,13 @@ impl Split {
     }
 
     /// Returns the samples of each part, in stored order. `members` are the samples to divide, without
-    /// duplicates; `None` means all. Opens every shard but reads no record. Takes 40 bytes per sample during
-    /// the call.
+    /// duplicates; `None` means all samples. Opens every shard but reads no record. Takes 40 bytes per sample
+    /// during the call.
     ///
     /// # Errors
-    /// `Usage` if a part would be empty, the column does not exist or does not hold integers, the number of
-    /// values differs from the number of samples, or a growing split is stratified; otherwise same as
-    /// [`Dataset::shard`].
+    /// `Usage` if a part would be empty, if the column does not exist or does not hold integers, if the
+    /// number of values differs from the number of samples, or if a growing split is stratified. Otherwise
+    /// the same errors as [`Dataset::shard`].
     pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
         if self.is_growing && self.stratify.is_some() {
             let error = Error::usage("a split cannot be both growing and stratified");
@@ -166,8 +167,8 @@ impl Split {
         Ok(entries)
     }
 
-    /// Hashes each group by its name, as one unit. Its stratum is the most frequent among its samples (the
-    /// first on a tie).
+    /// Hashes each group by its name, as one unit. The stratum of a group is the most frequent one among its
+    /// samples; on a tie, the first of them.
     fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<SplitUnit> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -187,7 +188,7 @@ impl Split {
         samples.iter().zip(groups).zip(group_of).map(entry).collect()
     }
 
-    /// Returns the first 64 bits of SHA-256, equal on every machine and in every version.
+    /// Returns the first 64 bits of a SHA-256 hash, which are equal on every machine and in every version.
     fn hash(&self, name: &str) -> u64 {
         let hash = Sha256::new()
             .chain_update(b"shardpack split 1\0")
@@ -212,7 +213,7 @@ impl Split {
         }
     }
 
-    /// Cuts each stratum by what the parts still lack, so that rounding errors do not add up.
+    /// Cuts each stratum according to how many samples the parts still lack, so that rounding errors do not add up.
     fn deal(&self, entries: &[SplitUnit], parts: &mut [Vec<u64>]) {
         let is_one_stratum = entries.chunk_by(|a, b| a.stratum == b.stratum).count() == 1;
         let mut seen = 0;
@@ -225,7 +226,8 @@ impl Split {
             let (mut from, mut left, mut left_counts) = (0, stratum.len(), stratum.len());
             let last = parts.len().saturating_sub(1);
             for (number, (part, count)) in parts.iter_mut().zip(counts).enumerate() {
-                // The remaining parts share the error of whole groups in earlier parts.
+                // Groups stay whole, so earlier parts may be too large or too small. The remaining parts
+                // share the difference.
                 let wanted = (count * left).checked_div(left_counts).unwrap_or(0);
                 let (least, most) = match is_enough {
                     true => (from + 1, units.len() - (last - number)),
@@ -289,8 +291,8 @@ fn numbered(texts: &[String]) -> Vec<u32> {
     texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
 }
 
-/// Rounds the wanted numbers to a sum of `count`: all down, then those with the largest remainders up, in
-/// order on a tie.
+/// Rounds the wanted numbers so that their sum is `count`. All are rounded down first, and then those with
+/// the largest remainders are rounded up, in order on a tie.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
 fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
     let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();
@@ -319,7 +321,7 @@ mod tests {
         assert_eq!(allotted(10, &[10.0 / 3.0; 3]), [4, 3, 3]);
         assert_eq!(allotted(3, &[1.5, 1.5]), [2, 1]);
         assert_eq!(allotted(0, &[0.3, -0.3]), [0, 0]);
-        // The first two parts already have too many samples.
+        // The last two parts already have too many samples, so they get none.
         assert_eq!(allotted(1, &[2.8, -0.9, -0.9]), [1, 0, 0]);
     }
 

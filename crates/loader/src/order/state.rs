@@ -10,20 +10,21 @@ use std::fmt;
 /// Version of the order. Within a version, the same seed and dataset give the same order.
 const VERSION: u64 = 1;
 
-/// A way to draw the samples of every epoch.
+/// A way to draw samples, which determines every epoch.
 pub trait Sampling: fmt::Debug + Send + Sync {
     /// Returns the seed.
     fn seed(&self) -> u64;
 
-    /// Returns the unit of the positions in an epoch.
+    /// Returns the unit in which the positions of an epoch are counted.
     fn unit(&self) -> Unit {
         Unit::Samples
     }
 
-    /// Returns 128 bits that cover all inputs of the order except seed and epoch.
+    /// Returns 128 bits that depend on all inputs of the order except seed and epoch.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Describes the only difference from the order with fingerprint `other`; `None` if unknown.
+    /// Describes how the order with fingerprint `other` differs from this one, if it differs in only one
+    /// known setting; otherwise `None`.
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let _ = other;
         None
@@ -32,12 +33,12 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// Returns epoch number `epoch`.
     fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
 
-    /// Returns the number of samples that each source dataset needs: one more than the largest index drawn.
-    /// One number, except for a mixture.
+    /// Returns the number of samples that each source dataset must have, which is one more than the largest
+    /// index drawn. Only a mixture has more than one source.
     fn sources(&self) -> Vec<u64>;
 
-    /// Returns the distance between positions in the same lane, or 1 without lanes. World sizes that divide
-    /// it read every run once.
+    /// Returns the distance between positions of the same lane, or 1 if there are no lanes. World sizes that
+    /// divide this distance read every run only once.
     fn aligned(&self) -> u64;
 
     /// Returns the epoch of `state`.
@@ -110,8 +111,8 @@ impl TryFrom<String> for Fingerprint {
     }
 }
 
-/// The unit of the positions in an epoch. Formatted as `samples`, `8 patches a sample` or `grids of 64x64,
-/// overlap 16x16`.
+/// The unit in which the positions of an epoch are counted. Formatted as `samples`, `8 patches a sample` or
+/// `grids of 64x64, overlap 16x16`.
 ///
 /// ```
 /// use shardpack_loader::order::Unit;
@@ -126,19 +127,19 @@ pub enum Unit {
     /// Samples.
     #[default]
     Samples,
-    /// Patches, this many of each sample.
+    /// A fixed number of patches of each sample.
     Patches(u32),
     /// All patches of a grid over each sample.
     Grid {
         /// Depth (0 for patches of two axes), height and width.
         size: [u32; 3],
-        /// Overlap of neighbours in pixels, per axis.
+        /// Overlap of neighbours in pixels, for each axis.
         overlap: [u32; 3],
     },
 }
 
 impl Unit {
-    /// Returns true if the unit is whole samples.
+    /// Returns true if positions count whole samples.
     #[must_use]
     pub const fn is_samples(&self) -> bool {
         matches!(self, Self::Samples)
@@ -198,8 +199,8 @@ impl TryFrom<String> for Unit {
     }
 }
 
-/// Progress of a run. It is equal on every rank, and any world size, batch size and number of threads can
-/// resume from it.
+/// Progress of a run. It is equal on every rank, and a run with any world size, batch size and number of
+/// threads can resume from it.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Runs, OrderState};
@@ -218,10 +219,10 @@ pub struct OrderState {
     pub seed: u64,
     /// The epoch, from 0.
     pub epoch: u32,
-    /// Number of samples that all ranks together have *received* in this epoch, without samples read ahead;
-    /// in an epoch of patches, the number of patches ([`OrderState::unit`]).
+    /// Number of samples that all ranks together have *received* in this epoch. Samples that were only read
+    /// ahead do not count. In an epoch of patches, this is the number of patches ([`OrderState::unit`]).
     pub samples_consumed: u64,
-    /// Unit of the count.
+    /// Unit of `samples_consumed`.
     #[serde(default, skip_serializing_if = "Unit::is_samples")]
     pub unit: Unit,
 }
@@ -259,7 +260,7 @@ impl Digest {
         digest
     }
 
-    /// Adds `bytes` with their length, so that different lists have different digests.
+    /// Adds `bytes` preceded by their length, so that different lists have different digests.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);

@@ -1,4 +1,4 @@
-//! The steps of a rank: its samples in order, the read for each, and when it can be freed.
+//! The steps of a rank: its samples in order, the read that each needs, and when that read can be freed.
 
 use super::positions::{Own, Pick, Positions, SampleRef};
 use super::ranks::Share;
@@ -20,10 +20,10 @@ pub struct Read {
     pub samples: Range<u64>,
     /// Number of samples that the rank takes from this read.
     pub needed: u64,
-    /// Number of earlier passes of a mixture through the dataset; otherwise 0, or the index of the scene in
-    /// an epoch of patches.
+    /// In a mixture, the number of earlier passes through the dataset. In an epoch of patches, the index of
+    /// the scene. Otherwise 0.
     pub pass: u64,
-    /// Patches of this scene that the rank takes, in an epoch of patches.
+    /// In an epoch of patches, the patches of this scene that the rank takes.
     pub patches: Option<Vec<u32>>,
 }
 
@@ -43,7 +43,7 @@ pub struct Read {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Index of the batch, from 0 at the start of the share.
+    /// Index of the batch, counted from the start of the share.
     pub batch: u64,
     /// Row in the batch.
     pub row: u64,
@@ -51,9 +51,9 @@ pub struct Step {
     pub position: u64,
     /// The sample.
     pub at: SampleRef,
-    /// Read to start now, because no earlier sample needed it.
+    /// Read to start now, if no earlier sample needed it.
     pub read: Option<Read>,
-    /// First sample of this sample's read. With `at.source` and `pass` it identifies the read.
+    /// First sample of the read that contains this sample. Together with `at.source` and `pass` it identifies the read.
     pub read_start: u64,
     /// Same as in [`Read`].
     pub pass: u64,
@@ -61,16 +61,16 @@ pub struct Step {
     pub repetition: u64,
     /// Same as in [`Pick`].
     pub patch: u64,
-    /// True for the last sample of its read, whose bytes can be freed afterwards.
+    /// True for the last sample of a read, after which the bytes of the read can be freed.
     pub done: bool,
 }
 
-/// The samples of a rank, batch by batch, row by row.
+/// The samples of a rank, batch by batch and row by row.
 ///
-/// To read ahead, advance the iterator ahead of the consumer: reads come in the order in which they are
+/// To read ahead, advance the iterator ahead of the consumer. Reads come in the order in which they are
 /// needed, and a rank holds at most [`Positions::held_samples_max`] samples. The iterator itself takes 24
-/// bytes per open read, plus hash-table overhead. When it ends, the remaining open reads can be freed,
-/// because the epoch drops their samples.
+/// bytes per open read, plus the overhead of hash tables. When it ends, the reads that are still open can be
+/// freed, because the epoch drops their remaining samples.
 #[derive(Debug)]
 pub struct Steps {
     epoch: Box<dyn Positions>,
@@ -78,7 +78,7 @@ pub struct Steps {
     batch: u64,
     row: u64,
     open: HashSet<(u32, u64, u64)>,
-    /// Remaining samples of each open read whose end the order does not report.
+    /// Number of samples still to come from each open read whose end the order does not report.
     counted: HashMap<(u32, u64, u64), u64>,
 }
 
@@ -103,7 +103,8 @@ impl Steps {
 }
 
 impl Steps {
-    /// Returns true if the read is already open, and the number of samples left to take, including this one.
+    /// Returns true if the read is already open. Also returns how many of its samples are still to be taken,
+    /// including this one.
     fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
         let left = self.counted.get(&name).copied();
         let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);

@@ -36,15 +36,15 @@ pub struct Weighted {
 #[derive(Debug)]
 struct WeightTable {
     alias: Alias,
-    /// Samples of each column of the alias table; `None` if each column is one sample.
+    /// Samples of the class that each column of the alias table stands for; `None` if each column is one sample.
     classes: Option<Vec<Vec<u64>>>,
     /// Number of samples in the dataset, drawn or not.
     samples: u64,
 }
 
 impl Weighted {
-    /// Draws sample `i` with probability `weights[i]` divided by the sum of the weights. An epoch has one
-    /// draw per weight. Takes 16 bytes per sample, shared by clones.
+    /// Draws sample `i` with probability `weights[i]` divided by the sum of the weights. An epoch has as many
+    /// draws as there are weights. Takes 16 bytes per sample, which clones share.
     ///
     /// # Errors
     /// `Usage` if a weight is negative or not finite, if no weight is above zero, or if there are 2³² or more.
@@ -55,12 +55,12 @@ impl Weighted {
         Ok(Self::new(table, seed, weights.len() as u64, digest))
     }
 
-    /// Draws classes by weight, and the samples of a class with equal probability. `labels` are the labels of
-    /// all samples, in stored order; classes without a weight are never drawn. An epoch has one draw per
-    /// label. Takes 8 bytes per sample, shared by clones.
+    /// Draws classes by weight, and then a sample of the class, all with equal probability. `labels` are the
+    /// labels of all samples, in stored order. Classes without a weight are never drawn. An epoch has as many
+    /// draws as there are labels. Takes 8 bytes per sample, which clones share.
     ///
     /// # Errors
-    /// `Usage` if a class of weight above zero has no sample; otherwise same as [`Weighted::by_sample`].
+    /// `Usage` if a class with a weight above zero has no sample. Otherwise the same errors as [`Weighted::by_sample`].
     pub fn by_class(labels: &[i64], weights: &BTreeMap<i64, f64>, seed: u64) -> Result<Self> {
         let mut members: BTreeMap<i64, Vec<u64>> = weights.keys().map(|&class| (class, Vec::new())).collect();
         for (sample, label) in (0..).zip(labels) {
@@ -83,8 +83,8 @@ impl Weighted {
         Ok(Self::new(WeightTable { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
     }
 
-    /// Draws all classes in `labels` equally often, regardless of their number of samples. A sample with a
-    /// label below 0 is unlabelled and never drawn.
+    /// Draws all classes that occur in `labels` equally often, regardless of their numbers of samples. A
+    /// sample with a label below 0 is unlabelled and never drawn.
     ///
     /// ```
     /// use shardpack_loader::order::{Sampling, Weighted};

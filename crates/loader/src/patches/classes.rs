@@ -1,4 +1,4 @@
-//! Places patches by the classes of the mask, for classes that random places rarely hit.
+//! Places patches by the classes of the mask. This is for classes that patches at random places rarely contain.
 
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Limits, to_usize};
@@ -6,17 +6,18 @@ use shardpack_jpeg::DrawKey;
 use shardpack_reader::Result;
 use std::collections::BTreeMap;
 
-/// Indices of the draw pairs: class and its pixel; row and column of the pixel in the patch; plane of the
-/// pixel in the patch.
+/// Indices of the draw pairs. The first pair draws the class and its pixel, the second the row and column of
+/// the pixel in the patch, and the third the plane of the pixel in the patch.
 const CLASS: u32 = (1 << 31) + 6;
 const SPOT: u32 = (1 << 31) + 7;
 const SPOT_PLANE: u32 = (1 << 31) + 8;
 
-/// Mask classes at which several patches of a sample are placed.
+/// Classes of the mask at which patches are placed if there are several per sample.
 ///
-/// For each patch, a class is drawn from those in the scene's mask, then a pixel of that class, then a place
-/// of the patch that contains the pixel; pixels and places have equal probability. All draws depend on seed,
-/// epoch, sample and patch index. In a scene without any of the classes, places are random.
+/// For each patch, a class is drawn from the classes in the scene's mask, then a pixel of that class, and
+/// then a place of the patch that contains the pixel. All pixels of the class are equally likely, and so are
+/// all such places. The draws depend only on seed, epoch, sample and patch index. In a scene without any of
+/// the classes, places are random.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, LoaderOptions, PatchClasses, Patches, PatchPlace};
@@ -26,12 +27,12 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum PatchClasses {
-    /// No classes: random places.
+    /// Patches are at random places, regardless of classes.
     #[default]
     Any,
-    /// All classes of a scene equally often.
+    /// All classes that a scene contains are drawn equally often.
     Balanced,
-    /// Classes by weight, which must not be negative. Classes without a weight are not drawn.
+    /// Classes are drawn by weight. Weights must not be negative, and classes without a weight are not drawn.
     Weighted(Vec<(i64, f64)>),
 }
 
@@ -40,9 +41,9 @@ pub(crate) struct ClassPlan {
     /// Index of the mask among the stored fields.
     pub(crate) position: usize,
     pub(crate) field: String,
-    /// Depth, height and width; the depth is 1 except for volumes.
+    /// Depth, height and width of a patch. The depth is 1 except for volumes.
     pub(crate) patch: [u64; 3],
-    /// Weight of each class; `None` means 1 for all.
+    /// Weight of each class; `None` if all have the same weight.
     pub(crate) weights: Option<BTreeMap<i64, f64>>,
 }
 
@@ -124,7 +125,7 @@ pub(crate) struct ClassMap {
 #[derive(Debug, Default)]
 struct Class {
     count: u64,
-    /// First pixel of each run, and the class's pixels in earlier runs.
+    /// For each run of the class, its first pixel and the number of the class's pixels in earlier runs.
     runs: Vec<(u64, u64)>,
 }
 
@@ -148,7 +149,7 @@ struct ClassRun {
     length: u64,
 }
 
-/// Returns an integer below `count`, which must be at least 1.
+/// Maps a uniform draw to an integer below `count`, which must be at least 1.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below `count`")]
 fn below(draw: f64, count: u64) -> u64 {
     ((draw * count as f64) as u64).min(count.saturating_sub(1))
@@ -234,7 +235,8 @@ mod tests {
         };
         let balanced = origins(None, &mask(), patch);
         let shown = balanced.iter().filter(|origin| rare(origin)).count();
-        // Half of the patches, plus random hits, within 5 standard deviations.
+        // Half of the patches are placed on class 7, and others hit it at random. The bounds allow 5 standard
+        // deviations.
         assert!((990..1_200).contains(&shown), "{shown}");
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
@@ -249,16 +251,16 @@ mod tests {
 
     #[test]
     fn boxes_of_a_volume_show_a_rare_class_too() {
-        // 5 planes of 4 × 6, and a voxel of class 7 in the last plane.
+        // A mask of 5 planes of 4 × 6 pixels, with one voxel of class 7 in the last plane.
         let mut mask = vec![0; 120];
         mask[4 * 24 + 2 * 6 + 5] = 7;
         let origins = origins_in(Some(&[(7, 1.0)]), &mask, &[5, 4, 6], [3, 2, 2]);
         let distinct: std::collections::BTreeSet<_> = origins.iter().flatten().copied().collect();
-        // The only places: the last three planes, row 1 or 2, the last two columns.
+        // Only two places contain the voxel: the last three planes, row 1 or 2, and the last two columns.
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
         let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
-        // Half of the boxes, plus random hits, within 5 standard deviations.
+        // Half of the boxes are placed on class 7, and others hit it at random. The bounds allow 5 standard deviations.
         assert!((890..1_200).contains(&shown), "{shown}");
         assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }

@@ -1,10 +1,10 @@
 //! Grids of patches.
 
-/// Adjacent patches that share `overlap` pixels with their neighbours and cover every pixel of a scene. Sides
-/// are depth, height and width; the depth of pictures is 1.
+/// Adjacent patches that together cover every pixel of a scene and share `overlap` pixels with their
+/// neighbours. Sides are depth, height and width; the depth of pictures is 1.
 ///
-/// The last patches of each axis are moved back to the border and share more pixels with their neighbours, so
-/// no patch needs padding.
+/// The last patches of each axis are moved back to the border, where they share more pixels with their
+/// neighbours, so that no patch needs padding.
 ///
 /// ```
 /// use shardpack_loader::Grid;
@@ -19,7 +19,7 @@
 pub struct Grid {
     /// Sides of a patch, at least 1.
     pub size: [u64; 3],
-    /// Minimum number of pixels that neighbours share; less than the side.
+    /// Minimum number of pixels that neighbours share. It must be less than the side.
     pub overlap: [u64; 3],
 }
 
@@ -32,8 +32,8 @@ impl Grid {
         depth.checked_mul(height)?.checked_mul(width)
     }
 
-    /// Returns the first plane, row and column of patch `number`, counted plane by plane and row by row;
-    /// `None` past the last patch, or if [`Grid::count`] is `None`.
+    /// Returns the first plane, row and column of patch `number`, where patches are numbered plane by plane
+    /// and row by row. Returns `None` past the last patch, or if [`Grid::count`] is `None`.
     #[must_use]
     pub fn origin(&self, number: u64, scene: [u64; 3]) -> Option<[u64; 3]> {
         let counts = self.counts(scene)?;

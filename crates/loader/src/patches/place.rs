@@ -2,14 +2,14 @@
 
 use shardpack_jpeg::DrawKey;
 
-/// Index of the draw pair for the plane of a volume box; only its first draw is used.
+/// Index of the draw pair for the plane of a box in a volume. Only the first draw of the pair is used.
 const PLANES: u32 = DRAWS + 4;
-/// Index of the draw pair for the place of a patch, after those for random views, so that a picture and a
-/// cube of one sample are cut independently.
+/// Index of the draw pair for the place of a patch. It differs from the indices for random views, so that a
+/// picture and a cube of the same sample are cut independently.
 const DRAWS: u32 = 1 << 31;
 
 /// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes, not on threads,
-/// batch size or world size. All arrays of a sample are cut alike.
+/// batch size or world size. All arrays of a sample are cut at the same place.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -30,19 +30,19 @@ pub enum PatchPlace {
     /// A random place for each sample and epoch, all equally likely.
     #[default]
     Random,
-    /// The middle, rounded up and left if the difference of the sizes is odd.
+    /// The middle. If the difference of the sizes is odd, the place is rounded towards the top left.
     Center,
-    /// The tiles of the array in turn, row by row from the upper left: in epoch `e`, sample `s` shows tile
-    /// `(e + s) mod tiles`. The upper half of the key's epoch, which distinguishes repeated draws of a
-    /// sample, is added too. [`PatchPlace::tiles`] consecutive epochs show every pixel once if the patch's
-    /// sides divide the array's. Otherwise they show some twice, because the last tiles of rows and columns
-    /// are moved back into the array.
+    /// The tiles of the array in turn, row by row from the upper left. In epoch `e`, sample `s` shows tile
+    /// `(e + s) mod tiles`; the upper half of the key's epoch, which distinguishes repeated draws of a
+    /// sample, is added as well. In [`PatchPlace::tiles`] consecutive epochs, every pixel is shown once if
+    /// the patch's sides divide the array's. Otherwise some pixels are shown twice, because the last tiles of
+    /// rows and columns are moved back into the array.
     Cycle,
 }
 
 impl PatchPlace {
-    /// Returns the first row and column of a patch of `[height, width]` in such an array; `None` if the patch
-    /// is empty or larger than the array.
+    /// Returns the first row and column of a patch `[height, width]` in an array of this size; `None` if the
+    /// patch is empty or larger than the array.
     #[must_use]
     pub fn origin(self, key: &DrawKey, array: [u64; 2], patch: [u64; 2]) -> Option<[u64; 2]> {
         let [height, width] = patch;
@@ -78,7 +78,7 @@ impl PatchPlace {
         Some([z, y, x])
     }
 
-    /// Returns the number of tiles of [`PatchPlace::Cycle`], at least 1.
+    /// Returns how many tiles [`PatchPlace::Cycle`] has, at least 1.
     #[must_use]
     pub const fn tiles(array: [u64; 2], patch: [u64; 2]) -> u64 {
         let [height, width] = patch;
@@ -95,15 +95,15 @@ impl PatchPlace {
 pub struct PatchAt {
     /// Index of the patch in its sample; 0 if the sample has only one.
     pub number: u32,
-    /// First plane, row and column in the scene; the plane is 0 except in volumes.
+    /// First plane, row and column of the patch in the scene. The plane is 0 except in volumes.
     pub origin: [u64; 3],
-    /// Depth, height and width of the scene; the depth is 1 except for volumes.
+    /// Depth, height and width of the scene. The depth is 1 except for volumes.
     pub scene: [u64; 3],
     /// True if the patch is a box of a volume.
     pub is_volume: bool,
 }
 
-/// Returns a number from 0 to `room`, inclusive.
+/// Maps a uniform draw to a number from 0 to `room`, inclusive.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by `room`")]
 fn at(draw: f64, room: u64) -> u64 {
     ((draw * (room as f64 + 1.0)) as u64).min(room)
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn random_places_are_uniform_and_reach_both_ends() {
-        // Chi-square of 65,000 draws over 5 × 13 places; the 99.99 % point for 64 degrees of freedom is 114.
+        // Chi-square test of 65,000 draws over 5 × 13 places. The 99.99 % point for 64 degrees of freedom is 114.
         let mut hits = [0_u32; 65];
         for sample in 0..65_000 {
             let [y, x] = PatchPlace::Random.origin(&key(2, sample), [10, 20], [6, 8]).unwrap();

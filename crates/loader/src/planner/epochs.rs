@@ -1,4 +1,4 @@
-//! The start of an epoch: its order, this rank's share, and the location of its window.
+//! The start of an epoch: its order, this rank's share, and where its window is kept.
 
 use super::held::Held;
 use super::predict::Predicted;
@@ -17,22 +17,22 @@ pub(crate) struct Epochs {
     pub(crate) fields: Arc<Fields>,
     pub(crate) window: Window,
     pub(crate) predicted: Predicted,
-    /// True if values stay on a device, so no window is held in memory.
+    /// True if values stay on a device. No window is then held in memory.
     pub(crate) is_resident: bool,
 }
 
-/// An epoch, or its rest, before the first batch.
+/// An epoch, or the rest of one, before its first batch.
 #[derive(Debug)]
 pub(crate) struct EpochStart {
     pub(crate) start: OrderState,
     pub(crate) steps: Steps,
-    /// Second copy of the steps, for scenes decoded ahead of the batches.
+    /// A second copy of the steps, to find the scenes that are decoded ahead of the batches.
     pub(crate) ahead: Option<Steps>,
     pub(crate) held: Held,
 }
 
 impl Epochs {
-    /// Begins an epoch at `start`. `before` is the location of the previous window; meanwhile, the dataset
+    /// Begins an epoch at `start`. `before` tells where the previous window was kept; since then, the dataset
     /// may have entered or left the page cache.
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;

@@ -1,9 +1,9 @@
-//! The location of the order's window: runs in memory, or the page cache, where the thread that decodes a
-//! record also reads it.
+//! Where the order's window is kept: as runs in memory, or in the page cache. With the page cache, the thread
+//! that decodes a record also reads it.
 //!
-//! A window of many runs takes hundreds of megabytes. File bytes pass through the page cache anyway, so a
-//! copy in the process doubles the memory and costs a pass. Reading a record just before decoding, into the
-//! core's cache, is 1.5 times as fast.
+//! A window of many runs takes hundreds of megabytes. The bytes of files pass through the page cache anyway,
+//! so a copy of them in the process doubles the memory and costs an extra pass. Reading a record just before
+//! it is decoded, into the core's cache, is 1.5 times as fast.
 
 use super::predict::Predicted;
 use crate::fields::Fields;
@@ -13,23 +13,23 @@ use std::path::Path;
 
 /// Largest record, in bytes, that fits into a core's second-level cache together with its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
-/// Smallest mean record, in bytes. For smaller ones, a system call per record costs more than copying run by
-/// run. Both took the same time at about 10 KiB.
+/// Smallest mean record size in bytes. For smaller records, one system call for each record costs more than
+/// copying whole runs. At about 10 KiB both took the same time.
 const MEAN_BYTES: u64 = 16 << 10;
 /// Number of places in the dataset to check. If a tenth of the dataset is not cached, the check misses it
 /// once in a thousand times.
 const PLACES: u64 = 64;
-/// Number of windows for which the page cache must have room, because other programs use it too, and it
-/// evicts the oldest bytes first.
+/// Number of windows for which the page cache must have room. One is not enough, because other programs use
+/// the page cache too, and because it evicts the oldest bytes first.
 const WINDOWS: u64 = 4;
 
-/// Location of the window in an epoch: the result of [`Window`].
+/// Where the window is kept in an epoch, as chosen by [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Held {
-    /// Buffers of the loader, run by run.
+    /// In buffers of the loader, one for each run.
     #[default]
     Memory,
-    /// The page cache. With `announce`, the loader asks the system to fetch the runs.
+    /// In the page cache. With `announce`, the loader asks the system to fetch the runs.
     PageCache { announce: bool },
 }
 
@@ -37,8 +37,8 @@ impl Held {
     /// Records are read one by one, if at all, and not announced.
     pub(crate) const ALONE: Self = Self::PageCache { announce: false };
 
-    /// Returns the location in the next epoch, given the choice for it. The window never moves back into
-    /// memory, which may be scarce.
+    /// Returns where the window is kept in the next epoch, if `decided` was chosen for it. The window never
+    /// moves back into memory, which may be scarce.
     pub(crate) fn then(self, decided: Self) -> Self {
         match (self, decided) {
             (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
@@ -46,7 +46,7 @@ impl Held {
         }
     }
 
-    /// Chooses the location of a window. A window of scenes is in memory, because it consists of decoded patches.
+    /// Chooses where a window is kept. A window of scenes is kept in memory, because it consists of decoded patches.
     pub(crate) fn of(window: Window, dataset: &Dataset, fields: &Fields, predicted: &Predicted) -> Self {
         if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
     }
@@ -73,14 +73,14 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Returns true if evenly spread places of the dataset are all in the page cache; `None` if the state of one
-/// is unknown.
+/// Returns true if the page cache holds all of several evenly spread places of the dataset; `None` if this is
+/// unknown for one of them.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;
     for place in 0..places {
         let sample = u128::from(place) * u128::from(dataset.len()) / u128::from(places);
-        // A shard that cannot be opened is reported with its batch.
+        // If a shard cannot be opened, its batch reports the error.
         let (number, record) = dataset.locate(u64::try_from(sample).ok()?).ok()?;
         let shard = dataset.shard(number).ok()?;
         let row = shard.row(record).ok()?;
@@ -89,8 +89,9 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Returns how large the page cache may grow, in bytes: the machine's free memory, or what this process's
-/// control groups allow if that is less. `None` if the system does not report them.
+/// Returns to how many bytes the page cache may grow: the free memory of the machine, or the amount that the
+/// control groups of this process allow if it is less. `None` if the system does not report one of these
+/// numbers.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
@@ -98,12 +99,13 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Returns the bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: the
-/// limit less the memory of processes, because the rest can be evicted. `None` if a limit cannot be read.
+/// Returns how many bytes the control groups in `groups`, mounted at `root`, leave to the page cache. This is
+/// the limit minus the memory of processes, because everything else can be evicted. `None` if a limit cannot
+/// be read.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
-    // Version 1: `4:memory:/path`. In a container the path may be the host's.
+    // Version 1: `4:memory:/path`. In a container, the path may belong to the host.
     let memory = groups.lines().find_map(|line| {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
         names.split(',').any(|name| name == "memory").then_some(path)
@@ -114,7 +116,7 @@ fn group_room(groups: &str, root: &Path) -> Option<u64> {
         let held = sum(&stat, ["total_rss", "total_shmem", "total_unevictable"]);
         return Some(field(&stat, "hierarchical_memory_limit")?.saturating_sub(held));
     }
-    // Version 2: `0::/path`; every group up to the root may have a limit.
+    // Version 2: `0::/path`. Every group up to the root may have a limit.
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     let mut room = u64::MAX;
     for group in root.join(own).ancestors().take_while(|group| group.starts_with(root)) {

@@ -1,4 +1,4 @@
-//! Plans the batches in order: their samples, and the place of each.
+//! Plans the batches in order: which samples each contains, and where each sample lies in it.
 
 mod epochs;
 mod held;
@@ -41,7 +41,7 @@ pub(crate) struct Planner {
     pub(crate) start: OrderState,
     pub(crate) held: Held,
     on_device: bool,
-    /// Supplies of rows that are read when they are decoded.
+    /// Supplies of those rows that are read when they are decoded.
     direct: HashMap<DirectKey, Arc<Supply>>,
     steps: Steps,
     /// Steps of the next batch, drawn before it is planned.
@@ -119,10 +119,10 @@ impl Planner {
         self.drawn.clear();
     }
 
-    /// Continues with the next epoch, unless its window is elsewhere, because memory is allocated for only
-    /// one location.
+    /// Continues with the next epoch. Does not continue if its window is kept elsewhere, because memory is
+    /// allocated for only one location.
     fn go_on(&mut self) -> bool {
-        // An error of the next epoch is reported when the caller starts it.
+        // If the next epoch cannot begin, the error is reported when the caller starts it.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
         let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
         if stays {
@@ -139,7 +139,7 @@ impl Planner {
         &self.shards.dataset
     }
 
-    /// Returns the unopened shards that the next batch of `epoch` will need. Reads nothing.
+    /// Returns those shards that the next batch of `epoch` needs and that are not open yet. Reads nothing.
     pub(crate) fn unopened(&mut self, epoch: u32) -> Vec<usize> {
         if epoch != self.start.epoch && !self.go_on() {
             return Vec::new();
@@ -157,7 +157,7 @@ impl Planner {
             let Some(source) = self.sources.samples(step.at.source) else { continue };
             let all = |sample: u64| source.start.saturating_add(sample);
             let samples = match &step.read {
-                // Announce the whole run.
+                // The whole run is announced.
                 Some(read) if self.held == (Held::PageCache { announce: true }) => read.samples.clone(),
                 _ => step.at.sample..step.at.sample.saturating_add(1),
             };
@@ -169,8 +169,9 @@ impl Planner {
         numbers
     }
 
-    /// Plans the next batch of `plan.epoch`, the current or next epoch, into `plan`, reusing its memory.
-    /// Returns false at the end of that epoch. `failed` are shards that just failed to open.
+    /// Plans the next batch of `plan.epoch`, which is the current or the next epoch, into `plan`, reusing its
+    /// memory. Returns false at the end of that epoch. `failed` contains the shards that could not be opened
+    /// just before.
     pub(crate) fn fill(&mut self, plan: &mut BatchPlan, failed: Failed) -> bool {
         self.shards.failed = failed;
         plan.clear(self.generation, self.next);
@@ -213,7 +214,7 @@ impl Planner {
 
     fn close_read(&self, key: RunKey, span: Range<u64>, closed: &mut Vec<RunKey>) {
         if span.end - span.start > 1 && self.held == Held::Memory {
-            // A shard that cannot be opened has no reads to release.
+            // If the shard cannot be opened, there are no reads to release.
             let _ = pieces::reads_of(&self.shards.dataset, span, self.fields.large_bytes, |first| {
                 closed.push(RunKey { sample: first, ..key })
             });
@@ -234,7 +235,7 @@ impl Planner {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
-        // A custom order may refer to a read that it never opened; then the sample is read alone.
+        // A custom order may refer to a read that it never opened. The sample is then read alone.
         let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
@@ -251,7 +252,7 @@ impl Planner {
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
             for (number, records) in self.shards.dataset.records_of(span.clone()) {
-                // A shard that cannot be opened is reported with its batch.
+                // If a shard cannot be opened, its batch reports the error.
                 let Ok(shard) = self.shards.get(number) else { continue };
                 let Ok(span) = shard.span(&records) else { continue };
                 plan.announced.push(Announcement { shard, span });
@@ -269,7 +270,8 @@ impl Planner {
     fn put_sample(&mut self, plan: &mut BatchPlan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.shards.dataset.locate(sample)?;
         let shard = self.shards.get(number)?;
-        // A run may cross into the next shard: take the part in this shard, and from it the read that holds the sample.
+        // A run may extend into the next shard. Only its part in this shard is taken, and within that part,
+        // the read that contains the sample.
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
@@ -311,8 +313,8 @@ impl Planner {
         }
         let row = ordinal(plan.rows.len());
         let key = match scene {
-            // Rows of a shard that are read when they are decoded count as one read, and rows with large
-            // records as another.
+            // In each shard, all rows that are read when they are decoded count as one read, and all rows
+            // with large records as another.
             _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
             Some(_) => ReadKey::Run(named),
             None => ReadKey::Run(RunKey { sample: first + records.start, ..named }),

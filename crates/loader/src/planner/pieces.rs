@@ -1,7 +1,7 @@
-//! Cuts a run into reads, because the order counts samples, but memory and disks count bytes.
+//! Cuts a run into reads. This is necessary because the order counts samples, whereas memory and disks count bytes.
 //!
 //! A run averages 4 MiB, but may hold ten times that. The cuts depend only on the run and the index, so the
-//! read of a sample is found without a table.
+//! read that contains a sample is found without a table.
 
 use crate::order::Runs;
 use shardpack_reader::Dataset;
@@ -9,15 +9,15 @@ use shardpack_reader::Result;
 use shardpack_reader::Shard;
 use std::ops::Range;
 
-/// Largest run, in bytes, that is one read, so that slightly more than 4 MiB does not become two.
+/// Size in bytes of the largest run that is one read. It allows a run of slightly more than 4 MiB to stay in one piece.
 const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
 
-/// Maximum bytes of a read of several records: 4 MiB, plus a record that starts at the very end.
+/// Maximum size in bytes of a read of several records: 4 MiB, plus a record that starts at the very end.
 pub(crate) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 
-/// Returns the records among `records`, all of one shard, that are read together with `record`: at most
-/// [`MOST_BYTES`], or the record alone. A record of `large` bytes or more is alone, because several threads
-/// read it in parts.
+/// Returns which of `records`, all in one shard, are read together with `record`. They have at most
+/// [`MOST_BYTES`] bytes, or are only the record itself. A record of `large` bytes or more is always read
+/// alone, because several threads read it in parts.
 pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
     let records = &between_large(shard, records, record, large);
     let span = shard.span(records)?;
@@ -32,7 +32,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     let part = part_of(record);
     let first = partition(records, |r| part_of(r) < part);
     let mut end = partition(records, |r| part_of(r) <= part);
-    // A record as wide as a part is the last one that starts in it, and is read alone.
+    // A record that is as wide as a part is the last one that starts in its part, and it is read alone.
     let last = end.saturating_sub(1);
     if shard.row(last)?.length >= width && last > first {
         if record == last {
@@ -43,7 +43,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     Ok(first..end)
 }
 
-/// Returns the records around `record`, up to the nearest large ones; a large record alone.
+/// Returns the records around `record`, up to the nearest large ones. If `record` itself is large, returns it alone.
 fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Range<u64> {
     let Some(large) = large else { return records.clone() };
     let is_large = |record: &u64| shard.index().row(*record).is_some_and(|row| row.length >= large);
@@ -54,7 +54,8 @@ fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option
     start..(record + 1..records.end).find(is_large).unwrap_or(records.end)
 }
 
-/// Returns the first of `records` for which `before` is false; `records` must be partitioned by it.
+/// Returns the first of `records` for which `before` is false. It must be true for all earlier records and
+/// false for all later ones.
 fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     let Range { mut start, mut end } = records.clone();
     while start < end {
@@ -64,7 +65,7 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     start
 }
 
-/// Passes on the first sample of each read of `samples`, skipping shards that are not open.
+/// Calls `each` with the first sample of every read of `samples`. Skips shards that are not open.
 pub(crate) fn reads_of(
     dataset: &Dataset,
     samples: Range<u64>,

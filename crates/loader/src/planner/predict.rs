@@ -1,4 +1,4 @@
-//! Prediction of a loader's memory, before it allocates any.
+//! Predicts a loader's memory before it allocates any.
 
 use super::pieces;
 use crate::decode::{
@@ -22,29 +22,30 @@ pub(crate) struct Predicted {
     /// Maximum bytes of runs: the window of the order, and the bytes read ahead.
     pub(crate) run_bytes: u64,
     pub(crate) record_bytes: u64,
-    /// Largest record that a thread reads alone, in bytes.
+    /// Size in bytes of the largest record that a thread reads alone.
     alone_bytes: u64,
-    /// Bytes of slots, and of the threads' scratch memory.
+    /// Bytes of the slots and of the threads' scratch memory.
     fixed: u64,
-    /// Bytes that runs really take, which are fewer for a small dataset.
+    /// Number of bytes that runs really take. It is smaller than `run_bytes` for a small dataset.
     pub(crate) held: u64,
     threads: u64,
-    /// Host bytes for values that stay on a device.
+    /// Host memory in bytes for information about the values that stay on a device.
     pub(crate) kept_bytes: u64,
     pub(crate) scenes_ahead: u64,
 }
 
 impl Predicted {
-    /// Returns the total memory in an epoch whose window is in memory (`in_memory`) or in the page cache.
+    /// Returns the total memory in an epoch. Its window is kept in memory if `in_memory`, and otherwise in
+    /// the page cache.
     pub(crate) fn total(&self, in_memory: bool) -> u64 {
-        // Each thread reads into the buffer that it decodes from.
+        // With the page cache, each thread reads into the buffer that it decodes from.
         let alone = self.alone_bytes.saturating_mul(self.threads);
         let reads = if in_memory { self.held } else { alone };
         self.fixed.saturating_add(reads).saturating_add(self.kept_bytes)
     }
 }
 
-/// Mean, largest and standard deviation of the sizes of a field's rows.
+/// Mean, maximum and standard deviation of the row sizes of a field.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread {
     count: f64,
@@ -63,19 +64,20 @@ impl Spread {
         self.largest = self.largest.max(value);
     }
 
-    /// Returns the bytes that a batch of `rows` rows rarely exceeds: four standard deviations above its mean,
-    /// but at most `rows` times the largest row.
+    /// Returns a size in bytes that a batch of `rows` rows rarely exceeds. It is four standard deviations
+    /// above the mean of such a batch, but at most `rows` times the largest row.
     fn batch(&self, rows: f64) -> f64 {
         let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
         (self.mean * rows + 4.0 * deviation * rows.sqrt()).min(self.largest * rows)
     }
 }
 
-/// Maximum number of shards to examine: all of most datasets, and few enough to open 10⁸ samples in a second.
+/// Maximum number of shards to examine. Most datasets have fewer, and a dataset of 10⁸ samples still opens
+/// within a second.
 const SHARDS: usize = 256;
 
-/// Predicts slots, runs and scratch memory. Reads no record, but opens every shard if a field is ragged,
-/// because the indexes hold its row sizes.
+/// Predicts the memory of slots, runs and scratch. Reads no record, but opens every shard if a field is
+/// ragged, because only the indexes hold the sizes of its rows.
 pub(crate) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
@@ -84,7 +86,7 @@ pub(crate) fn predict(
     sources: &Sources,
     threads: usize,
 ) -> Result<Predicted> {
-    // A dataset smaller than a batch fills it only with padding.
+    // If the dataset is smaller than a batch, only padding fills the batch.
     let rows = match options.order.end {
         End::Pad => u64::from(options.order.batch_size),
         _ => u64::from(options.order.batch_size).min(epoch.len().div_ceil(u64::from(options.order.world_size.max(1)))),
@@ -114,11 +116,11 @@ pub(crate) fn predict(
             RowSize::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
                 let mut dims = vec![0; field.shape.len()];
-                // An error of a row is reported with its batch.
+                // If the size of a row is invalid, its batch reports the error.
                 let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
                 let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
-                    // All neighbours in a batch may be large.
+                    // In stored order, all rows of a batch are neighbours and may be large.
                     Dealing::Sliced => neighbours.largest,
                     Dealing::Interleaved => spread.batch(rows as f64),
                 };
@@ -133,7 +135,7 @@ pub(crate) fn predict(
             staged_bytes = staged_bytes.saturating_add(stored);
             between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
         }
-        // A copy of the row, and the output of the transform.
+        // A transform needs a copy of the row, and memory for its output.
         scratch =
             scratch.saturating_add(options.output.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
@@ -154,17 +156,18 @@ pub(crate) fn predict(
     let staging = options.resources.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
     let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    // The buffer into which a thread reads parts of large records.
+    // Each thread has a buffer into which it reads parts of large records.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
-    // A small dataset is never held twice; at most a part is read again while a thread decodes from a dropped run.
+    // A small dataset is never held twice. At most, one part is read again while a thread still decodes from
+    // a run that was dropped.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let mut scenes_ahead = 0;
     let (run_bytes, held) = match &fields.patches {
         None => (run_bytes, held),
         Some(patches) => {
-            // One round of scenes, plus those being decoded while the round is handed out.
+            // One round of scenes is handed out while the scenes of later patches are decoded, one by each thread.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
             let all = epoch.len().div_ceil(patches.most.max(1).into()).max(1);
@@ -178,7 +181,7 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// Returns a thread's scratch bytes for a row of a field, without the row itself.
+/// Returns the number of scratch bytes that a thread needs for a row of a field, without the row itself.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
         FieldType::Array(ArrayField { cut, finish, stored, .. }) => {
@@ -189,7 +192,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
                 is_finished: finish.is_some(),
                 rows_are_columns: options.view.augment.rotate,
             };
-            // If all records are large, none is decoded as a whole.
+            // If all records are large, no record is decoded as a whole.
             let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.kind);
             let bytes = |stored| match in_parts {
                 true => scratch_bytes_in_parts(stored, row).ok(),
@@ -203,21 +206,23 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         }
         FieldType::Volume(volume) => volume.scratch_bytes(),
         FieldType::Mask(MaskField { stored, .. }) => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
-        // Levels, their copies, and the sums of a blur: at most 18 bytes per pixel.
+        // Augmentation needs the levels, copies of them, and the sums of a blur: at most 18 bytes per pixel.
         FieldType::Picture(_) if !options.view.augment_pictures.is_empty() => {
             let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
-        // Rows of blocks and of samples, and segments without their markers.
+        // The decoder needs rows of blocks and of samples, and segments from which the markers are removed.
         FieldType::Picture(_) if field.is_ragged() => 1 << 20,
-        // As above, plus the row before it is turned or padded. `resized_bytes` counts the pixels of the whole picture.
+        // The same as for a ragged picture, plus the row before it is turned or padded. `resized_bytes`
+        // counts the pixels of the whole picture.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,
     }
 }
 
-/// Returns the bytes in which threads hold pictures before resizing. Each thread's memory grows to the
-/// largest picture that it has decoded, so the worst case is the sum of the largest pictures, one per thread.
+/// Returns how many bytes threads need to hold pictures before they are resized. The memory of each thread
+/// grows to the largest picture that it has decoded. In the worst case, the total is therefore the sum of the
+/// largest pictures, one for each thread.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
     let side = field.shape.iter().copied().max().unwrap_or(0);
     let of = |height: u64, width: u64| {
@@ -235,7 +240,7 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
         let bytes = of(height.length(shard, record)?, width.length(shard, record)?);
         let limits = &shard.options().limits;
         let most = shard.index().row(record)?.length.saturating_mul(limits.max_expansion);
-        // A picture that is refused takes no memory.
+        // A picture that will be refused takes no memory.
         if bytes <= most.min(limits.max_decoded_bytes).max(1 << 20) {
             largest.push(Reverse(bytes));
             if largest.len() > threads {
@@ -248,24 +253,24 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
-/// Returns the bytes of the buffer for a part of a large record; 0 if the field has no parts, or reads them
-/// directly into staging memory.
+/// Returns the size in bytes of the buffer for a part of a large record. Returns 0 if the field has no parts,
+/// or if they are read directly into staging memory.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    // An error in the requested part is reported with its batch.
+    // If the requested part is invalid, its batch reports the error.
     let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
 
-/// Returns the maximum memory of runs, if samples are not patches of scenes.
+/// Returns the maximum memory of runs for an epoch of samples rather than patches.
 fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
     let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
     if open.iter().all(|open| open.samples <= 1) {
-        // Each thread holds one sample that is read alone, if the slots have enough rows; the read-ahead
-        // limit covers other buffers.
+        // Each thread holds one sample that is read alone, if the slots have enough rows for this. The limit
+        // for reading ahead covers all other buffers.
         let rows = rows.saturating_mul(options.resources.slots as u64).max(1);
         let busy = reads.largest.saturating_mul(rows.min(threads));
         return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
@@ -275,15 +280,15 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
     reads.window.saturating_add(ahead)
 }
 
-/// Returns the maximum memory of scenes, and of all their data. Of `all` scenes, `ahead` are tracked ahead of
-/// the batches.
+/// Returns the maximum memory of scenes, without and with the data that belongs to them. There are `all`
+/// scenes, of which `ahead` are tracked ahead of the batches.
 fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,
         false => u64::from(patches.most).saturating_mul(patches.row_bytes as u64),
     };
     let bytes = scene.saturating_mul(ahead.min(all));
-    // The fields that all patches of a scene share, and the record that a thread reads.
+    // This data consists of the fields that all patches of a scene share, and of the record that each thread reads.
     let shared = (patches.shared_bytes as u64).saturating_mul(ahead);
     let records = if patches.is_staged { 0 } else { record.saturating_mul(threads) };
     (bytes, bytes.saturating_add(shared).saturating_add(records))
@@ -298,9 +303,9 @@ struct Reads {
     alone: u64,
 }
 
-/// Measures the reads of an epoch from the indexes of up to [`SHARDS`] shards. Adds up the sizes of
-/// neighbours, because all records of a run may be large. Leaves out records of `large` bytes or more, which
-/// are read in parts.
+/// Measures the reads of an epoch from the indexes of up to [`SHARDS`] shards. The sizes of neighbours are
+/// added up, because all records of a run may be large. Records of `large` bytes or more are left out,
+/// because they are read in parts.
 fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
     let mut spreads = vec![Spread::default(); open.len()];
     let (mut record, mut alone) = (0, 0);
@@ -347,14 +352,15 @@ fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
     numbers.filter(|&number| !dataset.samples_in(number).is_empty())
 }
 
-/// Returns the spread of `size` for single records and for `rows` consecutive records, from about `shards` shards.
+/// Returns how `size` varies for single records and for `rows` consecutive records. About `shards` shards are examined.
 fn spread(
     dataset: &Dataset,
     shards: usize,
     rows: u64,
     mut size: impl FnMut(&Shard, u64) -> Option<u64>,
 ) -> Result<(Spread, Spread)> {
-    /// Maximum number of rows to examine: enough for their spread, and few enough to open 10⁸ samples.
+    /// Maximum number of rows to examine. This is enough to determine their spread, and a dataset of 10⁸
+    /// samples still opens quickly.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = to_usize(dataset.len().div_ceil(ROWS)).max(1);

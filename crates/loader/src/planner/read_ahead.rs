@@ -1,5 +1,6 @@
-//! Announces reads ahead of the planner, for storages behind a network, because the reads of a few batches
-//! keep too few requests in flight. Continues into the next epoch, so that its first batches do not wait.
+//! Announces reads ahead of the planner. This is for storages behind a network, because the reads of a few
+//! batches would keep too few requests in flight. It continues into the next epoch, so that the first batches
+//! of that epoch need not wait.
 
 use super::epochs::Epochs;
 use super::pieces;
@@ -9,9 +10,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum number of reads that are announced but not planned. Too many small ones would overflow the storage's queue.
+/// Maximum number of reads that are announced but not planned yet. Too many small reads would overflow the
+/// storage's queue.
 const MOST_READS: usize = 1 << 13;
-/// Number of reads whose shards are announced before them, because opening a shard takes an extra round trip.
+/// Number of reads whose shards are announced before the reads themselves, because opening a shard takes an
+/// extra round trip.
 const SHARDS_AHEAD: usize = 64;
 
 #[derive(Debug)]
@@ -29,9 +32,9 @@ pub(crate) struct ReadAhead {
     goes_on: bool,
     at: Option<OrderState>,
     steps: Option<Steps>,
-    /// Samples of reads whose shards are announced, with their epoch.
+    /// Samples and epoch of each read whose shard is announced but which is not announced itself.
     coming: VecDeque<(Range<u64>, u32)>,
-    /// Bytes and epoch of each announced read that the planner has not reached.
+    /// Size in bytes and epoch of each announced read that the planner has not reached.
     ahead: VecDeque<(u64, u32)>,
     ahead_bytes: u64,
     /// Number of reads that the planner has reported.
@@ -63,8 +66,8 @@ impl ReadAhead {
         self.window > 0
     }
 
-    /// Starts an epoch at `start` for the caller. If the planner is already there, the generation is the
-    /// same, and reads continue.
+    /// Starts an epoch at `start`, as requested by the caller. If the planner has already started this epoch,
+    /// the generation is the same, and reads continue.
     pub(crate) fn restart(&mut self, generation: u64, start: OrderState, goes_on: bool) {
         let before = self.epoch.replace(start);
         self.goes_on = goes_on;
@@ -86,20 +89,20 @@ impl ReadAhead {
     }
 
     fn go_to(&mut self, start: OrderState) {
-        // The planner reports errors of the epoch.
+        // If the epoch cannot be opened, the planner reports the error.
         self.steps = self.epochs.steps(&start).ok();
         self.at = Some(start);
     }
 
-    /// Returns the start of the epoch after the current steps, if the caller will request it.
+    /// Returns the start of the epoch that follows the current steps, if the caller will request that epoch.
     fn next(&self) -> Option<OrderState> {
         let (at, epoch) = (self.at?, self.epoch?);
         let last = u64::from(epoch.epoch) + u64::from(self.goes_on);
         (u64::from(at.epoch) < last).then(|| at.next_epoch())
     }
 
-    /// Records that the planner has reached `planned` reads, whose shards are open, and announces those not
-    /// announced yet.
+    /// Records that the planner has reached `planned` reads, whose shards are open. Announces every such read
+    /// that was not announced yet.
     pub(crate) fn reach(&mut self, planned: u64) {
         while self.planned < planned {
             self.planned += 1;
@@ -110,7 +113,8 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the next read; returns false if it is far enough ahead. May wait for a shard to open.
+    /// Announces the next read. Returns false if announcements are already far enough ahead. May wait for a
+    /// shard to open.
     pub(crate) fn advance(&mut self) -> bool {
         if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
@@ -144,11 +148,12 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the reads of `samples`, cut as the planner cuts them, and returns their bytes.
+    /// Announces the reads of `samples`, cut in the same way as the planner cuts them, and returns their
+    /// total size in bytes.
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {
-            // A shard that cannot be opened is reported with its batch.
+            // If a shard cannot be opened, its batch reports the error.
             let Ok(shard) = self.dataset.shard(number) else { continue };
             let Ok(handle) = shard.file().handle() else { continue };
             let mut record = records.start;

@@ -1,5 +1,5 @@
-//! The next scenes and their requested patches, tracked ahead of the batches: threads decode one scene while
-//! another is handed out.
+//! The next scenes and the patches requested from them. They are tracked ahead of the batches, so that
+//! threads decode one scene while another is handed out.
 
 use crate::openings::Shards;
 use crate::order::{Sources, Step, Steps};
@@ -16,17 +16,18 @@ pub(crate) struct Scenes {
     /// Maximum number of scenes by which the steps may lead the batches.
     most: u64,
     ahead: Steps,
-    /// Steps, drawn in advance, that start scenes.
+    /// Steps that start a scene and were drawn in advance.
     drawn: VecDeque<Step>,
-    /// Number of batches before the epoch.
+    /// Number of batches in earlier epochs.
     first: u64,
-    /// Number of scenes that the steps have reached, including earlier epochs.
+    /// Number of scenes that the steps have reached, including scenes of earlier epochs.
     met: u64,
-    /// Scenes with patches for later batches.
+    /// Scenes that have patches for later batches.
     open: HashMap<RunKey, Arc<SceneRead>>,
 }
 
-/// Returns the index of a step's draw of its sample, modulo 2³²; equal indices are too far apart to matter.
+/// Returns the index that distinguishes a step's draw from other draws of its sample, modulo 2³². Two draws
+/// with the same index are too far apart to matter.
 pub(crate) fn draw_of(step: &Step) -> u32 {
     u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default()
 }
@@ -36,7 +37,7 @@ impl Scenes {
         Self { epoch, most, ahead, drawn: VecDeque::new(), first: 0, met: 0, open: HashMap::new() }
     }
 
-    /// Continues after `batches` and `scenes` of earlier epochs.
+    /// Continues counting after the `batches` and `scenes` of earlier epochs.
     pub(crate) fn after(self, batches: u64, scenes: u64) -> Self {
         Self { first: batches, met: scenes, ..self }
     }
@@ -72,7 +73,7 @@ impl Scenes {
         self.drawn.pop_front().or_else(|| self.ahead.find(|step| step.read.is_some()))
     }
 
-    /// Draws the steps that [`Scenes::advance`] will process once batches have reached `begun` scenes.
+    /// Draws the steps that [`Scenes::advance`] will process once the batches have reached `begun` scenes.
     pub(crate) fn draw(&mut self, begun: u64) -> impl Iterator<Item = &Step> {
         while self.met + (self.drawn.len() as u64) < begun.saturating_add(self.most) {
             let Some(step) = self.ahead.find(|step| step.read.is_some()) else { break };
@@ -99,7 +100,7 @@ impl Scenes {
             }
             let Some(source) = sources.samples(step.at.source) else { continue };
             let sample = source.start.saturating_add(step.at.sample);
-            // A shard that cannot be opened is reported with its batch.
+            // If a shard cannot be opened, its batch reports the error.
             let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
             let Ok(shard) = shards.get(number) else { continue };
             let key = RunKey { epoch: self.epoch, sample, pass: step.pass };

@@ -1,5 +1,5 @@
-//! The threads of a loader. Each takes the most useful job: rows of the earliest batch, or else the next run.
-//! Idle threads sleep.
+//! The threads of a loader. Each thread takes the most useful job: rows of the earliest batch, or else the
+//! next run. Idle threads sleep.
 
 mod shared;
 mod worker;
@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use worker::Worker;
 
-/// Time that a dropped loader waits for its threads: longer than decoding a row takes, shorter than a hanging disk.
+/// Time for which a dropped loader waits for its threads. It is longer than decoding a row takes, but shorter
+/// than a disk may hang.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
@@ -48,7 +49,8 @@ impl PoolShared {
         }
     }
 
-    /// Posts finished rows and takes the next job, holding the lock briefly. Waits until there is a job.
+    /// Posts finished rows and takes the next job, for which it holds the lock only briefly. Waits until
+    /// there is a job.
     fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
         // Other threads may be waiting for the released memory.
@@ -82,7 +84,7 @@ impl PoolShared {
     }
 }
 
-/// Reports on drop that a thread has ended, and whether it panicked.
+/// Reports, when dropped, that a thread has ended and whether it panicked.
 struct Leaving<'s>(&'s PoolShared);
 
 impl Drop for Leaving<'_> {
@@ -110,7 +112,7 @@ impl Pool {
                 Ok(thread) => pool.threads.push(thread),
                 Err(error) => {
                     pool.shared.state().alive -= 1;
-                    // Fewer threads only make the loader slower, but having none is an error.
+                    // Having fewer threads only makes the loader slower, but having none is an error.
                     if pool.threads.is_empty() {
                         return Err(error);
                     }

@@ -1,4 +1,4 @@
-//! State shared by a loader's threads and its caller, and the jobs that need only this state.
+//! The state that a loader's threads share with its caller, and the jobs that need only this state.
 
 use crate::batch::Home;
 use crate::decode::{Context, Recipe};
@@ -28,18 +28,18 @@ pub(crate) struct PoolShared {
     pub(crate) done: Condvar,
     pub(crate) planner: Mutex<Planner>,
     read_ahead: Mutex<ReadAhead>,
-    /// Number of threads with a report for the read-ahead.
+    /// Number of threads that have a report for the read-ahead.
     has_news: AtomicU32,
-    /// Next epoch for the read-ahead, until the read-ahead takes it.
+    /// New epoch for the read-ahead. It stays here until the read-ahead takes it.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
-    /// True if reads are announced, each once and only by the read-ahead.
+    /// True if reads are announced in advance. The read-ahead then announces each of them once, and nothing else does.
     is_far: bool,
     pub(crate) counters: Counters,
     pub(crate) recipe: Recipe,
     memory: Arc<dyn Allocate>,
     pub(crate) stage: Option<Arc<dyn Stage>>,
     pub(crate) refusals: Refusals,
-    /// Process that started the threads; unset before that. A fork has no threads.
+    /// Process that started the threads; unset before they are started. A forked process has no threads.
     pub(crate) pid: OnceLock<u32>,
 }
 
@@ -75,7 +75,8 @@ impl PoolShared {
         }
     }
 
-    /// Ignores poisoning: a thread that panicked has reported it in `broken`, and the ring is intact.
+    /// Locks the ring. Poisoning is ignored: a thread that panicked has reported this in `broken`, and the
+    /// ring is intact.
     pub(crate) fn state(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,13 +85,14 @@ impl PoolShared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the read-ahead a new epoch, and tells it whether to continue into the next one. Does not block,
-    /// although the read-ahead may be waiting for a shard.
+    /// Gives the read-ahead a new epoch, and tells it whether to continue into the following one. Does not
+    /// block even if the read-ahead is waiting for a shard.
     pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
 
-    /// Reports the number of planned reads to the read-ahead, which announces missing ones before they are read.
+    /// Reports the number of planned reads to the read-ahead, which announces any missing reads before they
+    /// are executed.
     fn tell_read_ahead(&self, generation: u64, begun: u64) {
         if !self.is_far {
             return;
@@ -104,8 +106,8 @@ impl PoolShared {
         }
     }
 
-    /// Announces reads beyond the plan until another thread has a report. Only one thread does so at a time,
-    /// because it may wait for shards to open while others have more useful work.
+    /// Announces reads beyond the plan until another thread has a report. Only one thread does this at a
+    /// time, because it may have to wait for shards to open while other threads have more useful work.
     fn announce(&self, generation: u64) {
         let Some(mut read_ahead) = self.is_far.then(|| self.read_ahead.try_lock().ok()).flatten() else { return };
         self.take_orders(&mut read_ahead);
@@ -142,7 +144,7 @@ impl PoolShared {
         Ok(run)
     }
 
-    /// Creates a slot; the inner result is an error if its memory cannot be allocated.
+    /// Creates a slot. The inner result is an error if memory for the slot cannot be allocated.
     fn slot(&self, room: &SlotRoom) -> Result<io::Result<Rows>> {
         let bytes = room.host_bytes;
         let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
@@ -150,7 +152,7 @@ impl PoolShared {
             None => Ok(rows),
         });
         match made {
-            // Otherwise the loader would request such a slot again and again.
+            // A slot that is too small must be refused, because the loader would request it again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
                 Err(Error::usage(format!("memory for a batch: expected at least {bytes} bytes, found {found}")))
@@ -185,7 +187,7 @@ impl PoolShared {
         // Drop the old slot first, because there may not be memory for both.
         let before = replaced.map(|slot| slot.room());
         let made = self.slot(room);
-        // Replace the dropped slot, to keep the number of slots in the ring.
+        // If the larger slot cannot be made, the dropped one is made again, so that the ring keeps its number of slots.
         let again = match (&made, before) {
             (Ok(Err(_)), Some(room)) => self.slot(&room).ok().and_then(io::Result::ok),
             _ => None,
@@ -210,7 +212,8 @@ impl PoolShared {
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
         let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
-        // If the slot has no device part, or a row is still being written, dropping the ticket reports the error.
+        // If the slot has no device part, or if a row is still being written, this returns, and dropping the
+        // ticket reports the error.
         let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
         let host = host.get(..slot.host()).unwrap_or_default();
         Arc::clone(stage).submit(host, ticket);
@@ -220,8 +223,8 @@ impl PoolShared {
         Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
-    /// Opens the shards that the next batch needs, without the planner's lock. Returns those that failed;
-    /// `None` if the batch is no longer wanted.
+    /// Opens the shards that the next batch needs, without holding the planner's lock. Returns the shards
+    /// that failed, or `None` if the batch is no longer wanted.
     fn open_shards(&self, plan: &BatchPlan) -> Option<Failed> {
         let (dataset, numbers) = {
             let mut planner = self.planner();
@@ -252,7 +255,7 @@ impl PoolShared {
         let Some(failed) = self.open_shards(&plan) else { return };
         let (generation, more, begun) = {
             let mut planner = self.planner();
-            // The loader switched to another epoch before this thread could plan; other threads plan that epoch.
+            // The loader switched to another epoch before this thread could plan. Other threads plan that epoch.
             if planner.generation != plan.generation {
                 return;
             }
@@ -260,7 +263,7 @@ impl PoolShared {
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
-        // Announce before any thread can read these runs, so that requests run in parallel.
+        // Reads are announced before any thread can execute them, so that their requests run in parallel.
         self.tell_read_ahead(generation, begun);
         let mut fresh: Vec<Announcement> = Vec::new();
         let mut state = self.state();
@@ -273,15 +276,15 @@ impl PoolShared {
             fresh.iter().for_each(Announcement::send);
         }
         self.work.notify_all();
-        // The caller may be waiting for a batch, a slot or the end.
+        // The caller may be waiting for a batch, for a slot, or for the end of the epoch.
         self.done.notify_all();
         self.announce(generation);
     }
 }
 
 impl Home for PoolShared {
-    /// Takes back a dropped batch. In a fork, a thread that does not exist there may hold the lock, but then
-    /// no thread waits for the slot.
+    /// Takes back a dropped batch. Does nothing in a forked process: there, the lock may be held by a thread
+    /// that does not exist, and no thread waits for the slot.
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan) {
         if self.is_forked() {
             return;

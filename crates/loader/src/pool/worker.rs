@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) struct Worker {
     decoder: RowDecoder,
     pub(crate) rows: Vec<RowTask>,
-    /// Axes of the ragged fields of the claimed rows, from the index.
+    /// Axes of the ragged fields of the claimed rows, as given in the index.
     pub(crate) promised: Vec<u64>,
     pub(crate) done: Vec<RowDone>,
     pub(crate) dims: Vec<u64>,
@@ -67,7 +67,7 @@ impl Worker {
         made.map_or_else(|panic| Err(panicked(scene.sample, &*panic)), |made| Ok(Supply::Scene(shard, made)))
     }
 
-    /// Decodes parts of a large record until none is left, and completes the record after the last.
+    /// Decodes parts of a large record until none is left. After the last part, completes the record.
     pub(crate) fn parts(&mut self, shared: &PoolShared, large: &LargeRecord) {
         while let Some(number) = large.take() {
             if self.guarded(shared, |decoder| decoder.part(large, number, &shared.counters)).is_err() {
@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Runs `work` on the decoder. Replaces the decoder after a panic, because its state may be invalid.
+    /// Runs `work` on the decoder. If it panics, replaces the decoder, because its state may be invalid.
     fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut RowDecoder) -> T) -> std::thread::Result<T> {
         let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.decoder)));
         if made.is_err() {
@@ -107,7 +107,7 @@ impl Worker {
         let mut target = RowTarget { at: of.at, row, dims };
         let made = self.guarded(shared, |decoder| make(decoder, &mut target));
         let fault = made.map_or_else(|panic| Some(panicked(of.at.sample, &*panic)), Result::err);
-        // A failed row may be skipped, and skipped rows are zero.
+        // A row that failed may be skipped, and skipped rows must be zero.
         if fault.is_some() {
             shared.clear(row);
         }
@@ -120,7 +120,7 @@ impl Worker {
         self.done.push(RowDone { of, made: fault.map_or(Ok(made), Err) });
     }
 
-    /// Decodes on the host the values that the device found odd.
+    /// Decodes on the host those values that the device reported as odd.
     pub(crate) fn mend(&mut self, shared: &PoolShared, mend: MendTask) {
         let fields = shared.recipe.fields.plans.len();
         let MendTask { generation, batch, rows } = mend;

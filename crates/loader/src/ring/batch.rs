@@ -1,4 +1,5 @@
-//! A batch from plan to caller: its state, slot, rows ready for decoding, and failed rows.
+//! A batch on its way from the plan to the caller: its state, its slot, and the rows that are ready for
+//! decoding or have failed.
 
 use crate::fault;
 use crate::plan::BatchPlan;
@@ -18,7 +19,7 @@ pub(crate) struct OpenBatch {
     pub(crate) work: BatchWork,
 }
 
-/// State of a batch. Every state except the first and last holds the batch's slot.
+/// State of a batch. In every state except the first and the last, the batch has a slot.
 ///
 /// ```text
 /// Waiting ──▶ Filling ──▶ Done                                      made by the host
@@ -28,16 +29,16 @@ pub(crate) struct OpenBatch {
 /// ```
 pub(crate) enum BatchState {
     Waiting,
-    /// Rows are decoded, or prepared for a stage. Counts the remaining rows.
+    /// Rows are being decoded, or prepared for a stage. The number is how many rows remain.
     Filling(Arc<Rows>, usize),
     Prepared(Arc<Rows>),
     Submitted(Arc<Rows>),
-    /// The device has found some values odd ([`BatchWork::odd`]).
+    /// The device has reported some values as odd ([`BatchWork::odd`]).
     Odd(Arc<Rows>),
     Mending(Arc<Rows>),
     /// The batch can be handed out, unless it has an error.
     Done(Arc<Rows>),
-    /// Memory could not be allocated. The batch is an error, and its rows are not decoded.
+    /// Memory could not be allocated. The batch becomes an error, and its rows are not decoded.
     Failed,
 }
 
@@ -73,7 +74,7 @@ impl BatchState {
     }
 }
 
-/// Reusable lists of a batch, which stay in the loader.
+/// Lists of a batch that stay in the loader and are reused for other batches.
 #[derive(Default)]
 pub(crate) struct BatchWork {
     pub(crate) handles: Vec<Option<RowMut>>,
@@ -94,7 +95,7 @@ impl OpenBatch {
         self.state.slot().is_some()
     }
 
-    /// Takes a slot, whose handles are already in [`BatchWork::handles`].
+    /// Gives the batch a slot. The handles of the slot are already in [`BatchWork::handles`].
     pub(crate) fn begin(&mut self, slot: Arc<Rows>) {
         self.state = BatchState::Filling(slot, self.plan.rows.len());
         self.check_filled();
@@ -177,8 +178,8 @@ pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
     })
 }
 
-/// Decides whether a batch can be handed out although rows failed, of which up to `allowed` may be skipped.
-/// Masks the skipped ones and returns their number. A row has `stride` axes.
+/// Decides whether a batch in which rows have failed can be handed out. Up to `allowed` of these rows may be
+/// skipped. Masks the skipped rows and returns their number. Each row has `stride` axes.
 pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, stride: usize) -> Result<u64> {
     if let Some(error) = plan.error.take() {
         return Err(error);

@@ -1,4 +1,4 @@
-//! Decodes on the host the values of a batch that the device found odd.
+//! Decodes on the host those values of a batch that the device reported as odd.
 
 use super::batch::{BatchState, OpenBatch, sample_at};
 use crate::rows::Rows;

@@ -37,14 +37,15 @@ pub(crate) struct Ring {
     pub(crate) alive: usize,
     pub(crate) asleep: usize,
     epoch: u32,
-    /// First epoch with batches still to plan: the current epoch, the next one, or, once that is planned too, its successor.
+    /// First epoch for which batches are still to be planned. This is the current epoch, the next one, or,
+    /// once that is planned as well, the epoch after it.
     unplanned: u64,
-    /// True if the next epoch is prefetched before this one ends.
+    /// True if work on the next epoch begins before this one ends.
     pub(crate) goes_on: bool,
     planning: bool,
     openings: Option<Arc<Openings>>,
     batches: VecDeque<OpenBatch>,
-    /// Large records with parts left to take, in the order of opening.
+    /// Large records of which some parts have not been taken, in the order in which they were opened.
     large: Vec<Arc<LargeRecord>>,
     runs: Runs,
     free: Vec<Arc<Rows>>,
@@ -54,7 +55,7 @@ pub(crate) struct Ring {
     slots: usize,
     lent: usize,
     extra: usize,
-    /// True while a larger slot is being made to replace another.
+    /// True while a slot is being replaced by a larger one.
     growing: bool,
     discarded: Vec<Arc<Rows>>,
     limits: RingLimits,
@@ -71,12 +72,12 @@ pub(crate) struct RingLimits {
     pub(crate) room: SlotRoom,
     pub(crate) threads: usize,
     pub(crate) run_bytes: u64,
-    /// Maximum bytes of runs in one epoch. While the epoch ends, the next one shares them.
+    /// Maximum number of bytes of runs in one epoch. When work on the next epoch begins, both epochs share these bytes.
     pub(crate) held_bytes: u64,
     pub(crate) on_corrupt: OnCorrupt,
-    /// Number of axes in a row's ragged fields.
+    /// Total number of axes in a row's ragged fields.
     pub(crate) dims: usize,
-    /// True if rows have values that stay on a device; most of these rows cost microseconds.
+    /// True if rows have values that stay on a device. Most of these rows take only microseconds.
     pub(crate) is_resident: bool,
     /// True if runs are scenes, some of which are decoded ahead of their batches.
     pub(crate) are_scenes: bool,
@@ -139,15 +140,16 @@ impl Ring {
         matches!(self.condition, Condition::Working)
     }
 
-    /// Returns the number of batches at the front that can be handed out.
+    /// Returns how many batches at the front are ready to be handed out.
     pub(crate) fn finished(&self) -> usize {
         let is_ready = |open: &&OpenBatch| open.plan.epoch == self.epoch && open.has_slot() && open.state.is_over();
         self.batches.iter().take_while(is_ready).count()
     }
 
-    /// Restarts an epoch and discards all prepared work. Slots become free when their rows are no longer being written.
+    /// Starts an epoch afresh and discards all prepared work. A slot becomes free once its rows are no longer
+    /// being written.
     ///
-    /// If `cached`, the page cache holds the epoch's window, so run buffers are freed.
+    /// If `cached`, the page cache holds the epoch's window, so the buffers of runs are freed.
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
@@ -160,7 +162,7 @@ impl Ring {
         }
     }
 
-    /// Continues with the next epoch, which is partly planned, and discards the rest of the current one.
+    /// Continues with the next epoch, which is partly planned already, and discards the rest of the current one.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
         self.unplanned = self.unplanned.max(epoch.into());
@@ -184,7 +186,8 @@ impl Ring {
         batch_of(&mut self.batches, number)
     }
 
-    /// Adds decoded rows. `dims` are the axes of ragged fields, row by row. Returns true if this finished a batch.
+    /// Records rows that were decoded. `dims` are the axes of the ragged fields, row by row. Returns true if
+    /// this finishes a batch.
     pub(crate) fn post(&mut self, rows: &mut Vec<RowDone>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
@@ -232,7 +235,7 @@ impl Ring {
         if !self.discarded.is_empty() {
             return Task::Free(std::mem::take(&mut self.discarded));
         }
-        // Work that the device or the consumer waits for comes first.
+        // Work that the device or the consumer waits for comes before decoding.
         for open in &mut self.batches {
             if let Some(slot) = open.submit() {
                 let BatchPlan { generation, number, in_epoch, .. } = open.plan;
@@ -278,7 +281,7 @@ impl Ring {
         if let Some(openings) = self.openings.as_ref().filter(|openings| openings.is_left()) {
             return Task::Open(Arc::clone(openings));
         }
-        // Decoded patches of a scene are held outside the slots.
+        // A scene can be read without a slot, because its decoded patches are held outside the slots.
         if self.limits.are_scenes
             && self.runs.next_needed_by(front).is_some()
             && let Some(read) = self.runs.take()
@@ -301,7 +304,7 @@ impl Ring {
         if is_wanted && has_room { u32::try_from(self.unplanned).ok() } else { None }
     }
 
-    /// Adds the result of a batch on the device. A batch of an earlier epoch only releases its slot.
+    /// Records how a batch ended on the device. If the batch belongs to an earlier epoch, only its slot is released.
     pub(crate) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
         let is_current = generation == self.generation;
         match ending {
@@ -329,7 +332,8 @@ impl Ring {
         }
     }
 
-    /// Shares an opened large record. A record of an earlier epoch is dropped together with its row.
+    /// Lets all threads work on a large record that has been opened. A record of an earlier epoch is dropped
+    /// together with its row.
     pub(crate) fn share(&mut self, large: LargeRecord) {
         if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
@@ -344,13 +348,13 @@ impl Ring {
         let first = open.work.ready.front().and_then(|(_, supply)| supply.as_ref());
         let in_parts = first.is_some_and(|supply| supply.is_in_parts());
         let ready = open.work.ready.len();
-        // Take cheap rows in larger groups, because other batches are in progress.
+        // Cheap rows are taken in larger groups, because threads have other batches to work on.
         let least = if is_resident { (open.plan.rows.len() / threads).clamp(1, MAX_CHUNK) } else { 1 };
         let count = if in_parts { 1 } else { ready.div_ceil(2 * threads).min(MAX_CHUNK).max(least).min(ready) };
         open.claim(count, stride, rows, dims);
     }
 
-    /// Lets all threads help to open the shards for which a plan of this generation waits.
+    /// Lets all threads help to open shards, if a plan of the current generation waits for them.
     pub(crate) fn open(&mut self, generation: u64, openings: &Arc<Openings>) {
         if generation == self.generation {
             self.openings = Some(Arc::clone(openings));
@@ -361,7 +365,7 @@ impl Ring {
         generation == self.generation && self.is_working()
     }
 
-    /// Adds a plan, or the end of its epoch. Adds bytes to fetch to `fresh`, once.
+    /// Adds a plan, or records that its epoch has ended. Adds the byte ranges to fetch to `fresh`, each only once.
     pub(crate) fn planned(&mut self, mut plan: BatchPlan, more: bool, fresh: &mut Vec<Announcement>) {
         self.planning = false;
         self.openings = None;
@@ -376,7 +380,7 @@ impl Ring {
         let mut ready = |rows: &mut dyn Iterator<Item = u32>, supply: Option<&Arc<Supply>>| {
             work.ready.extend(rows.map(|row| (row, supply.cloned())));
         };
-        // Rows without a read are ready at once.
+        // Rows that need no read are ready at once.
         let unread = (0..).zip(&plan.rows).filter(|(_, planned)| planned.read.is_none());
         ready(&mut unread.map(|(row, _)| row), None);
         fresh.append(&mut plan.announced);
@@ -415,14 +419,14 @@ impl Ring {
         runs.loaded(task, supply, |(number, read), supply| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // A row without a supply has already failed, so it is filled with zeros.
+                // If there is no supply, the row has already failed and is filled with zeros.
                 open.work.ready.push_back((row, supply.cloned()));
                 open.work.faults.extend(error.as_ref().map(|error| (row, error.clone())));
             }
         });
     }
 
-    /// Returns the next batch, if it is done. The slot of a batch with an error is released at once.
+    /// Returns the next batch if it is done. If it has an error, its slot is released at once.
     pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, BatchPlan)>> {
         let front = self.batches.front()?;
         if front.plan.epoch != self.epoch || !front.state.is_over() {

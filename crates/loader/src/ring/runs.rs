@@ -1,4 +1,4 @@
-//! Runs of records in memory: those wanted, those loaded, and their reusable buffers.
+//! Runs of records in memory: the runs that are wanted, those that are loaded, and the buffers that are reused.
 
 use crate::memory::suits;
 use crate::plan::PlannedRun;
@@ -10,12 +10,12 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of one batch that wait for a run: index of the batch, and of the read in its plan.
+/// Rows of one batch that wait for a run, given as the index of the batch and the index of the read in its plan.
 pub(crate) type WaitingRead = (u64, u32);
 
 pub(crate) enum RunStatus {
     Ready(Arc<Supply>),
-    /// Earlier rows want the run too.
+    /// Earlier rows already want the run.
     Queued,
     New,
 }
@@ -28,7 +28,7 @@ struct WantedRun {
     state: RunState,
     first_waiting: Option<WaitingRead>,
     more_waiting: Vec<WaitingRead>,
-    /// Number of rows that are planned but not decoded.
+    /// Number of rows that are planned but not yet decoded.
     pending: usize,
     used: u64,
     closing: bool,
@@ -36,7 +36,7 @@ struct WantedRun {
     needed_by: u64,
     /// Requested patches, if the run is a scene.
     scene: Option<Arc<SceneRead>>,
-    /// True for a scene whose memory is needed until its last patch.
+    /// True for a scene whose memory is needed until its last patch is copied.
     is_whole: bool,
 }
 
@@ -58,17 +58,17 @@ pub(crate) struct Runs {
     generation: u64,
     epoch: u32,
     runs: HashMap<RunKey, WantedRun>,
-    /// Keys of runs to read, in the order of need.
+    /// Keys of the runs to read, in the order in which they are needed.
     queue: VecDeque<RunKey>,
-    /// Runs that no planned row needs, but later rows may. The first is dropped first.
+    /// Runs that no planned row needs, but that later rows may need. The first one is the first to be dropped.
     idle: VecDeque<RunKey>,
     free: Vec<Vec<u8>>,
-    /// Size of the buffers of runs that are loaded or being read.
+    /// Total size in bytes of the buffers of runs that are loaded or being read.
     held: u64,
     free_bytes: u64,
     reading: usize,
     budget: u64,
-    /// Budget for the reads of the current and next epochs together.
+    /// Budget for reads of the next epoch. The reads of the current epoch count towards it as well.
     budget_ahead: u64,
     pub(crate) peak: u64,
 }
@@ -93,7 +93,7 @@ impl Runs {
         }
     }
 
-    /// Continues with the next epoch, and discards the remaining runs of the previous one.
+    /// Continues with the next epoch and discards the remaining runs of the previous one.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
         let left: Vec<RunKey> = self.runs.keys().filter(|key| key.epoch != epoch).copied().collect();
@@ -167,10 +167,10 @@ impl Runs {
         }
     }
 
-    /// Returns the batch that needs the next run to read, if there is memory. Even over budget, one run at a
-    /// time is read for the front batch, so that the loader cannot stall.
+    /// Returns the batch that needs the next run, if there is memory to read that run. For the front batch,
+    /// one run at a time is read even over budget, so that the loader cannot stall.
     pub(crate) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
-        // Skip runs that were discarded or are already read.
+        // Runs that were discarded or are already read are skipped.
         let is_queued = |run: &WantedRun| matches!(run.state, RunState::Queued);
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
             self.queue.pop_front();
@@ -191,8 +191,8 @@ impl Runs {
         None
     }
 
-    /// Moves a run of the front batch to the head of the queue, because runs of later batches may fill the
-    /// budget. Returns the batch that needs it.
+    /// Moves a run that the front batch needs to the head of the queue. This is necessary because runs of
+    /// later batches may fill the budget. Returns the batch that needs the run.
     fn bring_to_front(&mut self, front: u64) -> Option<u64> {
         let needed = |key: &RunKey| {
             let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
@@ -225,7 +225,7 @@ impl Runs {
         let run = self.runs.get(&key)?;
         let wanted = run.bytes;
         let (bytes, buffer) = if run.scene.is_some() {
-            // The patches of a scene have memory of their own.
+            // No buffer is needed, because the patches of a scene have memory of their own.
             self.held = self.held.saturating_add(wanted);
             self.peak = self.peak.max(self.held);
             (wanted, Vec::new())
@@ -247,8 +247,8 @@ impl Runs {
         })
     }
 
-    /// Returns a buffer for `bytes` with its size: a suitable free one, or a new one. Frees unsuitable ones
-    /// if both do not fit.
+    /// Returns a buffer for `bytes` bytes and its size: a free one of suitable size, or else a new one. Other
+    /// free buffers are freed if there is not enough room for all.
     fn buffer(&mut self, bytes: u64) -> (u64, Vec<u8>) {
         // The buffer released last is still in the processor's cache.
         let place = self.free.iter().rposition(|free| suits(free.len() as u64, bytes));
@@ -268,7 +268,7 @@ impl Runs {
         (bytes, buffer)
     }
 
-    /// Records that a run was read, or failed. Calls `each` for the rows that waited for it.
+    /// Records that a run was read, or that reading it failed. Calls `each` for the rows that waited for the run.
     pub(crate) fn loaded(
         &mut self,
         task: &ReadTask,
@@ -287,7 +287,7 @@ impl Runs {
             each(waiting, supply.as_ref());
         }
         let Some(supply) = supply else {
-            // Later rows that need this run try again.
+            // The run is forgotten, so that later rows that need it try again.
             self.runs.remove(&task.key);
             self.recycle(task.bytes, None);
             return;
@@ -299,14 +299,14 @@ impl Runs {
         }
     }
 
-    /// Records that `rows` rows of this run are decoded and hold no reference to it.
+    /// Records that `rows` rows of this run are decoded and no longer refer to it.
     pub(crate) fn release(&mut self, key: RunKey, rows: usize) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
         let is_held = matches!(run.state, RunState::Ready(_));
         if let Some(scene) = run.scene.as_ref().filter(|_| is_held && !run.is_whole) {
-            // Patches that were handed on are no longer held.
+            // Patches that have been copied to their rows are no longer held.
             let bytes = scene.row_bytes.saturating_mul(rows as u64).min(run.bytes);
             run.bytes -= bytes;
             self.held = self.held.saturating_sub(bytes);
@@ -319,9 +319,10 @@ impl Runs {
                 self.retire(run);
             }
         } else if run.scene.is_none() && !std::mem::replace(&mut run.listed, true) {
-            // The window of scenes is within the budget, so no scene is decoded twice.
+            // Scenes are not added to the idle list. Their window is within the budget, so that no scene is
+            // decoded twice.
             self.idle.push_back(key);
-            // The list may still contain runs that were dropped elsewhere.
+            // The list may still contain runs that have been dropped elsewhere.
             if self.idle.len() > 64 + 2 * self.runs.len() {
                 self.idle.retain(|key| self.runs.contains_key(key));
             }
@@ -330,7 +331,7 @@ impl Runs {
 
     fn retire(&mut self, run: WantedRun) {
         if let RunState::Ready(supply) = run.state {
-            // If another thread still decodes from the supply, that thread frees its memory.
+            // If another thread still decodes from the supply, its memory is not recycled; that thread frees it.
             self.recycle(run.bytes, Arc::into_inner(supply).and_then(Supply::into_buffer));
         }
     }
@@ -339,8 +340,8 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // Keep memory that was needed once, even over budget: fresh pages for records of many MiB cost more
-        // than the read.
+        // Memory that was needed once is kept, even if it exceeds the budget. For records of many MiB, fresh
+        // pages cost more than the read itself.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;

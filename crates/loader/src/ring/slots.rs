@@ -1,4 +1,4 @@
-//! Assigns slots to batches, and requests new slots.
+//! Assigns slots to batches and requests new slots.
 
 use super::Ring;
 use crate::plan::BatchPlan;
@@ -9,8 +9,8 @@ use shardpack_reader::Error;
 use std::sync::Arc;
 
 impl Ring {
-    /// Assigns slots, in order, to batches without one. Returns the room of a slot to make, if one is needed,
-    /// and the slot that it replaces.
+    /// Assigns free slots, in order, to batches that have none. If another slot must be made, returns its
+    /// room and the slot that it replaces, if any.
     pub(super) fn attach(&mut self) -> Option<(SlotRoom, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.state.is_waiting()) {
@@ -32,7 +32,8 @@ impl Ring {
                 self.slots += 1;
                 return Some((room.max(self.limits.room), None));
             }
-            // Replace only one small slot at a time. Otherwise, a failure would be reported for a different batch.
+            // Only one slot is replaced at a time. Otherwise, a failure to replace it would be reported for
+            // the wrong batch.
             if self.growing {
                 return None;
             }
@@ -45,8 +46,8 @@ impl Ring {
         None
     }
 
-    /// Reports that memory for a new slot could not be allocated, as an error of the first waiting batch.
-    /// Later batches try again.
+    /// Reports that memory for a new slot could not be allocated. This becomes the error of the first batch
+    /// that waits for a slot; later batches try again.
     pub(crate) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
@@ -74,7 +75,8 @@ impl Ring {
         self.add_slot(slot);
     }
 
-    /// Allows one more slot if the caller holds all slots while it waits for a batch; otherwise it would wait forever.
+    /// Allows one more slot if the caller holds all slots while it waits for a batch. Without this, it would
+    /// wait forever.
     pub(crate) fn unblock(&mut self) -> bool {
         let wants_slot = self.batches.front().is_some_and(|open| !open.has_slot());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;

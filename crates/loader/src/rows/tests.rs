@@ -1,10 +1,10 @@
-//! Threads write only their own rows, and nothing reads meanwhile.
+//! Checks that threads write only their own rows, and that nothing reads the block at the same time.
 #![allow(unsafe_code)]
 
 use super::*;
 use crate::memory::{Allocate, Heap};
 
-/// Memory whose bytes lie inside the value, and move with it.
+/// Memory whose bytes lie inside the value itself and move with it.
 struct Inline([u8; 64], Arc<AtomicUsize>);
 
 impl SlotMemory for Inline {
@@ -48,7 +48,7 @@ fn block(bytes: usize) -> Arc<Rows> {
 #[test]
 fn threads_write_their_rows_and_nothing_else() {
     let mut block = block(64);
-    // Two fields of four rows: 4 bytes each, then 8.
+    // Two fields of four rows each: 4 bytes per row in the first field, and 8 in the second.
     let parts: Vec<_> = (0..4).map(|r| r * 4..r * 4 + 4).chain((0..4).map(|r| 16 + r * 8..24 + r * 8)).collect();
     for round in 0..20_u8 {
         let mut handles = Vec::new();
@@ -147,7 +147,7 @@ fn threads_write_the_bytes_of_their_pixels_and_no_others() {
     let mut block = block(24);
     let mut handles = Vec::new();
     assert!(Rows::lend(&mut block, 1, usize::MAX, std::slice::from_ref(&(0..24)), &mut handles));
-    // Two planes of 2 × 3 pixels of two bytes, turned by 180°, with the share that may write each byte.
+    // Two planes of 2 × 3 pixels of two bytes, turned by 180°. For each byte, the share that may write it is checked.
     let origins = Origins { plane_bytes: 12, unit_bytes: 2, columns: 3, start: 5, plane: 0, row: -3, column: -1 };
     let shares = [0..2, 2..2, 2..6].map(|own| (0, Share { origins, own }));
     let (row, mut parts) = handles.swap_remove(0).unwrap().divide(&shares).ok().unwrap();

@@ -1,5 +1,5 @@
-//! Values that stay on a device: read once, when a loader opens, and decoded there in every epoch
-//! ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
+//! Values that stay on a device. They are read once, when a loader opens, and decoded on the device in every
+//! epoch ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
 
 use super::value::RecordValue;
 use std::fmt;
@@ -7,13 +7,13 @@ use std::io;
 
 /// Copies values to the device, from several threads at a time.
 ///
-/// Call [`reserve`](Self::reserve) once, then [`keep`](Self::keep) for all values, then [`seal`](Self::seal).
-/// Only after that are slots made and rows prepared.
+/// [`reserve`](Self::reserve) is called once, then [`keep`](Self::keep) for all values, and then
+/// [`seal`](Self::seal). Only after that are slots made and rows prepared.
 pub trait Keeper: Send + Sync + fmt::Debug {
-    /// Returns the maximum device bytes for a value of `stored_bytes`.
+    /// Returns the maximum number of device bytes for a value of `stored_bytes` bytes.
     fn value_bytes(&self, stored_bytes: u64) -> u64;
 
-    /// Returns the free and total bytes of device memory.
+    /// Returns how many bytes of device memory are free, and how many there are in total.
     ///
     /// # Errors
     /// An error if the device fails.
@@ -25,20 +25,20 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// An error if the memory cannot be reserved.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
 
-    /// Copies values to the device, and returns the number by which slots refer to each. `None` if the device
-    /// cannot keep a value or has no room; its record is then read whenever a batch needs it. Only the bytes
-    /// and limits of a picture are used.
+    /// Copies values to the device. For each value, returns the number by which slots refer to it, or `None`
+    /// if the device cannot keep the value or has no room for it. The record of such a value is read whenever
+    /// a batch needs it. If a value is a picture, only its bytes and limits are used.
     ///
     /// # Errors
     /// An error if the device fails.
     fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>>;
 
-    /// Ends the copying.
+    /// Records that all values have been copied.
     fn seal(&self);
 
-    /// Returns the device bytes for values.
+    /// Returns the number of device bytes that the values take.
     fn device_bytes(&self) -> u64;
 
-    /// Returns the host bytes for information about the values.
+    /// Returns the number of host bytes for information about the values.
     fn host_bytes(&self) -> u64;
 }

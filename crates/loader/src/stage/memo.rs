@@ -1,4 +1,4 @@
-//! Notes of a stage about arrays that several rows share.
+//! Notes that a stage keeps about arrays from which several rows take a part.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
@@ -20,29 +20,30 @@ pub struct Memo {
     note: OnceLock<ArrayNote>,
 }
 
-/// Facts that a stage has determined about an array.
+/// Facts that a stage has found out about an array.
 #[derive(Debug, Default)]
 pub struct ArrayNote {
-    /// Tables of the array, in the stage's own form; `None` if it is decoded without tables.
+    /// Tables of the array, in the stage's own form; `None` if the array is decoded without tables.
     pub tables: Option<Vec<u8>>,
-    /// Array on the device, if it is there.
+    /// The array on the device, if it is there.
     pub on_device: Option<Arc<dyn DeviceArray>>,
 }
 
-/// An array on the device, in stored form. Dropping it frees its memory.
+/// An array on the device, in stored form. Dropping this frees its memory.
 pub trait DeviceArray: Debug + Send + Sync {
-    /// Returns the offset from the start of the kept values.
+    /// Returns the offset of the array from the start of the values that the device keeps.
     fn at(&self) -> u64;
 }
 
 impl Memo {
-    /// Creates an empty memo for an array from which about `rows` rows take a part. `id` must be unique in the loader.
+    /// Creates an empty memo for an array from which about `rows` rows take a part. `id` must be unique
+    /// within the loader.
     #[must_use]
     pub const fn new(id: u64, rows: u64) -> Self {
         Self { id, rows, note: OnceLock::new() }
     }
 
-    /// Returns the approximate number of rows that take a part of the array.
+    /// Returns about how many rows take a part of the array.
     #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows
@@ -54,7 +55,7 @@ impl Memo {
         self.id
     }
 
-    /// Returns the note. If there is none, `make` creates it while other threads wait.
+    /// Returns the note. If there is none yet, `make` creates it while other threads wait.
     pub fn get_or_make(&self, make: impl FnOnce() -> ArrayNote) -> &ArrayNote {
         self.note.get_or_init(make)
     }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows that a stage refused or found odd for the same reason, so the host decoded them.
+/// Rows that a stage refused or found odd for the same reason, so that the host decoded them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
-    /// Reason given by the stage.
+    /// Reason that the stage gave.
     pub reason: String,
     /// Number of rows.
     pub rows: u64,

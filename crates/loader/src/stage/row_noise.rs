@@ -1,4 +1,4 @@
-//! Noise on the final values of a row, for a stage, or for the host when it decodes instead.
+//! Noise on the final values of a row. A stage adds it, or the host if it decodes the row instead.
 
 use shardpack_array::change_runs;
 use shardpack_augment::Noise;
@@ -7,17 +7,18 @@ use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 /// Noise added to the values of a row after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
-    /// Noise. It depends on the place of a value in `[height, width, bands]`, not on the order of the axes.
+    /// The noise. It depends on the place of a value in `[height, width, bands]`, and not on the order of the
+    /// axes in memory.
     pub noise: Noise,
-    /// Value that gets no noise: the replacement for no-data, rounded to the type of the row.
+    /// Value that gets no noise. This is the value that replaces no-data, rounded to the type of the row.
     pub keep: Option<f32>,
 }
 
 impl RowNoise {
-    /// Adds the noise to a row of this many rows, columns and bands, in the order of the layout.
+    /// Adds the noise to a row with this number of rows, columns and bands, in the order that the layout gives.
     ///
     /// # Errors
-    /// `Usage` if the elements are not floats of at most 32 bits, or `row` is too short.
+    /// `Usage` if the elements are not floats of at most 32 bits, or if `row` is too short.
     pub fn add(
         &self,
         dtype: ElementType,

@@ -18,45 +18,45 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Returns the device.
     fn device(&self) -> DeviceId;
 
-    /// Returns the room that the slot has at least.
+    /// Returns the room of the slot. The slot may have more than that, but not less.
     fn room(&self) -> SlotRoom;
 
-    /// Begins a batch with `output_bytes` of output, and discards all earlier preparations. The slot has no
-    /// other user. Called under the loader's lock, so it must not wait.
+    /// Begins a batch with `output_bytes` bytes of output, and discards everything prepared earlier. The slot
+    /// has no other user at that time. The loader holds its lock during this call, so it must not wait.
     fn begin(&self, output_bytes: usize);
 
-    /// Accepts a value and copies the bytes that the device needs. `zstd` decompresses values that the host
-    /// must decompress first.
+    /// Accepts a value, and copies the bytes that the device needs. `zstd` serves to decompress values that
+    /// the host must decompress first.
     ///
-    /// A damaged value is refused, and the host reports the damage.
+    /// A damaged value is refused, and the host then reports the damage.
     fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 
     /// Reserves staging memory for a stored value of `bytes` bytes, divided into parts of `step` bytes.
-    /// Several threads read the value into it, and it is prepared in place ([`StagedRoom::prepare`]). `None`
-    /// if there is not enough room. Must not wait.
+    /// Several threads read the value into this memory, and it is then prepared in place
+    /// ([`StagedRoom::prepare`]). Returns `None` if there is not enough room. Must not wait.
     ///
-    /// All returned parts are dropped before the batch is submitted, and before the slot begins another.
+    /// All returned parts are dropped before the batch is submitted, and before the slot begins another batch.
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
         let _ = (spot, bytes, step);
         None
     }
 
-    /// Accepts a value on the device, by its number from [`Keeper::keep`](super::Keeper::keep). `value` gives
-    /// its rendering, and has no bytes.
+    /// Accepts a value that is already on the device, by its number from
+    /// [`Keeper::keep`](super::Keeper::keep). `value` describes how to decode it, but contains no bytes.
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         let _ = (spot, value, zstd);
         Prepared::Refused(format!("value {number} is not on the device").into())
     }
 
-    /// Accepts a row decoded by the host: all bytes of `spot`.
+    /// Accepts a row that the host has decoded. `bytes` are all bytes of `spot`.
     ///
     /// # Errors
-    /// An error if the bytes cannot be kept until the upload; it becomes the error of the row.
+    /// An error if the bytes cannot be kept until the upload. It becomes the error of the row.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
-    /// Accepts a picture that the host decodes to levels, from which the device makes the elements of the row: fewer
-    /// bytes are uploaded. `fill` writes the levels, one for each element, into the memory that it gets, and returns
-    /// true if the row is to be kept. It is called once.
+    /// Accepts a picture that the host decodes to levels, and from which the device computes the elements of
+    /// the row. Fewer bytes are then uploaded. `fill` writes the levels, one for each element, to the memory
+    /// that it is given, and returns true if the row is to be kept. It is called once.
     ///
     /// # Errors
     /// Same as [`put`](Self::put).
@@ -70,70 +70,71 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
         if fill(&mut levels) { self.put(spot, &elements.of(&levels)?) } else { Ok(()) }
     }
 
-    /// Zeroes the bytes of `spot`, whatever was prepared for them.
+    /// Fills the bytes of `spot` with zeros, even if a value was prepared for them.
     fn clear(&self, spot: &Spot);
 
-    /// Starts to upload and decode the rows, which are all prepared. `host` holds the first bytes of the
-    /// output, the fields that the stage does not take, and is copied before this returns. On completion or
-    /// failure, the stage calls [`Ticket::done`], from any thread, possibly before this returns.
+    /// Starts to upload and decode the rows, all of which are prepared. `host` holds the fields that the
+    /// stage does not take, which are the first bytes of the output, and is copied before this returns. When
+    /// the batch is complete or has failed, the stage calls [`Ticket::done`]. It may do so from any thread,
+    /// and even before this returns.
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket);
 
     /// Returns the address of the output on the device.
     fn address(&self) -> u64;
 
     /// Records that a consumer uses the output on this device stream. The next batch in this slot waits for
-    /// the work in the stream at the release of this batch.
+    /// the work that is in the stream when this batch is released.
     fn used_on(&self, stream: StreamHandle);
 
     /// Records that the consumer has released the batch.
     fn release(&self);
 
-    /// Copies a part of the output to the host, and waits for the copy.
+    /// Copies a part of the output to the host and waits until the copy is complete.
     ///
     /// # Errors
-    /// An error if the device fails or the range is outside the output.
+    /// An error if the device fails, or if the range is outside the output.
     fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()>;
 
-    /// Writes a part of the output, and waits for the copy. Called by a thread of the loader for a batch that
-    /// is done, before the consumer gets it.
+    /// Writes a part of the output and waits until the copy is complete. A thread of the loader calls this
+    /// for a batch that is done, before the consumer gets it.
     ///
     /// # Errors
-    /// An error if the device fails or the range is outside the output.
+    /// An error if the device fails, or if the range is outside the output.
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
 
-    /// Mixes rows of a finished batch in the output like [`RowMix::apply`], and waits for completion. Called
-    /// by the consumer's thread, before it gets the batch.
+    /// Mixes rows in the output of a finished batch like [`RowMix::apply`], and waits for completion. The
+    /// consumer's thread calls this before it gets the batch.
     ///
     /// # Errors
-    /// An error if the device fails, the range is outside the output, or the stage cannot mix.
+    /// An error if the device fails, if the range is outside the output, or if the stage cannot mix.
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         let _ = (rows, mix);
         Err(io::Error::new(io::ErrorKind::Unsupported, "the device does not mix batches"))
     }
 }
 
-/// The elements of a row that are made from the levels of a picture.
+/// How the elements of a row are computed from the levels of a picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PictureElements {
     /// Type of the elements: uint8 for levels, or a float type.
     pub dtype: ElementType,
-    /// Order of the axes, of levels and elements.
+    /// Order of the axes, which is the same for levels and elements.
     pub layout: PixelLayout,
     /// Conversion of levels to floats.
     pub scaling: Scaling,
 }
 
 impl PictureElements {
-    /// Number of levels for a row of this many bytes.
+    /// Returns the number of levels for a row of this many bytes.
     #[must_use]
     pub fn levels(&self, row_bytes: usize) -> usize {
         row_bytes / to_usize(self.dtype.bytes()).max(1)
     }
 
-    /// Converts levels on the host.
+    /// Converts levels to elements on the host.
     ///
     /// # Errors
-    /// `InvalidInput` if the type of the elements is another, or the levels are not whole pixels.
+    /// `InvalidInput` if the element type is neither uint8 nor a float type, or if the levels are not whole pixels.
     pub fn of(&self, levels: &[u8]) -> io::Result<Vec<u8>> {
         if self.dtype == ElementType::Dtype(Dtype::U8) {
             return Ok(levels.to_vec());
@@ -146,7 +147,7 @@ impl PictureElements {
     }
 }
 
-/// Room in staging memory for one value.
+/// Room for one value in staging memory.
 pub trait StagedRoom: Send + Sync + fmt::Debug {
     /// Returns the bytes of the value; `None` while parts exist.
     fn bytes(&self) -> Option<&[u8]>;
@@ -155,13 +156,13 @@ pub trait StagedRoom: Send + Sync + fmt::Debug {
     fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 }
 
-/// A part of a [`StagedRoom`], for one thread.
+/// A part of a [`StagedRoom`], to be filled by one thread.
 pub trait StagedPart: Send + fmt::Debug {
     /// Returns the bytes of the part. Their initial content is unspecified.
     fn bytes(&mut self) -> &mut [u8];
 }
 
-/// Room from [`StageSlot::room_for`], with its parts in order.
+/// The room that [`StageSlot::room_for`] reserved, with its parts in order.
 #[derive(Debug)]
 pub struct StagedParts {
     /// Room for the whole value.
@@ -186,7 +187,7 @@ pub struct SlotRoom {
     pub rows: usize,
     /// Bytes of all fields.
     pub output_bytes: usize,
-    /// Bytes of the host-decoded fields, which come first in the output.
+    /// Number of bytes in the fields that the host decodes, which come first in the output.
     pub host_bytes: usize,
     /// Sum of [`Stage::staged_bytes`](super::Stage::staged_bytes) over the fields.
     pub staged_bytes: usize,
@@ -195,7 +196,7 @@ pub struct SlotRoom {
 }
 
 impl SlotRoom {
-    /// Returns true if a batch that needs `other` fits.
+    /// Returns true if a batch that needs the room `other` fits.
     #[must_use]
     pub const fn holds(&self, other: &Self) -> bool {
         self.rows >= other.rows
@@ -205,7 +206,7 @@ impl SlotRoom {
             && self.between_bytes >= other.between_bytes
     }
 
-    /// Returns a room larger by an eighth, for batches slightly larger than the largest so far.
+    /// Returns a room that is larger by an eighth, so that batches slightly larger than the largest one so far fit.
     pub(crate) const fn grown(&self) -> Self {
         const fn more(bytes: usize) -> usize {
             bytes.saturating_add(bytes / 8)
@@ -219,7 +220,7 @@ impl SlotRoom {
         }
     }
 
-    /// Returns the larger of both in each dimension.
+    /// Returns a room that has, for each number, the larger one of both.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -246,8 +247,9 @@ pub struct Spot {
 /// A stage's answer to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
-    /// The device will decode the value. Holds height and width of the output for a picture.
+    /// The device will decode the value. For a picture, this holds the height and width of the output.
     Taken(Option<[u32; 2]>),
-    /// The host must decode the value, for this reason. Reasons are counted, so they name no sample.
+    /// The host must decode the value, for the given reason. Rows are counted by reason, so a reason must not
+    /// name a sample.
     Refused(Cow<'static, str>),
 }

@@ -1,4 +1,4 @@
-//! The fence around device streams. Other libraries pass streams as numbers that the driver trusts, so the
+//! The fence around device streams. Other libraries pass streams as numbers, which the driver trusts, so the
 //! code that makes a [`StreamHandle`] is responsible for the number.
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ impl StreamHandle {
     /// CUDA's legacy default stream, which every device has.
     pub const LEGACY: Self = Self(1);
 
-    /// Creates the stream of this handle.
+    /// Creates a stream from the driver's handle.
     ///
     /// # Safety
     /// The handle must be a stream of the device of each batch with which it is used

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::sync::{Arc, Weak};
 
-/// A value that the device accepted and then found odd. The host decodes it or reports its error; until then,
+/// A value that the device accepted but then found odd. The host decodes it or reports its error. Until then,
 /// its output bytes do not matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFault {
@@ -17,22 +17,22 @@ pub struct RowFault {
     pub row: u32,
     /// Index of the field.
     pub field: u32,
-    /// Reason given by the device. Reasons are counted, so they name no sample.
+    /// Reason that the device gives. Rows are counted by reason, so a reason must not name a sample.
     pub reason: Cow<'static, str>,
 }
 
-/// The reason why a batch is not on the device.
+/// Reason why a batch is not on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageFailure {
-    /// There is not enough memory. This batch is an error, and the loader continues.
+    /// There is not enough memory. This batch becomes an error, and the loader continues.
     Batch(Note),
-    /// The device has failed and can decode nothing more. The loader stops.
+    /// The device has failed and cannot decode anything more. The loader stops.
     Device(Note),
 }
 
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// The batch is on the device, except for these values.
+    /// The batch is on the device, except for the listed values.
     Decoded(Vec<RowFault>),
     Failed(Error),
     Lost(Error),
@@ -42,14 +42,14 @@ pub(crate) trait Completed: Send + Sync {
     fn completed(&self, generation: u64, batch: u64, ending: Ending);
 }
 
-/// A submitted batch. Dropping the ticket without [`Ticket::done`] stops the loader with an error; otherwise
-/// it would wait forever.
+/// A batch that has been submitted. If the ticket is dropped without a call of [`Ticket::done`], the loader
+/// stops with an error, because it would otherwise wait forever.
 pub struct Ticket {
     pub(crate) home: Weak<dyn Completed>,
     pub(crate) generation: u64,
     pub(crate) batch: u64,
     pub(crate) in_epoch: u64,
-    /// Slot, which the ticket keeps in use.
+    /// The slot, kept in use for as long as the ticket lives.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// Reports that the batch is on the device except for these values, or why it is not.
+    /// Reports that the batch is on the device except for the given values, or why it is not.
     pub fn done(mut self, result: Result<Vec<RowFault>, StageFailure>) {
         let error = |note: Note| {
             let Note { text, hint, .. } = note;
@@ -76,7 +76,7 @@ impl Ticket {
     }
 
     fn end(&mut self, ending: Ending) {
-        // Drop the slot before threads look for a free one.
+        // The slot is dropped before threads look for a free one.
         let Some(slot) = self.slot.take() else { return };
         drop(slot);
         if let Some(home) = self.home.upgrade() {

@@ -1,4 +1,4 @@
-//! Fields and values for a stage.
+//! Fields and values as they are described to a stage.
 
 use super::memo::Memo;
 use super::row_noise::RowNoise;
@@ -12,13 +12,13 @@ use shardpack_jpeg::{PixelLayout, Rendering, Scaling, StoredPicture, View};
 pub struct FieldSpec<'a> {
     /// Name of the field.
     pub name: &'a str,
-    /// Type of the elements of a row.
+    /// Element type of a row.
     pub dtype: ElementType,
     /// Values of the field.
     pub source: FieldSource<'a>,
 }
 
-/// The values of a field.
+/// Where the values of a field come from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum FieldSource<'a> {
@@ -30,15 +30,15 @@ pub enum FieldSource<'a> {
         layout: PixelLayout,
         /// Conversion of levels to floats, if [`FieldSpec::dtype`] is a float type.
         scaling: Scaling,
-        /// Augmentations of their levels.
+        /// Augmentations of the pictures' levels.
         changes: &'a [Augmentation],
     },
     /// Arrays.
     Array {
-        /// Examples of stored arrays, before the steps after decoding.
+        /// Examples of stored arrays, before the steps that follow decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size and bands of the part, if rows are parts of arrays. Its place differs from row to row; height
-        /// 0 means all pixels.
+        /// Size and bands of the part, if rows are parts of arrays. The place of the part differs from row to
+        /// row. A height of 0 means all pixels.
         part: Option<&'a Region>,
     },
     /// A column of the index, or stored bytes.
@@ -52,22 +52,23 @@ pub enum RecordValue<'a> {
     Picture {
         /// The stored picture.
         picture: StoredPicture<'a>,
-        /// Rendering of the picture, with the part that is shown.
+        /// How the picture is rendered, including the part that is shown.
         how: &'a Rendering,
-        /// Augmentations of the levels, before any other step, with the draws of [`Rendering::key`].
+        /// Augmentations of the levels, applied before any other step. They use the draws of [`Rendering::key`].
         changes: &'a [Augmentation],
         /// Element type of the output.
         dtype: ElementType,
         /// Conversion of levels to floats.
         scaling: &'a Scaling,
-        /// Limits of decoding.
+        /// Limits for decoding.
         limits: &'a Limits,
     },
     /// An array.
     Array {
         /// Encoding of the payload.
         codec: Codec,
-        /// Type and shape of the array. `decoded` is the requested type, or the type that `finish` converts to it.
+        /// Type and shape of the array. `decoded` is the requested type, or the type from which `finish`
+        /// converts to the requested one.
         descriptor: &'a ArrayDescriptor,
         /// The payload.
         bytes: &'a [u8],
@@ -75,11 +76,11 @@ pub enum RecordValue<'a> {
         region: Option<&'a Region>,
         /// Steps after decoding.
         finish: &'a Finish,
-        /// Noise to add after these steps.
+        /// Noise to add after `finish`.
         noise: Option<RowNoise>,
-        /// Stage's note about the array, if several rows take a part of it.
+        /// The stage's note about the array, if several rows take a part of it.
         memo: Option<&'a Memo>,
-        /// Limits of decoding.
+        /// Limits for decoding.
         limits: &'a Limits,
     },
 }

@@ -1,16 +1,16 @@
-//! Buffers for runs and parts, in size classes.
+//! Buffers for runs and parts, in sizes from a fixed set of classes.
 
 use shardpack_format::to_usize;
 use shardpack_reader::Result;
 use shardpack_reader::raw::room;
 
-/// Grows a buffer to the size class of `bytes`, without its content. A buffer that doubles, or exists twice
-/// while it is copied, would exceed the prediction.
+/// Grows a buffer to the size class of `bytes`, without keeping its content. The prediction would be exceeded
+/// if the buffer doubled in size, or existed twice while it was copied.
 pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let class = size_class(bytes);
     if (buffer.len() as u64) < class {
         *buffer = Vec::new();
-        // `room` below reports a failure.
+        // If this fails, `room` below reports it.
         _ = buffer.try_reserve_exact(to_usize(class));
     }
     room(buffer, class)

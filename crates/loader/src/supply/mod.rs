@@ -1,4 +1,4 @@
-//! The source of a row's bytes. Every row of a batch waits for a [`Supply`] of one of these kinds:
+//! The source of a row's bytes. Every row of a batch waits for a [`Supply`], which is of one of these kinds:
 //!
 //! | supply | shared by several rows | work of a row |
 //! |---|---|---|
@@ -8,8 +8,7 @@
 //! | [`Scene`](Supply::Scene) | a record, decoded once for several patches | copies its patch |
 //! | [`Device`](Supply::Device) | values that stay on a device | passes the numbers of its values to the stage |
 //!
-//! A value that a device found odd is *mended*: its record is read once more, as in `PageCache`, and decoded
-//! by the host.
+//! A value that a device found odd is *mended*: its record is read again, as with `PageCache`, and the host decodes it.
 
 mod buffer;
 mod parts;
@@ -40,11 +39,12 @@ pub(crate) enum Supply {
     Memory(LoadedRun),
     /// Records of a shard in the page cache. A thread reads each one just before decoding it.
     PageCache(Arc<Shard>),
-    /// Large records of a shard, each decoded by all threads together.
+    /// Large records of a shard. All threads together decode each of them.
     Parts(Arc<Shard>),
-    /// Decoded patches of a sample, or the error of decoding them.
+    /// Decoded patches of a sample, or the error from decoding them.
     Scene(Arc<Shard>, Result<Scene, Error>),
-    /// Records of a shard whose values stay on a device. A record with a missing value is read as in `PageCache`.
+    /// Records of a shard whose values stay on a device. If a value is missing there, its record is read as
+    /// with `PageCache`.
     Device(Arc<Shard>),
 }
 
@@ -56,7 +56,7 @@ impl Supply {
         }
     }
 
-    /// Returns true if rows are opened one by one, because all threads work on each together.
+    /// Returns true if rows are opened one by one, because all threads work on each row together.
     pub(crate) const fn is_in_parts(&self) -> bool {
         matches!(self, Self::Parts(_))
     }

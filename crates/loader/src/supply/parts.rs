@@ -1,13 +1,14 @@
-//! One large record, decoded into its row by all threads together.
+//! One large record that all threads together decode into its row.
 //!
 //! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads the head, small values
 //! and chunk headers, and cuts the rest into parts. Idle threads take the parts. Each part passes once
-//! through a core's cache: read, CRC32, decode in place. Parts that need no decoding are read directly to
-//! their place in the row or, if a stage accepts the value, in staging memory. The thread that finishes the
-//! last part combines and compares the CRCs, and completes the row.
+//! through a core's cache, where it is read, added to the CRC32, and decoded in place. Parts that need no
+//! decoding are read directly to their place in the row or, if a stage accepts the value, in staging memory.
+//! The thread that finishes the last part combines the CRCs, compares the result, and completes the row.
 //!
-//! After any failure (a record that cannot be cut, a failed read, a CRC, a chunk), the record is read again
-//! as a whole, like a small record. Only that path reports errors, or finds that they were temporary.
+//! After any failure (a record that cannot be cut, a failed read, a wrong CRC, a bad chunk), the record is
+//! read again as a whole, like a small record. Only that path reports errors. It may also find that the
+//! failure was temporary.
 
 use super::buffer::class_room;
 use crate::fields::CutOf;
@@ -28,7 +29,7 @@ pub(crate) struct LargeRecord {
     pub(crate) of: RowId,
     shard: Arc<Shard>,
     frame: Frame,
-    /// Bytes that are not cut, in order: the head, small values, and gaps between values.
+    /// Bytes that do not belong to a part, in order: the head, small values, and gaps between values.
     kept: Vec<KeptBytes>,
     fields: Vec<MadeField>,
     parts: Vec<RecordPart>,
@@ -40,7 +41,7 @@ pub(crate) struct LargeRecord {
 }
 
 pub(crate) struct UnmadeRow {
-    /// Values in staging memory. Dropped before the handle, because the slot is in use until then.
+    /// Values in staging memory. They are dropped before the handle, because the slot must be in use until then.
     pub(crate) staged: Vec<StagedValue>,
     pub(crate) handle: Arc<RowMut>,
     pub(crate) dims: Vec<u64>,
@@ -56,7 +57,7 @@ pub(crate) struct StagedValue {
 pub(crate) enum PartTarget {
     /// Place in the row, to which the bytes are copied or decoded.
     Row(PartMut),
-    /// Place in staging memory, for stored bytes. The handle keeps the slot in use, and is dropped last.
+    /// Place in staging memory, to which stored bytes are copied. The handle keeps the slot in use and is dropped last.
     Stage { part: Box<dyn StagedPart>, _handle: Arc<RowMut> },
 }
 
@@ -74,31 +75,31 @@ pub(crate) struct KeptBytes {
     /// Offset from the start of the record.
     pub(crate) start: u64,
     pub(crate) bytes: Vec<u8>,
-    /// CRC without the frame, which has its own.
+    /// CRC of these bytes without the frame, which has a CRC of its own.
     pub(crate) crc: crc32fast::Hasher,
 }
 
 pub(crate) enum MadeField {
-    /// Decoded from the kept bytes when all parts are done.
+    /// The field is decoded from the kept bytes when all parts are done.
     Kept,
-    /// Copied as stored; holds the number of bytes.
+    /// The field is copied as stored. Holds the number of bytes.
     Stored(u64),
-    /// Decoded part by part, with the window known when the record was opened.
+    /// The field is decoded part by part.
     Array(Box<WindowedSplit>),
-    /// Stored bytes are read into staging memory, and prepared when all parts are done.
+    /// The stored bytes are read into staging memory, and prepared when all parts are done.
     Staged,
 }
 
 pub(crate) struct WindowedSplit {
     pub(crate) split: ArraySplit,
-    /// Window known when the record was opened.
+    /// Window of the row, if it was known when the record was opened.
     pub(crate) window: Option<CutOf>,
 }
 
 pub(crate) struct RecordPart {
     /// Offsets from the start of the record.
     bytes: Range<u64>,
-    /// Index of the field, and of the part in its array; `None` for bytes that the batch does not use.
+    /// Index of the field, and index of the part in its array; `None` for bytes that the batch does not use.
     of: Option<(usize, usize)>,
     state: Mutex<PartState>,
 }
@@ -169,7 +170,7 @@ impl LargeRecord {
     }
 
     pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartScratch, counters: &Counters) {
-        // After a failure, the record is read as a whole anyway.
+        // After a failure there is no need to decode, because the record is then read as a whole.
         let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
         if wanted && self.part(number, decoder, bench, counters).is_none() {
             self.fail();
@@ -188,13 +189,13 @@ impl LargeRecord {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Records that a taken part is done or has failed; returns true if it was the last one.
+    /// Records that a part is done or has failed. Returns true if it was the last one.
     pub(crate) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
             // Release the part's bytes before it counts as done.
             part.state().to = None;
         }
-        // AcqRel: the thread that finishes the last part sees the writes of all others.
+        // AcqRel: the thread that finishes the last part sees the writes of all other threads.
         self.left.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
@@ -211,7 +212,7 @@ impl LargeRecord {
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
             Some((MadeField::Array(array), part)) if !array.split.is_copy() => Some((&array.split, part)),
-            // The stage has provided no room, or room of a different size.
+            // The stage has provided no room, or the room has a different size.
             Some((MadeField::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
         };
@@ -266,13 +267,13 @@ impl LargeRecord {
         &self.shard
     }
 
-    /// Takes the row with its axes and staged values, when all parts are done.
+    /// Takes the row, its axes and its staged values when all parts are done.
     pub(crate) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<StagedValue>)> {
         let UnmadeRow { staged, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some((Arc::into_inner(handle)?, dims, staged))
     }
 
-    /// Returns true if every part is done, and their combined CRC32 equals the record's.
+    /// Returns true if every part is done and the combined CRC32 equals the record's.
     pub(crate) fn is_whole(&self) -> bool {
         !self.failed.load(Ordering::Relaxed) && (!self.shard.options().check_crc || self.crc() == self.frame.body_crc32)
     }
@@ -321,7 +322,7 @@ impl LargeRecord {
         }))
     }
 
-    /// Returns the window of a field that was decoded in parts, as far as it is known.
+    /// Returns the window of a field that was decoded in parts, if the window is known.
     pub(crate) fn window(&self, number: usize) -> Option<CutOf> {
         match self.fields.get(number) {
             Some(MadeField::Array(array)) => array.window,
@@ -329,7 +330,7 @@ impl LargeRecord {
         }
     }
 
-    /// Completes a field that was decoded in parts, and its axes; returns false for other fields.
+    /// Completes a field that was decoded in parts, and sets its axes. Returns false for all other fields.
     pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
             Some(MadeField::Stored(length)) => {

@@ -1,6 +1,6 @@
-//! A scene: the patches of one sample, decoded together from a record that is read once, and held until their
-//! batches come. A scene is kept as a whole if its patches would take at least the same memory. If a stage
-//! decodes the patches, the stored record is kept.
+//! A scene, that is, the patches of one sample. Its record is read once, the patches are decoded together,
+//! and they are held until their batches come. A scene is kept as a whole if its patches would take at least
+//! the same amount of memory. If a stage decodes the patches, the stored record is kept instead.
 
 use super::whole_scene::WholeScene;
 use crate::fields::Object;
@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct SceneRead {
     pub(crate) sample: u64,
     pub(crate) epoch: u32,
-    /// Index of the draw, if an epoch draws the sample several times.
+    /// Distinguishes the draws of a sample that an epoch draws several times.
     pub(crate) repetition: u32,
     /// Indices of the patches that this rank takes.
     pub(crate) patches: Vec<u32>,
     /// Bytes of each patch.
     pub(crate) row_bytes: u64,
-    /// True if the record is kept in place of the patches.
+    /// True if the stored record is kept in place of the patches.
     pub(crate) is_stored: bool,
 }
 
@@ -30,9 +30,9 @@ impl SceneRead {
 
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Patches, in ascending order of their indices.
+    /// The patches, in ascending order of their indices.
     pub(crate) patches: Vec<ScenePatch>,
-    /// True if the scene is kept as a whole, so that patches have no memory of their own.
+    /// True if the scene is kept as a whole. Patches then have no memory of their own.
     pub(crate) is_whole: bool,
     pub(crate) content: SceneContent,
     pub(crate) plan: Arc<PatchPlan>,
@@ -40,7 +40,7 @@ pub(crate) struct Scene {
 
 #[derive(Debug)]
 pub(crate) enum SceneContent {
-    /// Record, for a stage that decodes patches.
+    /// The record, for a stage that decodes patches from it.
     Stored(SceneRecord),
     /// Decoded fields, and values that are not tensors.
     Decoded { fields: Vec<SceneField>, objects: Vec<Option<Object>> },
@@ -49,12 +49,12 @@ pub(crate) enum SceneContent {
 #[derive(Debug)]
 pub(crate) enum SceneField {
     Missing,
-    /// Values in the memory of each patch.
+    /// Each patch has the values in its own memory.
     Patches,
     Whole(WholeScene),
-    /// One row, shared by all patches.
+    /// All patches share this one row.
     Shared(Vec<u8>),
-    /// No value, because rows take it from the index.
+    /// No value is kept, because rows take it from the index.
     FromIndex,
 }
 
@@ -66,10 +66,10 @@ impl Default for SceneContent {
 
 #[derive(Debug)]
 pub(crate) struct SceneRecord {
-    /// Buffer, which may be longer than the record.
+    /// Buffer with the record. It may be longer than the record.
     bytes: Vec<u8>,
     length: usize,
-    /// Notes of the stage, one per field.
+    /// Notes of the stage, one for each field.
     pub(crate) memos: Vec<Memo>,
 }
 
@@ -88,9 +88,9 @@ impl SceneRecord {
 pub(crate) struct ScenePatch {
     pub(crate) number: u32,
     pub(crate) at: Option<PatchAt>,
-    /// First plane, row and column, if the mask determines them.
+    /// First plane, row and column of the patch, if the sample's mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
-    /// Bytes of the patch until they are handed on; `None` if the scene is kept as a whole.
+    /// Bytes of the patch, until they are copied to its row; `None` if the scene is kept as a whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }
 
@@ -106,7 +106,8 @@ impl Scene {
         outs
     }
 
-    /// Returns the bytes of a scene that is kept as a whole; `None` if patches have memory of their own.
+    /// Returns the number of bytes that the scene takes if it is kept as a whole; `None` if patches have
+    /// memory of their own.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         let bytes = match &self.content {
             SceneContent::Stored(record) => record.bytes.len() as u64,
@@ -126,7 +127,8 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Recycles the memory of a record, and of unused patches of an interrupted epoch.
+    /// Recycles the memory of the record, and the memory of patches that were not used because their epoch
+    /// was interrupted.
     fn drop(&mut self) {
         if let SceneContent::Stored(record) = &mut self.content {
             self.plan.give_back_scene(std::mem::take(&mut record.bytes));

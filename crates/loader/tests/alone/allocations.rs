@@ -1,4 +1,4 @@
-//! After warm-up, the loader allocates once per batch, not per sample.
+//! Checks that the loader, once warmed up, allocates once per batch and not once per sample.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -37,8 +37,8 @@ fn batches_allocate_and_samples_do_not() {
         let count = per_sample(&disk, raw);
         assert!(count < 0.2, "{mode:?}, stored bytes: {count} allocations a sample");
     }
-    // Arrays stored without coding. Their shapes differ, so that each descriptor is parsed, which takes two
-    // allocations.
+    // The arrays are stored without coding. Their shapes differ, so each descriptor is parsed, which takes
+    // two allocations.
     let cubes = options(256, Mode::Stored).fields(["cube", "label"]);
     let count = per_sample(&disk, cubes);
     assert!(count < 3.0, "cubes: {count} allocations a sample");

@@ -1,13 +1,13 @@
-//! The allocator of this program, which counts calls and bytes.
+//! The allocator of this test program. It counts calls and bytes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of calls that allocate or grow.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Number of calls for a mebibyte or more.
+/// Number of calls for at least one mebibyte.
 pub static LARGE: AtomicU64 = AtomicU64::new(0);
-/// Bytes allocated and not freed.
+/// Number of bytes that are allocated and not yet freed.
 pub static NOW: AtomicU64 = AtomicU64::new(0);
 /// Largest value of [`NOW`] since a test last set `PEAK`.
 pub static PEAK: AtomicU64 = AtomicU64::new(0);

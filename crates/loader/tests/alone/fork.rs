@@ -1,5 +1,5 @@
-//! A loader and `fork`, as in the workers of other libraries: usable in the child until the parent's threads
-//! have started, an error afterwards.
+//! Tests a loader with `fork`, which the workers of other libraries use. In the child, the loader is usable
+//! if the parent's threads have not started; after that, it returns an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -8,7 +8,7 @@ use shardpack_loader::order::End;
 use shardpack_loader::{Loader, LoaderOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `work` in a fork of this process; returns true if it does so within 20 seconds.
+/// Runs `work` in a fork of this process. Returns true if `work` returns true within 20 seconds.
 fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child uses nothing that another thread of this process may have held: it works with
     // data that its own thread has made, and leaves by `_exit`. The C library makes its allocator
@@ -61,7 +61,7 @@ fn a_started_loader_is_an_error_in_a_fork() {
     let first = loader.next_batch().unwrap().unwrap();
     let kept = first.clone();
     assert!(in_a_fork(|| {
-        // The inherited batch can be read, but the loader returns an error, and dropping it does not hang.
+        // The inherited batch can be read. The loader, however, returns an error, and dropping it must not hang.
         let readable = kept.field("cube").unwrap().row(0).unwrap().len() == 16 * 24 * 3 * 2;
         let text = said(&loader.next_batch().unwrap().unwrap_err());
         let is_told = text.contains("fork") && text.contains("hint: open the loader after the fork");

@@ -1,4 +1,5 @@
-//! Tests that need a process of their own, because they fork it or count its allocations. They run one at a time.
+//! Tests that need a process of their own, because they fork the process or count its allocations. They run
+//! one at a time.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(unsafe_code, reason = "fork, and an allocator that counts")]
@@ -14,7 +15,7 @@ mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Waits until no other test in this program is running. Every test calls this first.
+/// Waits until no other test of this program is running. Every test calls this first.
 fn alone() -> MutexGuard<'static, ()> {
     static RUNNING: Mutex<()> = Mutex::new(());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,5 @@
-//! Compares the loader's memory, counted by the allocator, with its prediction, for equal sizes and for sizes
-//! that differ a hundredfold.
+//! Compares the loader's memory, as counted by the allocator, with its prediction. Samples have equal sizes,
+//! or sizes that differ a hundredfold.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::print_stdout)]
 
@@ -35,7 +35,7 @@ fn side(id: u64, side: u32) -> Made {
 }
 
 fn raw(batch_size: u32) -> LoaderOptions {
-    // The files were just written, so `Auto` would use the page cache.
+    // The files were just written and are cached, so `Auto` would use the page cache.
     let window = Window::Memory;
     LoaderOptions::default().batch_size(batch_size).threads(2).window(window).image(ImageMode::Raw).cube(CubeMode::Raw)
 }
@@ -44,7 +44,7 @@ fn windowed(samples: u64, run_samples: u64, lanes: u64) -> Option<Arc<dyn Sampli
     Some(Arc::new(Order::new(Runs::new(samples, run_samples), 7).lanes(lanes)))
 }
 
-/// Writes cubes of `[rows, 640, 100]` uint16, which differ only in their level, stored with `settings`.
+/// Writes cubes `[rows, 640, 100]` of uint16 that differ only in their level. They are stored with `settings`.
 fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)]).unwrap();
@@ -77,7 +77,7 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
     dir
 }
 
-/// Whole cubes and patches, with a consumer slow enough that all of the read-ahead is used.
+/// Loads whole cubes and patches. The consumer is slow enough that all of the read-ahead is used.
 fn cubes_take_the_predicted_memory(rows: u64) {
     let by_shape = ArraySettings {
         values: ValueRule::Keep,
@@ -106,8 +106,8 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             (CubeMode::Whole, first, true),
             (patch, last, false),
         ] {
-            // In a band-major payload, streams stored without compression need no scratch memory, and only
-            // the payload tells their number.
+            // In a band-major payload, streams that are stored without compression need no scratch memory.
+            // Their number is known only from the payload.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
             // Records of 61 MB exceed the read-ahead anyway.
             let read_ahead_bytes = 0;
@@ -130,7 +130,8 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();
-            // Each round starts with all slots free. Repeat, because not all threads may decode at once in a round.
+            // Each round starts with all slots free. There are several rounds, because in a single one not
+            // all threads may decode at the same time.
             for number in 0..60 {
                 let peak = PEAK.load(Ordering::Relaxed) - before;
                 if number >= 3 && peak as f64 >= least * loader.predicted_bytes() as f64 {
@@ -160,8 +161,8 @@ fn large_cubes_take_the_predicted_memory() {
 #[test]
 fn loaders_take_the_predicted_memory() {
     let _alone = crate::alone();
-    // Two kilobytes each, except for the last twelve, which take 4.4 MB. All runs have the same number of
-    // samples, but take 30 kB to 66 MB.
+    // Each sample takes two kilobytes, except for the last twelve, which take 4.4 MB. All runs have the same
+    // number of samples, but take 30 kB to 66 MB.
     let skewed = Disk::new(&[90, 90], |id| side(id, if id < 168 { 16 } else { 850 }));
     // The same records, with the large ones spread among the small.
     let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));
@@ -189,12 +190,12 @@ fn loaders_take_the_predicted_memory() {
     ] {
         let (peak, predicted, stats) = epoch(disk, options);
         println!("{name}: {peak} of {predicted}, {:.2}; runs {}", peak as f64 / predicted as f64, stats.peak_run_bytes);
-        // 256 KiB for batch plans and other small allocations.
+        // The bound allows 256 KiB for batch plans and other small allocations.
         assert!(peak <= predicted + predicted / 10 + (256 << 10), "{name}: {peak} of {predicted}");
         assert_eq!(stats.grown_slots, 0, "{name}");
     }
 
-    // Two pictures of 3.2 megapixels among small ones, decoded as a whole before they are resized.
+    // Two pictures of 3.2 megapixels are among small ones. They are decoded as a whole before they are resized.
     let pictures = Disk::new(&[60], |id| side(id, if id % 25 == 7 { 1800 } else { 64 }));
     for (name, image, threads) in [
         ("a random part", ImageMode::View(View::random_resized_crop(224)), 2),

@@ -1,4 +1,4 @@
-//! Masks, boxes and keypoints follow the view of their picture; texts are loaded with the batch.
+//! Checks that masks, boxes and keypoints follow the view of their picture, and that texts are loaded with the batch.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -32,7 +32,7 @@ fn grids(batch: &Batch, row: usize, layout: PixelLayout) -> (Grid, Grid) {
     (grid(&pixels, step), grid(&values, 1))
 }
 
-/// Returns true if all pixels around this one are in the view and in the same quadrant.
+/// Returns true if all pixels within `reach` of this one are in the view and belong to the same quadrant.
 fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
     let near = |at: usize, end: usize| at - reach..(at + reach + 1).min(end);
     let is_within = |at: usize, end: usize| at >= reach && at + reach < end;
@@ -41,7 +41,7 @@ fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
         && near(y, mask.len()).all(|v| near(x, mask[0].len()).all(|u| mask[v][u] == mask[y][x]))
 }
 
-/// The picture itself shows its quadrants, and masks, boxes and points must agree with it.
+/// The picture itself shows its quadrants, so masks, boxes and points can be compared with it.
 #[test]
 fn aligned_fields_follow_the_view_of_their_picture() {
     let scenes = Scenes::new(23);
@@ -104,7 +104,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
                     assert!(!classes.contains(&14), "outside of the picture");
                     let mut points: Vec<[f32; 3]> = floats(points[row]);
                     assert_eq!((points.len(), points[4]), (5, [0.0; 3]));
-                    // Points 0 and 1 are swapped if the view is mirrored.
+                    // If the view is mirrored, points 0 and 1 are swapped.
                     let lies_in = |point: [f32; 3], quadrant: u8| {
                         let [x, y] = [point[0] as usize, point[1] as usize];
                         point[2] == 0.0 || mask[y.min(height - 1)][x.min(width - 1)] == quadrant
@@ -123,7 +123,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
     assert!(beside > 20_000, "{beside}");
 }
 
-/// If a view is padded, boxes are clipped to the picture, and a point in the padding is not visible.
+/// If a view is padded, boxes must be clipped to the picture, and a point in the padding must not be visible.
 #[test]
 fn padding_is_not_part_of_a_picture() {
     let scenes = Scenes::with(4, |scene, values| {
@@ -222,7 +222,8 @@ fn formats_units_and_shares_of_boxes() {
             .flat_map(|batch| batch.objects("boxes").unwrap().into_iter().map(|o| floats::<4>(o)).collect::<Vec<_>>());
         rows.collect::<Vec<_>>()
     };
-    // With another format, the stored numbers describe different boxes. The check is that the formats differ.
+    // In another format, the stored numbers describe different boxes. This checks that the formats give
+    // different results.
     let plain = of("boxes");
     let visible = of("boxes,visible=0.6");
     let (before, after) = (plain.iter().flatten().count(), visible.iter().flatten().count());
@@ -272,7 +273,7 @@ fn masks_are_loaded_as_the_requested_type() {
     }
 }
 
-/// Polygons around the quadrants move like their boxes, but are not clipped. The mask of each quadrant is its
+/// Polygons around the quadrants move like their boxes but are not clipped. The mask of each quadrant is its
 /// part of the common mask.
 #[test]
 fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
@@ -286,7 +287,7 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
         let [height, width] = scene.upright().map(u64::from);
         values[3] = Some((Codec::Raw, of_each.collect(), plain(Dtype::Bool, &[5, height, width]), None));
         if scene.id == 3 {
-            // Without objects, all three values are empty.
+            // If a sample has no objects, all three values are empty.
             values[2] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4]), None));
             values[3] = Some((Codec::Raw, Vec::new(), plain(Dtype::Bool, &[0, height, width]), None));
             values[4] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4, 2]), None));
@@ -339,7 +340,7 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
                     for (at, value) in of.iter().enumerate() {
                         let (y, x) = (at / width, at % width);
                         if *value == 1 {
-                            // All pixels of an object belong to one quadrant, inside its polygon.
+                            // All pixels of an object must belong to one quadrant and lie inside its polygon.
                             let first = of.iter().position(|value| *value == 1).unwrap();
                             assert!(mask[y][x] == mask[first / width][first % width] && mask[y][x] < 4);
                             let [x, y] = [x as f32 + 0.5, y as f32 + 0.5];

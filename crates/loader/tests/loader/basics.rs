@@ -1,4 +1,4 @@
-//! The loader in a training loop: every sample once, in the right order, whatever the number of threads.
+//! The loader in a training loop: every sample must come once and in the right order, with any number of threads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -74,7 +74,7 @@ fn batches_do_not_depend_on_threads_and_slots() {
     }
 }
 
-/// Few lanes and short runs keep runs open over many batches.
+/// With few lanes and short runs, runs stay open over many batches.
 #[test]
 fn a_window_of_open_runs_gives_the_same_samples() {
     let disk = Disk::varied(&[60, 61]);
@@ -96,9 +96,10 @@ fn a_window_of_open_runs_gives_the_same_samples() {
         let stored: u64 = (0..2).map(|n| dataset.shard(n).unwrap().footer().index_offset - 64).sum();
         let read = loader.stats().read_bytes;
         match read_ahead_bytes {
-            // Runs larger than the mean on which the window is based must be dropped and read again.
+            // Some runs are larger than the mean on which the size of the window is based. They must be
+            // dropped and read again.
             0 => assert!(read < 2 * stored, "{read} bytes of {stored}"),
-            // The padding after records that are decoded in parts is not read.
+            // When records are decoded in parts, the padding after them is not read.
             _ => assert!((stored - 64 * 121..=stored).contains(&read), "every run is read once: {read} of {stored}"),
         }
     }
@@ -179,7 +180,7 @@ fn epochs_differ_and_can_begin_before_the_last_one_ends() {
     assert_ne!(first[0].0, second[0].0);
     for _ in 0..20 {
         loader.set_epoch(1).unwrap();
-        // At this point, threads are working on batches that will be discarded.
+        // At this point, threads are already working on batches that will be discarded.
         let batch = seen(&loader.next_batch().unwrap().unwrap());
         assert!(batch == second[0], "an epoch does not depend on earlier requests");
         loader.set_epoch(0).unwrap();
@@ -283,7 +284,7 @@ fn float16_is_loaded_as_stored_on_request() {
     }
 }
 
-/// The loader reads one field of a record, while other readers parse all of it.
+/// The loader reads a single field of a record, whereas other readers parse all of it.
 #[test]
 fn a_single_field_equals_that_of_the_whole_record() {
     use shardpack_format::{Frame, Limits, Record};
@@ -298,7 +299,7 @@ fn a_single_field_equals_that_of_the_whole_record() {
         }
         assert!(Record::field_at(&frame, bytes, whole.fields.len(), &limits).is_err());
         for end in 0..bytes.len() {
-            // The last field ends where the record ends.
+            // The last field ends where the record ends, so any shorter record must be refused.
             assert!(Record::field_at(&frame, &bytes[..end], whole.fields.len() - 1, &limits).is_err(), "{end} bytes");
         }
     }
@@ -313,7 +314,7 @@ fn a_wait_with_an_end_gives_the_same_batches() {
         match loader.next_batch_timeout(Duration::ZERO) {
             Poll::Ready(Some(batch)) => found.push(seen(&batch.unwrap())),
             Poll::Ready(None) => break,
-            // The number of retries depends on thread timing.
+            // How often the call must be repeated depends on the timing of threads.
             Poll::Pending => {}
         }
     }

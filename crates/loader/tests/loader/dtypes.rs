@@ -12,7 +12,7 @@ use shardpack_reader::{Dataset, Error};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
 
-/// An array of small integers that differ from sample to sample, in one of the forms that packers store.
+/// An array of small integers that differ from sample to sample. It is stored in one of the forms that packers use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Plain(Dtype),
@@ -22,7 +22,7 @@ enum Kind {
     HalfNoData,
     /// Stored as uint8.
     Small(Dtype),
-    /// float32 with a different shape.
+    /// float32 with another shape.
     Wide,
 }
 
@@ -164,8 +164,8 @@ fn a_requested_type_is_used_if_no_value_changes() {
     );
 }
 
-/// There are too many samples to inspect. A misfit that was not inspected is found on loading, reported by
-/// name, and not treated as damage.
+/// There are more samples than are inspected. A misfit among the others is found on loading. It must be
+/// reported by name and not be treated as damage.
 #[test]
 fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     for (kind, message) in [
@@ -205,7 +205,7 @@ fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     }
 }
 
-/// Heads are read without their checksum, so their content must be confirmed.
+/// Heads are read without a checksum, so their content must be confirmed.
 #[test]
 fn a_damaged_head_does_not_set_the_type() {
     let arrays = Arrays::new(&[Kind::Plain(Dtype::U16); 8]);
@@ -214,8 +214,8 @@ fn a_damaged_head_does_not_set_the_type() {
     drop(dataset);
     let path = arrays.dir.path().join(shard_name(0));
     let mut bytes = std::fs::read(&path).unwrap();
-    // The descriptor follows the frame and one entry of the field table, and starts with the decoded and the
-    // stored type.
+    // The descriptor follows the frame and one entry of the field table. It begins with the decoded type and
+    // the stored type.
     let at = row.offset as usize + 64 + 24;
     assert_eq!(bytes[at..at + 2], [Dtype::U16.code(); 2]);
     bytes[at..at + 2].fill(Dtype::I16.code());
@@ -236,7 +236,7 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     let named = base().batch_size(2).fields(["cube"]);
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
     assert!(error.contains("field `cube` has arrays of several shapes"), "{error}");
-    // One patch size fits them all.
+    // The patch size fits all arrays, so one batch can hold them.
     let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Center };
     let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();
     assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);

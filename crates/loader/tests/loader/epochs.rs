@@ -1,4 +1,4 @@
-//! Consecutive epochs. Starting the next epoch while the current one ends must affect only time.
+//! Tests consecutive epochs. Starting the next epoch while the current one ends must not change anything but the time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -24,7 +24,8 @@ fn alone(dataset: &Dataset, options: &LoaderOptions, number: u32) -> Vec<Seen> {
     epoch(&mut Loader::open(dataset, options.clone().epoch(number)).unwrap())
 }
 
-/// Checks that consecutive epochs of one loader equal those of separate loaders, as do states and lengths.
+/// Checks that consecutive epochs of one loader are equal to the epochs of separate loaders, and that states
+/// and lengths are equal as well.
 fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
     for number in 0..EPOCHS {
@@ -32,7 +33,7 @@ fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
         assert_eq!((loader.current_epoch(), loader.state().samples_consumed), (number, 0), "{what}");
         let mut fresh = Loader::open(dataset, options.clone().epoch(number)).unwrap();
         assert_eq!((loader.len(), loader.positions()), (fresh.len(), fresh.positions()), "{what}, epoch {number}");
-        // Alternate, so that work in progress in one loader meets every step of the other.
+        // The two loaders take turns, so that each step of one loader happens while work is in progress in the other.
         while let Some(expected) = fresh.next_batch() {
             let batch = loader.next_batch().unwrap_or_else(|| panic!("{what}: epoch {number} is too short")).unwrap();
             let expected = expected.unwrap();
@@ -67,7 +68,7 @@ fn epochs_of_one_loader_are_those_of_many() {
             }
         }
     }
-    // Several runs, some of them open when an epoch ends.
+    // There are several runs, and some of them are open when an epoch ends.
     let order = Order::new(Runs::new(37, 5), 7).lanes(3);
     let sampling = Some(Arc::new(order) as Arc<dyn Sampling>);
     for threads in [1, 7] {
@@ -101,7 +102,7 @@ fn epochs_of_patches_are_those_of_many_loaders() {
     let fields = ["cube", "mask", "spectrum", "height"];
     for (made, sizes) in [(Cubes::packed(&[5, 4], |_| ALIKE), "alike"), (Cubes::packed(&[5, 4], varied), "varied")] {
         let weighted = Weighted::by_sample(&(1..10).map(f64::from).collect::<Vec<_>>(), 3).unwrap().draws(7);
-        // Scenes of several sizes with weighted draws, so that epochs differ in length.
+        // Scenes have several sizes and are drawn by weight, so that epochs differ in length.
         let weighted = Arc::new(weighted) as Arc<dyn Sampling>;
         for (patches, sampling) in [
             (Patches::One, None),
@@ -135,7 +136,8 @@ fn damaged_samples_are_skipped_in_the_order_of_batches() {
         assert_eq!(epoch(&mut loader), alone(&disk.open(), &skip, number));
         assert_eq!(loader.stats().skipped, 2 * u64::from(number + 1), "skipped samples of delivered epochs only");
     }
-    // One more skip is allowed. The second damaged sample is an error of its batch, whatever was read ahead.
+    // One more sample may be skipped. The second damaged sample is an error of its batch, regardless of how
+    // far reading was ahead.
     loader.set_epoch(3).unwrap();
     let errors = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
     assert_eq!((errors, loader.stats().skipped), (1, 7));
@@ -176,7 +178,7 @@ fn the_next_epoch_is_prepared_once_one_has_followed_another() {
     assert_eq!(epoch(&mut loader), alone(&disk.open(), &options(4), 2));
     wait_for(&counts, 12 + 3);
     assert_eq!(loader.stats().samples, 48);
-    // A loop that takes exactly the number of batches.
+    // A loop that takes exactly the number of batches, without asking for more.
     loader.set_epoch(3).unwrap();
     let four: Vec<Seen> = (0..4).map(|_| seen(&loader.next_batch().unwrap().unwrap())).collect();
     wait_for(&counts, 16 + 3);
@@ -203,18 +205,18 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader), whole(number));
     }
-    // Leave epochs in the middle, repeatedly. Prepared batches of the next epoch are used.
+    // Repeatedly leaves epochs in the middle. The batches of the next epoch that are already prepared must be used.
     for (number, batches) in [(2, 2), (3, 1), (4, 3), (5, 1), (6, 4)] {
         assert_eq!(begin(&mut loader, number, batches), whole(number)[..batches]);
         wait_for(&counts, 4 * (u64::from(number) + 2));
     }
     assert_eq!(settled(&counts), 4 * 8, "no epoch was made twice");
-    // Go back, skip epochs, and repeat an epoch.
+    // Goes back, skips epochs, and repeats an epoch.
     for number in [1, 9, 9, 10, 3] {
         assert_eq!(begin(&mut loader, number, 2), whole(number)[..2]);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Move to the middle of the next epoch, and of the current one.
+    // Moves to the middle of the next epoch, and then of the current one.
     let mut other = Loader::open(&disk.open(), options.clone().epoch(4)).unwrap();
     other.next_batch().unwrap().unwrap();
     let state = other.state();
@@ -223,7 +225,7 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         assert_eq!(loader.len(), 3);
         assert_eq!(epoch(&mut loader), whole(4)[1..]);
     }
-    // States around the boundary: last batch not taken, taken, and after the end.
+    // States around the boundary: before the last batch is taken, after it is taken, and after the end.
     loader.set_epoch(5).unwrap();
     for taken in 0..5 {
         let state = loader.state();
@@ -232,7 +234,7 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         assert_eq!(epoch(&mut other), whole(5)[taken..], "after {taken}");
         assert_eq!(loader.next_batch().is_some(), taken < 4);
     }
-    // A batch that the caller keeps does not change while the next epoch is prepared.
+    // A batch that the caller keeps must not change while the next epoch is prepared.
     loader.set_epoch(6).unwrap();
     let kept: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(Result::unwrap).collect();
     std::thread::sleep(Duration::from_millis(20));

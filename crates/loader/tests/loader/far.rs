@@ -1,4 +1,4 @@
-//! Streams, `verify` and the loader announce reads over a network as far ahead as the storage requests.
+//! Streams, `verify` and the loader must announce reads over a network, as far ahead as the storage requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Unit in bytes for counting announcements and reads: the length of every record of the tests.
+/// Unit in bytes in which announcements and reads are counted. It is the length of every record in these tests.
 const UNIT: u64 = 64;
 
 #[derive(Debug, Default)]
@@ -19,11 +19,11 @@ struct Seen {
     announced: BTreeSet<(String, u64)>,
     read: BTreeSet<(String, u64)>,
     opens_announced: BTreeSet<String>,
-    /// Maximum number of units that were announced but not yet read.
+    /// Largest number of units that were announced but not yet read.
     most_ahead: usize,
 }
 
-/// Claims to be remote and records all announcements.
+/// A storage that claims to be remote and records all announcements.
 #[derive(Debug)]
 struct Far {
     window: u64,
@@ -74,14 +74,14 @@ fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
     all
 }
 
-/// Checks that all records were announced, ahead by the window but not much more.
+/// Checks that all records were announced, and that announcements were ahead of the reads by about the window.
 fn check(seen: &Seen, local: &Dataset, window: u64, slack: u64, what: &str) {
     let missing: Vec<_> = records(local).difference(&seen.announced).cloned().collect();
     assert!(missing.is_empty(), "{what}: not announced: {missing:?}");
     let most = seen.most_ahead as u64 * UNIT;
     assert!(most * 2 >= window, "{what}: announced no more than {most} bytes ahead of {window}");
     assert!(most <= window + slack, "{what}: announced {most} bytes ahead of {window}");
-    // The first shard is opened before the first plan.
+    // The first shard is opened before anything is planned, so it is not announced.
     for shard in local.shards().skip(1) {
         assert!(seen.opens_announced.contains(&shard.name), "{what}: {shard:?}");
     }
@@ -104,7 +104,7 @@ fn streams_verification_and_loaders_announce_what_they_read() {
         samples += 1;
     }
     assert_eq!(samples, local.len());
-    // Planned runs count as read.
+    // Runs count as read as soon as they are planned.
     check(&seen.lock().unwrap(), &local, window, 24 << 20, "stream");
 
     let (storage, seen) = far(&disk, window);

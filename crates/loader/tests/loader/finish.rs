@@ -1,5 +1,5 @@
-//! bfloat16, mean and standard deviation, flips and turns of arrays: for all places of patches, on host and
-//! device, batches equal a slow twin's result on the whole array.
+//! bfloat16, mean and standard deviation, and flips and turns of arrays. For all places of patches, on host
+//! and device, batches must be equal to the result of a slow twin on the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -24,7 +24,7 @@ const CHANGES: [&[&str]; 3] = [
 ];
 const ALL: Augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
 
-/// Cubes of float32, some stored as float16, with a mask and a row of numbers each.
+/// Cubes of float32, some of them stored as float16. Each has a mask and a row of numbers.
 struct Cubes {
     dir: tempfile::TempDir,
 }
@@ -117,7 +117,7 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
         Bands::Range(range) => range.clone().collect(),
         Bands::All => (0..BANDS).collect(),
     };
-    // Factors of the random changes for each output band.
+    // Factors for the random changes of each output band.
     let varied: Vec<Factors> = match &*options.view.augment_bands {
         [] => Vec::new(),
         changes => {
@@ -234,7 +234,7 @@ fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap
     rows
 }
 
-/// A single rank takes 48 patches of each scene, which is kept as a whole; 48 ranks take one each.
+/// A single rank takes 48 patches from each scene, and therefore keeps it as a whole. Each of 48 ranks takes one patch.
 #[test]
 fn patches_do_not_depend_on_how_scenes_are_kept() {
     let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);

@@ -1,4 +1,4 @@
-//! Reads that hang, fail or panic, and callers who are slow or leave early, must not block anything.
+//! Nothing may be blocked by reads that hang, fail or panic, or by callers that are slow or leave early.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -17,7 +17,7 @@ fn options(batch_size: u32) -> LoaderOptions {
     base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
-/// Passes reads while it is open. It can also block them forever, or panic.
+/// Lets reads pass while it is open. It can also block them, fail them, or panic.
 #[derive(Debug, Default)]
 struct Gate {
     closed: Mutex<bool>,
@@ -104,7 +104,7 @@ fn a_panic_in_a_thread_is_an_error_not_a_hang() {
     gate.panics.store(true, Ordering::SeqCst);
     loader.set_epoch(1).unwrap();
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
-    // The threads that decode a record in parts also read it; then the error names the sample.
+    // If records are decoded in parts, the threads that decode also read, and the error names the sample.
     let whats = ["loader thread: ", "decoding of sample "];
     assert!(whats.iter().any(|what| text.starts_with(&format!("internal error: {what}"))), "{text}");
 }
@@ -125,7 +125,7 @@ fn a_slow_consumer_stops_the_pool() {
         }
         before = now;
     }
-    // The batch handed out, the other slot, and the plan behind it: slots + 1 batches.
+    // The loader may read slots + 1 batches: the batch handed out, the one in the other slot, and the next planned one.
     assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
     drop(first);
     assert!(loader.next_batch().unwrap().is_ok());
@@ -137,7 +137,7 @@ fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Gate>) {
     let storage = RiggedStorage::of_folder(disk.path(), Gate::default());
     let gate = Arc::clone(&storage.rig);
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
-    // Fields of one shape need nothing from other shards.
+    // The field has the same shape everywhere, so opening the loader needs nothing from other shards.
     let loader = Loader::open(&dataset, options(32).threads(threads).fields(["label"])).unwrap();
     let closed = (0..520).filter(|&number| !dataset.is_open(number)).count();
     assert!(closed > 300, "{closed}");
@@ -149,7 +149,7 @@ fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
     let (dataset, mut loader, gate) = gated_shards(1, 5);
     gate.set(true);
     assert!(loader.next_batch_timeout(Duration::from_millis(1)).is_pending());
-    // Records are read only after the batch is planned, so these reads open shards.
+    // Records are read only after the batch is planned, so the reads seen here are those that open shards.
     let seen = Arc::clone(&gate);
     in_the_end(move || {
         while seen.waiting.load(Ordering::SeqCst) < 5 {

@@ -1,4 +1,4 @@
-//! Hostile files of a few bytes, and folders of traps, each with limits on memory and time.
+//! Hostile files of a few bytes, and folders that contain traps. Each must be handled within limits on memory and time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A mebibyte, in KiB.
 const MIB: u64 = 1 << 10;
 
-/// Returns JSON values of about `bytes` bytes, one at a time, that take many times their length as a tree.
+/// Returns JSON values of about `bytes` bytes, one at a time. As a tree, each would take many times its length.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
     let items = ["0", "{\"a\":0}", "[]", "{}", "\"\"", "[[0]]"];
@@ -39,7 +39,7 @@ fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
     format!("{before}\"recipe\": {{\"bomb\":{value},{after}").into_bytes()
 }
 
-/// A mistyped name must not pass, although a child that runs no test succeeds.
+/// A mistyped name must be noticed, because a child process that runs no test succeeds.
 #[test]
 #[should_panic(expected = "no such test")]
 fn a_case_that_no_test_has_the_name_of_fails() {
@@ -65,7 +65,7 @@ fn json_takes_memory_by_its_nodes() {
                 Err(shardpack_format::Error::Limit { name: "max_json_nodes", .. })
             ));
         }
-        // As above, in a single shard.
+        // The same values, but in a single shard.
         for bomb in bombs(30 << 20) {
             let index = IndexBuilder::new(&crate::support::metadata(None).schema);
             let index = index.encode(&with_recipe(&metadata, &bomb)).unwrap();
@@ -76,7 +76,7 @@ fn json_takes_memory_by_its_nodes() {
             assert!(error.to_string().contains("max_json_nodes"), "{error}");
         }
         std::fs::remove_file(disk.shard_path(7)).unwrap();
-        // A document at the limit is read, within the same bounds.
+        // A document at the limit must be read, within the same bounds on memory and time.
         for bomb in bombs(1 << 20) {
             std::fs::write(disk.path().join(MANIFEST_NAME), with_recipe(&manifest, &bomb)).unwrap();
             assert_eq!(Dataset::open(disk.path()).unwrap().len(), 3);
@@ -111,7 +111,7 @@ fn shards_that_say_the_same_share_it() {
     assert!(verify(dir.path(), &VerifyOptions::default()).unwrap().is_whole());
 }
 
-/// A name, and a function that creates a special file, or a link out of the folder, at a path.
+/// A name, and a function that creates a trap at a path: a special file, or a link that leads out of the folder.
 type Trap = (&'static str, Box<dyn Fn(&Path)>);
 
 fn traps(outside: PathBuf) -> Vec<Trap> {
@@ -148,7 +148,7 @@ fn links_and_devices_are_not_opened_as_shards() {
             let folder = SalvageFolder::open(disk.path()).unwrap();
             let newest = folder.newest(&limits).unwrap();
             assert!(newest.manifest.is_none() && newest.damage.len() == 1, "{what}: {:?}", newest.damage);
-            // A shard without its index looks for the schema in its folder.
+            // A shard that has lost its index looks for the schema in its folder.
             disk.edit(0, |bytes| {
                 let end = bytes.len();
                 bytes[end - 128..].fill(0);
@@ -172,7 +172,7 @@ fn links_and_devices_are_not_opened_as_shards() {
     });
 }
 
-/// Panics in opens and reads once it is switched on.
+/// A storage that panics in opens and reads once it is switched on.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);
 
@@ -227,7 +227,8 @@ fn a_panic_in_a_check_is_an_error_and_not_a_hang() {
         for threads in [1, 4] {
             let options = VerifyOptions { deep: Some(&decode), threads, ..VerifyOptions::default() };
             let report = verify(disk.path(), &options).unwrap();
-            // One per picture, because the run continues after a panic. One sample of each shard has no picture.
+            // There is one problem for each picture, because the run continues after a panic. One sample of
+            // each shard has no picture.
             let internal = report.problems.iter().filter(|p| p.kind == "internal").count();
             assert_eq!(internal, 9, "{:?}", report.problems);
             assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);
@@ -262,7 +263,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
         keys.sort_unstable();
         assert_eq!(keys, (0..16).chain(28..48).collect::<Vec<u64>>());
         assert_eq!(loader.stats().skipped, 12);
-        // Without permission to skip, only the affected batches are errors.
+        // If no sample may be skipped, only the affected batches are errors.
         let mut loader = Loader::open(&dataset, base).unwrap();
         let results = std::iter::from_fn(|| loader.next_batch());
         let (good, bad): (Vec<_>, Vec<_>) = results.partition(|batch| batch.is_ok());
@@ -278,7 +279,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
 
 #[test]
 fn a_length_that_memory_cannot_hold_is_an_error() {
-    // A sparse file of the correct length, whose index fits the footer's description.
+    // A sparse file that has the right length, and whose index is consistent with the footer.
     within(concat!(module_path!(), "::a_length_that_memory_cannot_hold_is_an_error"), 512 * MIB, 30, || {
         let dir = scratch();
         let path = dir.path().join("x.shard");

@@ -1,4 +1,4 @@
-//! The crate's integration tests: one module per topic, in one program, so that it is linked only once.
+//! The integration tests of this crate. Each topic is a module of one program, so that only one program is linked.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! Mixup and CutMix: batches equal the result of a slow twin on plain batches.
+//! Mixup and CutMix. Batches must be equal to the result of a slow twin on plain batches.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -10,7 +10,7 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, Batch, BatchMix, Loader, LoaderOptions, OnCorrupt, View};
 
 const SIZE: [usize; 2] = [20, 14];
-/// Number of classes, exceeded by some labels.
+/// Number of classes. Some labels exceed it.
 const CLASSES: u32 = 40;
 
 fn options() -> LoaderOptions {
@@ -32,7 +32,8 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
 }
 
-/// Mixes a plain batch: pictures `[rows, height, width, 3]` as floats, and weights.
+/// Mixes a plain batch in a slow way. Returns, for each row, the picture `[height, width, 3]` as floats and
+/// the weights of the classes.
 fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> Vec<(Vec<f32>, Vec<f32>)> {
     let there: Vec<usize> = (0..plain.len()).filter(|&row| plain.mask()[row]).collect();
     let key = plain.draw_keys().nth(there[0]).unwrap();

@@ -1,4 +1,5 @@
-//! The chosen value replaces no-data, exactly at its places, on host and device and for any number of parts.
+//! The chosen value must replace no-data exactly where there is no-data, on host and device and for any
+//! number of parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
 
@@ -12,7 +13,7 @@ use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 4;
 const SIDE: u64 = 32;
-/// −9999 is not a float16; its neighbours are −9992 and −10000.
+/// The no-data value. −9999 is not a float16; its neighbours are −9992 and −10000.
 const NO_DATA: f64 = -9999.0;
 const FILL: f32 = 0.25;
 
@@ -21,7 +22,7 @@ struct Cubes {
 }
 
 impl Cubes {
-    /// Writes cubes with the no-data value `no_data(sample)`; the mask's is 255.
+    /// Writes cubes that declare the no-data value `no_data(sample)`. The mask declares 255.
     fn new(count: u64, no_data: impl Fn(u64) -> Option<f64>) -> Self {
         let fields = ["cube", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
         let dir = crate::support::scratch();
@@ -127,8 +128,8 @@ fn only_no_data_is_replaced() {
     }
 }
 
-/// Bands first, patches of kept scenes, turns, float16: no-data is where the same loader without a
-/// replacement has the converted −9999, which no other value yields.
+/// Checks bands first, patches of scenes that are kept, turns, and float16. No-data is wherever a loader
+/// without a replacement gives the converted −9999, because no other value is converted to it.
 #[test]
 fn no_data_is_the_same_for_all_cuts() {
     let cubes = Cubes::all_declare();
@@ -178,7 +179,7 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
     }
 }
 
-/// Each array declares its own no-data value: NaN in one, none in the next.
+/// Each array declares its own no-data value. In one it is NaN, and the next declares none.
 #[test]
 fn arrays_declare_it_one_by_one() {
     let cubes = Cubes::new(8, |id| [Some(NO_DATA), Some(f64::NAN), None, Some(-9998.0)][id as usize % 4]);
@@ -235,7 +236,7 @@ fn a_missing_no_data_value_is_an_error() {
     assert!(error.contains("a value for no-data is not supported"), "{error}");
 }
 
-/// A device replaces no-data too, so its refusals have other reasons.
+/// A device replaces no-data as well, so anything that it refuses is refused for other reasons.
 #[test]
 fn a_device_gets_arrays_with_no_data() {
     let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();

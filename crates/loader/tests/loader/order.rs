@@ -1,4 +1,5 @@
-//! The order as users see it: every sample once, the reads of each rank, and independence of everything else.
+//! The order as users see it: each sample comes once, each rank makes the right reads, and nothing else
+//! affects the order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
@@ -85,8 +86,8 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
     }
 }
 
-/// Digests of some orders. They must never change, or saved states would resume wrongly. If one changes,
-/// increase `VERSION` in `state.rs`, or make the fingerprint differ.
+/// Digests of some orders. They must never change, because saved states would otherwise resume wrongly. If
+/// one has to change, increase `VERSION` in `state.rs`, or make the fingerprint differ.
 #[test]
 fn orders_do_not_change() {
     use sha2::{Digest, Sha256};
@@ -119,12 +120,12 @@ struct Followed {
     open: usize,
 }
 
-/// Open reads by key, with their spans and the samples still to take. A key has several if one read ends
-/// after the next with the same key began.
+/// Open reads by key, with their spans and the number of samples still to take. A key has several reads if
+/// one of them ends after the next read with the same key has begun.
 type Open = HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>>;
 
-/// Follows one rank that reads `ahead` steps before handing out. Checks that its samples lie in its reads,
-/// reads start and end once, and it holds no more than promised.
+/// Follows one rank that reads `ahead` steps before it hands out. Checks that its samples lie in its reads,
+/// that each read starts and ends once, and that the rank holds no more than promised.
 fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
     let mut open = Open::new();
     let mut given = Vec::new();
@@ -281,7 +282,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
             counts[at.source as usize][usize::try_from(at.sample).unwrap()] += 1;
         }
     }
-    // Source 0 gave 300,000 samples, three times its size; source 1 gave 100,000, 3⅓ times its size.
+    // Source 0 has given 300,000 samples, three times its size. Source 1 has given 100,000, which is 3⅓ times its size.
     for (counts, draws) in counts.iter().zip([300_000_i64, 100_000]) {
         assert!((i64::from(counts.iter().sum::<u32>()) - draws).abs() < 240 * 2);
         let near = draws / counts.len() as i64;
@@ -299,7 +300,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
     }
 }
 
-/// Records of 4 MiB and more are runs of their own, so a window of 240 of them only shuffles.
+/// Records of 4 MiB and more are runs of their own, so a window of 240 such runs only shuffles.
 #[test]
 fn lanes_of_single_samples_keep_nothing_open() {
     let order = Order::new(Runs::new(1_000, 1), 5);
@@ -312,7 +313,8 @@ fn lanes_of_single_samples_keep_nothing_open() {
     }
 }
 
-/// Returns how often each sample of the first source came in the samples of all ranks, after whole passes of it.
+/// Returns how many times each sample of the first source occurs in the samples of all ranks, after a number
+/// of whole passes through that source.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
@@ -354,7 +356,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
 fn passes_of_small_sources_end_before_the_next_begin() {
     let order = |samples, run_samples, seed| Order::new(Runs::new(samples, run_samples), seed);
     for (len, passes) in [(10, 40), (50, 13), (300, 7), (5_000, 3)] {
-        // Runs of 4 MiB that hold many samples or few; 5,000 samples in runs of 4 use lanes.
+        // Runs of 4 MiB hold either many samples or few. 5,000 samples in runs of 4 are ordered in lanes.
         for (run_samples, share, mode) in
             [(4, 0.3, Mode::Windowed), (400, 0.02, Mode::Windowed), (4, 0.5, Mode::Stored)]
         {
@@ -368,7 +370,7 @@ fn passes_of_small_sources_end_before_the_next_begin() {
                     assert!(counts.iter().all(|&n| n == passes), "{len} samples, {world_size} ranks: {counts:?}");
                 }
             }
-            // Follow a single rank, which must hold no more than promised.
+            // Follows a single rank, which must hold no more than promised.
             for world_size in [1, 3, 8] {
                 let world = World::new(world_size - 1, world_size, 4).unwrap();
                 let held = mixture.epoch(0).held_samples_max(world_size.into(), 30);
@@ -378,8 +380,8 @@ fn passes_of_small_sources_end_before_the_next_begin() {
     }
 }
 
-/// In a source in lanes that is large enough to keep its columns, no sample is two passes ahead, for any
-/// number of lanes; in a smaller one, none is one pass ahead.
+/// If a source in lanes is large enough to keep its columns, no sample is two passes ahead of another, for
+/// any number of lanes. In a smaller source, no sample is even one pass ahead.
 #[test]
 fn passes_of_large_sources_overlap_by_less_than_one() {
     for (lanes, len, share) in [(240, 15_360, 0.3), (240, 20_000, 0.51), (16, 1_100, 0.4), (1011, 70_000, 0.5)] {
@@ -430,12 +432,12 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
-    // Large samples are read alone, which is as fast from a disk and keeps the dataset out of memory.
+    // Large samples are read alone. From a disk this is as fast, and the dataset need not be kept in memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
     let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);
     assert_eq!((own.reads, own.samples_read), (5_001, 5_001));
-    // With several ranks, samples are read alone, because each rank would otherwise read everything.
+    // With several ranks, samples are read alone, because otherwise each rank would read everything.
     let mut given = Vec::new();
     for rank in 0..3 {
         let own = follow(steps(&order, World::new(rank, 3, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 0, 1);

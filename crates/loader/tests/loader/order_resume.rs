@@ -1,4 +1,5 @@
-//! Stopping anywhere and resuming with other ranks, batch sizes and epoch ends loses and repeats no sample.
+//! Stops anywhere and resumes with other numbers of ranks, batch sizes and ends of the epoch. No sample may
+//! be lost or repeated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use shardpack_loader::order::{
 };
 use std::sync::Arc;
 
-/// One part of a run: number of ranks, batch size, and number of batches before it is killed.
+/// One part of a run: the number of ranks, the batch size, and the number of batches until the run is killed.
 #[derive(Debug, Clone, Copy)]
 struct Leg {
     world_size: u32,
@@ -56,7 +57,7 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
     prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
 }
 
-/// Returns the samples of all ranks in at most `batches` batches, and makes the checks of each rank.
+/// Returns the samples that all ranks get in at most `batches` batches, and makes the checks that each rank would make.
 fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();
@@ -80,7 +81,7 @@ fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches
             assert!(end == End::Pad || last.map_or(0, |batch| batch + 1) == share.batches());
         }
         counts.push(share.batches());
-        // Every rank computes the same number without communication.
+        // Every rank must compute the same number without communication.
         let after = share.consumed_after(batches.min(share.steps()));
         assert_eq!(*consumed.get_or_insert(after), after);
     }
@@ -102,7 +103,7 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
         let (mut given, consumed) = deliver(order, &state, leg, End::Uneven, leg.kill_after);
         given.sort_unstable();
         assert_eq!(given, expected(state.samples_consumed, consumed), "the same set, however it is dealt");
-        // Convert the state to text and back, as a checkpoint does.
+        // The state is converted to text and back, as in a checkpoint.
         let text = serde_json::to_string(&OrderState { samples_consumed: consumed, ..state }).unwrap();
         state = serde_json::from_str(&text).unwrap();
     }
@@ -116,7 +117,7 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     }
 }
 
-/// Keeps regressions in this file's folder. The default search needs a `lib.rs`, which does not exist here.
+/// Keeps regressions in the folder of this file. The default would search for a `lib.rs`, which does not exist here.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("regressions")))
 }

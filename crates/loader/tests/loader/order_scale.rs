@@ -1,4 +1,4 @@
-//! A hundred million samples of 110 KB on 1 to 1,024 ranks: only the plan, without data.
+//! Plans a hundred million samples of 110 KB on 1 to 1,024 ranks, without any data.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use shardpack_loader::order::{
@@ -8,19 +8,19 @@ use std::time::Instant;
 
 const SAMPLES: u64 = 100_000_000;
 const BYTES: u64 = 110_000 * SAMPLES;
-/// World sizes that divide this number read no byte twice: 64 parts of 240 lanes.
+/// World sizes that divide this number read no byte twice. It is 64 parts times 240 lanes.
 const EVEN: u64 = 64 * Order::LANES;
 
 fn order() -> Order {
     Order::new(Runs::of_bytes(SAMPLES, BYTES, Runs::BYTES), 42)
 }
 
-/// Returns the number of samples that a rank takes from the read for `position`, and the number in that read,
-/// by following the rank's positions in both directions instead of calling `rest`.
+/// Returns the number of samples that a rank takes from the read for `position`, and the number of samples in
+/// that read. Follows the rank's positions in both directions, instead of calling `rest`.
 fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
     let own = Own::Every { world_size };
     let here = epoch.pick(position, &own).unwrap();
-    // The next position with the same lane and rank.
+    // Finds the next position with the same lane and rank.
     let lcm = (1..).map(|i| i * world_size).find(|n| n.is_multiple_of(Order::LANES)).unwrap();
     let same = |p: &u64| epoch.pick(*p, &own).is_some_and(|pick| pick.span == here.span);
     let after = (0..).map(|i| position + i * lcm).take_while(same).count() as u64;
@@ -92,7 +92,8 @@ fn table_of_world_sizes() {
         let epoch = order.epoch(0);
         let (mut weight, mut parts) = (0.0, 0.0);
         for i in 0..20_000 {
-            // A random position falls on a read in proportion to its samples, so weight each read by the inverse.
+            // A random position falls on a read with a probability proportional to the read's samples, so
+            // each read is weighted by the inverse.
             let pick = epoch.pick(places.below(SAMPLES, i), &Own::Every { world_size }).unwrap();
             weight += 1.0;
             parts += 1.0 / (pick.span.end - pick.span.start) as f64;

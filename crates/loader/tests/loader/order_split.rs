@@ -1,4 +1,4 @@
-//! Parts of a dataset: each sample is in one of them, in the requested shares.
+//! Parts of a dataset. Each sample must be in exactly one part, and the parts must have the requested shares.
 
 use crate::support::OnDisk;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn texts(numbers: &[u64]) -> Attribute {
     Attribute::Values(numbers.iter().map(|number| format!("value {number}")).collect())
 }
 
-/// Checks that each sample is in one part, and returns the index of its part.
+/// Checks that each sample is in exactly one part, and returns the index of that part.
 fn part_of(parts: &[Vec<u64>], members: &[u64]) -> BTreeMap<u64, usize> {
     let mut part_of = BTreeMap::new();
     for (number, part) in parts.iter().enumerate() {
@@ -57,7 +57,7 @@ proptest! {
         let by_class: Vec<u64> = members.iter().map(|sample| class(*sample)).collect();
         let plain = Split::new(&shares, seed).unwrap();
         for split in [plain.clone(), plain.clone().stratify(texts(&by_class))] {
-            // A part may be too small to have one sample of each class.
+            // Splitting fails if a part would be too small to have one sample of each class.
             let Ok(parts) = split.parts(&DATASET.dataset, Some(&members)) else { continue };
             let part_of = part_of(&parts, &members);
             prop_assert_eq!(&parts, &split.parts(&DATASET.dataset, Some(&members)).unwrap());
@@ -117,15 +117,15 @@ fn parts_depend_on_keys_and_seed_alone() {
     assert_eq!(split(3).parts(&one.dataset, Some(&reversed)).unwrap(), split(3).parts(&one.dataset, None).unwrap());
 }
 
-/// docs/compatibility.md promises that the parts never change. The lists were computed by a second
-/// implementation of docs/order.md, in Python.
+/// `docs/compatibility.md` promises that the parts never change. The lists were computed by a second
+/// implementation of `docs/order.md`, in Python.
 #[test]
 fn every_version_makes_the_same_parts() {
     let members: Vec<u64> = (0..40).collect();
     let values = |of: fn(u64) -> u64| texts(&members.iter().map(|sample| of(*sample)).collect::<Vec<_>>());
     let (classes, groups) = (values(|sample| sample % 5 / 2), values(|sample| sample * sample % 17));
     let split = Split::new(&[0.6, 0.2, 0.2], 1).unwrap();
-    // Second and third part; the first one has the rest.
+    // The second and the third part. The first part has all other samples.
     let golden: [(&str, Split, [&[u64]; 2]); 6] = [
         ("plain", split.clone(), [&[9, 10, 13, 17, 27, 29, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]]),
         (
@@ -167,7 +167,7 @@ fn a_dataset_that_grows_keeps_its_parts() {
     };
     let split = Split::new(&[0.8, 0.2], 5).unwrap();
     assert_eq!(moved(&split.clone().growing()), 0);
-    // With exact counts, a few samples near the cut change sides, all in one direction.
+    // With exact counts, a few samples near the cut change sides, and all of them in the same direction.
     let few = moved(&split);
     assert!((1..20).contains(&few), "{few}");
     let [train, test]: [Vec<u64>; 2] = split.growing().parts(&after.dataset, None).unwrap().try_into().unwrap();
@@ -177,13 +177,13 @@ fn a_dataset_that_grows_keeps_its_parts() {
 #[test]
 fn patients_and_their_diagnoses() {
     let numbers = |of: fn(u64) -> u64| texts(&(0..300).map(of).collect::<Vec<_>>());
-    // 30 patients of 10 pictures; every third patient is ill.
+    // There are 30 patients with 10 pictures each, and every third patient is ill.
     let split = Split::new(&[0.8, 0.2], 1).unwrap().groups(numbers(|s| s / 10)).stratify(numbers(|s| s / 10 % 3 / 2));
     let parts = split.parts(&DATASET.dataset, None).unwrap();
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [240, 60]);
     let ill = |part: &Vec<u64>| part.iter().filter(|sample| *sample / 10 % 3 == 2).count();
     assert_eq!(parts.iter().map(ill).collect::<Vec<_>>(), [80, 20]);
-    // Three patients fill three parts, whatever the shares.
+    // Three patients fill three parts, regardless of the shares.
     let split = Split::new(&[0.8, 0.1, 0.1], 1).unwrap().groups(numbers(|s| s / 100));
     let parts = split.parts(&DATASET.dataset, None).unwrap();
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [100, 100, 100]);

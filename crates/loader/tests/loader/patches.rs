@@ -1,4 +1,5 @@
-//! Patches and bands of cubes: for every place and form of storage, batches equal a crop of the whole array.
+//! Patches and bands of cubes. For every place and every form of storage, batches must be equal to a crop of
+//! the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -66,7 +67,7 @@ fn patches_are_dense_for_all_cubes() {
     }
 }
 
-/// Patches fix the sizes of two axes, but the third still has a column.
+/// Patches fix the sizes of two axes, but the length of the third one still comes from a column.
 #[test]
 fn patches_of_cubes_with_different_numbers_of_bands_are_ragged_until_bands_are_chosen() {
     let made = Cubes::packed(&[6], |id| Shape { bands: 5 + id, ..ALIKE });
@@ -140,7 +141,7 @@ fn a_grid_covers_every_pixel_once() {
     let tiles = PatchPlace::tiles([40, 30], [8, 10]);
     assert_eq!(tiles, 15);
     let mut loader = Loader::open(&made.open(), options(patch(8, 10, PatchPlace::Cycle))).unwrap();
-    // Values of a mask in the order of the patches, which together must equal the mask.
+    // Collects the values of a mask in the order of the patches. Together they must be equal to the mask.
     let mut shown = vec![Vec::new(); 3];
     for number in 0..tiles as u32 {
         loader.set_epoch(number).unwrap();
@@ -197,7 +198,7 @@ fn a_cube_that_is_too_small_is_named() {
         alike.refused(options(patch(41, 30, PatchPlace::Center))),
         "sample 0, `cube-0`: patch: expected at most 40 × 30, the array's size, found 41 × 30"
     );
-    // Only sample 2 is too small. This is not damage, so it is not skipped.
+    // Only sample 2 is too small. This does not count as damage, so the sample is not skipped.
     for columns in [&["height", "width", "channels"][..], &[]] {
         let made = Cubes::new(&[6], columns, |id| Shape { width: if id == 2 { 15 } else { 30 }, ..ALIKE });
         for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 6 }] {

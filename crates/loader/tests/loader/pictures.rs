@@ -1,5 +1,5 @@
-//! Augmentations of pictures: for any threads, layout, element type and device, batches equal a slow twin's
-//! result on the plain picture.
+//! Augmentations of pictures. For any number of threads, layout, element type and device, batches must be
+//! equal to the result of a slow twin on the plain picture.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -62,7 +62,7 @@ fn batches_are_those_of_a_slow_twin() {
         for (threads, batch_size, mode) in [(1, 4, Mode::Stored), (4, 7, Mode::Full)] {
             assert!(rows(&disk, options.clone().threads(threads).batch_size(batch_size).mode(mode), epoch) == expected);
         }
-        // Channels first, with levels as floats.
+        // Channels come first, and levels are floats.
         let planes = options.clone().layout(PixelLayout::ChannelsHeightWidth);
         let floats = ArrayDtype::Fields(vec![("image".into(), Dtype::F32.into())]);
         let found = rows(&disk, planes.clone(), epoch);
@@ -94,7 +94,7 @@ fn a_resumed_loader_continues_with_the_same_draws() {
     assert!(rest.len() == 5 && rest == expected);
 }
 
-/// A device augments pictures too, except for those that it refuses.
+/// A device augments pictures as well, except for those that it refuses.
 #[test]
 fn with_a_device_nothing_else_is_refused() {
     let disk = Disk::alike(&[12]);

@@ -1,4 +1,4 @@
-//! The reads of the loader, and the effect of unreadable places.
+//! Which reads the loader makes, and what happens if places are unreadable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Records every read. Reads that touch a bad place of the first shard always fail with EIO.
+/// Records every read. A read that touches a bad place in the first shard always fails with EIO.
 #[derive(Debug, Default)]
 struct Watch {
     seen: Arc<Mutex<Vec<Range<u64>>>>,
@@ -49,7 +49,7 @@ fn raw(batch_size: u32) -> LoaderOptions {
 
 #[test]
 fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
-    // Runs of 40 samples: some of 60 kB, some of 14 MB, and some that contain records of 6.7 MB.
+    // Runs have 40 samples. Some take 60 kB, some 14 MB, and some contain records of 6.7 MB.
     let disk = Disk::new(&[100, 100], |id| {
         let side = [16, 240, 1055][usize::from(id >= 80) + usize::from(id >= 80 && id % 25 == 24)];
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -57,7 +57,7 @@ fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
     let opened = watch(&disk);
     let order = Order::new(Runs::new(200, 40), 7).lanes(3);
     for (mode, sampling) in [(Mode::Stored, None), (Mode::Windowed, Some(Arc::new(order) as Arc<_>))] {
-        // Large records in parts have tests of their own.
+        // Large records that are decoded in parts have tests of their own.
         let part_bytes = usize::MAX;
         let options = {
             let mut options = raw(8).mode(mode).part_bytes(part_bytes);

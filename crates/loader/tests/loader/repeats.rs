@@ -1,11 +1,11 @@
-//! Repeats tests of this program in child processes whose loaders decode on a stage, read records in parts,
-//! or both. The batches must not change.
+//! Repeats tests of this program in child processes, in which loaders decode on a stage, read records in
+//! parts, or do both. The batches must not change.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::loader_support::{WAY, Way};
 use std::process::Command;
 
-/// Modules whose tests pass in every way of decoding.
+/// Modules whose tests must pass with every way of decoding.
 const EVERYWHERE: [&str; 9] =
     ["basics", "dtypes", "hanging", "patches", "resume", "several", "slots", "trouble", "union"];
 

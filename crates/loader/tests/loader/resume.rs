@@ -1,4 +1,4 @@
-//! Stopping and resuming: the counts of a state, and the loop of a training script.
+//! Stopping and resuming: what a state counts, and the loop of a training script.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -13,7 +13,7 @@ fn options(batch_size: u32) -> LoaderOptions {
 #[test]
 fn a_training_loop_resumes_where_it_stopped() {
     let disk = Disk::alike(&[50]);
-    /// Trains for up to `stop` batches; the same code starts and resumes.
+    /// Trains for up to `stop` batches. The same code is used to start and to resume.
     fn train(loader: &mut Loader, stop: usize) -> Vec<(u32, Vec<u64>)> {
         let mut seen = Vec::new();
         for epoch in loader.current_epoch()..3 {
@@ -30,7 +30,7 @@ fn a_training_loop_resumes_where_it_stopped() {
     let open = || Loader::open(&disk.open(), options(8)).unwrap();
     let whole = train(&mut open(), usize::MAX);
     assert_eq!(whole.len(), 3 * 7);
-    // In the middle of an epoch, at its end, and before the first batch of the next.
+    // The loop stops in the middle of an epoch, at its end, and before the first batch of the next one.
     for stop in [1, 6, 7, 8, 13, 20, 21] {
         let mut first = open();
         let mut seen = train(&mut first, stop);

@@ -1,5 +1,5 @@
-//! Several patches of a sample: an epoch follows its order, each patch is a crop of the whole array, and each
-//! scene is read once.
+//! Several patches of each sample. An epoch must follow its order, each patch must be a crop of the whole
+//! array, and each scene must be read only once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -55,8 +55,8 @@ fn grid([rows, columns]: [u32; 2]) -> LoaderOptions {
 
 #[test]
 fn every_patch_is_a_crop_of_its_scene_and_each_scene_is_read_once() {
-    // Six patches cover half of a scene; 40 cover each pixel several times, so scenes are kept as a whole;
-    // with 14, only smaller scenes are.
+    // Six patches cover half of a scene. 40 patches cover each pixel several times, so scenes are kept as a
+    // whole. With 14 patches, only the smaller scenes are kept as a whole.
     for patches in [6, 14, 40] {
         check_crops(patches);
     }
@@ -101,9 +101,10 @@ fn check_crops(patches: u32) {
                 assert_eq!(loader.stats().read_bytes, stored, "each record once");
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
-                    // Two scenes are being decoded, with memory reserved, and up to eight are held. All
-                    // pixels of a scene are slightly more than a quarter of its 40 patches' pixels, and half
-                    // of that as stored float16. Separate patches would take the memory of ten.
+                    // Memory is reserved for two scenes that are being decoded, and up to eight scenes are
+                    // held. All pixels of a scene are slightly more than a quarter of the pixels of its 40
+                    // patches, and take half of that when stored as float16. Separate patches would take the
+                    // memory of ten scenes.
                     let apart = 40 * 126 * (12 * 4 + 1);
                     assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
                 }
@@ -160,7 +161,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
             together.sort();
             assert!(together == expected, "{patches:?}, {world_size} ranks");
             let bytes: u64 = made.open().shards().map(|shard| shard.bytes).sum();
-            // Grids of several sizes share scenes, because their rounds have different numbers of turns.
+            // With grids, scenes differ in their number of turns, so even these ranks may share scenes.
             if 4 % world_size == 0 && patches == Patches::PerSample(5) {
                 assert!(read <= bytes, "{world_size} ranks read {read} of {bytes}");
             }
@@ -172,7 +173,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
 fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
     for made in [Cubes::packed(&[4, 3], varied), Cubes::packed(&[7], |_| ALIKE)] {
         for (overlap, mode) in [([0, 0], Mode::Windowed), ([4, 5], Mode::Full), ([8, 13], Mode::Stored)] {
-            // Patches in the narrow case advance by one pixel, so check only some scenes.
+            // In the narrowest case, patches advance by only one pixel, so only some scenes are checked.
             let mut loader = Loader::open(&made.open(), grid(overlap).mode(mode)).unwrap();
             let mut seen: BTreeMap<u64, BTreeMap<[u64; 3], Vec<u8>>> = BTreeMap::new();
             let mut order = Vec::new();
@@ -263,7 +264,7 @@ fn states_of_a_different_unit_are_refused() {
         refused(grid, six),
         "the state counts grids of 9x14, overlap 1x2, but the loader counts 6 patches a sample"
     );
-    // A state of samples has the old form.
+    // When the loader counts samples rather than patches, its saved state keeps the old format, which has no unit.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
     let fewer = options(six).open_scenes(2);
     let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
@@ -280,7 +281,7 @@ fn samplings_turns_and_objects_go_with_patches() {
     assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<BTreeSet<_>>().len(), 12);
     assert!(rows.iter().all(|row| [1, 4, 7].contains(&row.0)));
 
-    // Sample 3 comes most often, with different draws.
+    // Sample 3 comes most often, and each time with different draws.
     let weights: Vec<f64> = (0..9).map(|i| if i == 3 { 100.0 } else { 1.0 }).collect();
     let weighted = Weighted::by_sample(&weights, 9).unwrap().draws(8);
     let rows = load(&made, options(Patches::PerSample(4)).sampling(Arc::new(weighted)));
@@ -385,7 +386,7 @@ fn invalid_patches_per_sample_are_refused() {
          hint: choose `bands` that all scenes have, or pack each sensor as a separate dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
-    // Sizes are not known in advance, because some are not among the inspected samples.
+    // Sizes are not known in advance, because some samples are not among the inspected ones.
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
@@ -403,8 +404,8 @@ fn invalid_patches_per_sample_are_refused() {
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 
-/// A scene whose shard could not be opened when announced is requested again, after the announced ones, which
-/// must not hold it up.
+/// If the shard of a scene could not be opened when the scene was announced, the scene is requested again
+/// after the scenes that were announced. These must not delay it.
 #[test]
 fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     // More shards than a loader inspects when it opens.
@@ -416,7 +417,8 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let opened = faults.operations.load(Ordering::SeqCst);
-        // Run in a separate thread, so that a hang fails the test. Ten minutes are not a limit on its speed.
+        // This runs in a separate thread, so that a hang fails the test. The limit of ten minutes does not
+        // test its speed.
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
@@ -427,7 +429,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     };
     let (failed, all) = run(Fault::None);
     assert_eq!(failed, 0);
-    // A stage makes each run of three thousand batches slower, so inject fewer failures.
+    // A stage makes each of these runs of three thousand batches slower, so fewer failures are injected.
     let points = if options.resources.stage.is_some() { 5 } else { 40 };
     for k in all.clone().step_by((all.end - all.start) as usize / points) {
         let (failed, _) = run(Fault::FailAt(k));

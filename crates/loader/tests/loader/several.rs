@@ -36,7 +36,7 @@ fn two_datasets_are_one() {
     );
     assert_ne!(both.dataset_id(), Dataset::concat(&[a.open()]).unwrap().dataset_id());
 
-    // Nested, with an order over the whole.
+    // Combinations can be nested, with an order over the whole.
     let c = disk(&[4], 200);
     let nested = Dataset::concat(&[both.clone(), c.open()]).unwrap();
     let mut loader = Loader::open(&nested, base().batch_size(5)).unwrap();
@@ -67,7 +67,7 @@ fn datasets_that_do_not_fit_together_are_refused() {
     let text = Dataset::concat(&[a.open(), Dataset::open(other.path()).unwrap()]).unwrap_err().to_string();
     assert!(text.starts_with("field `label` of `"), "{text}");
     assert!(text.contains("a scalar of int64, as in `") && text.contains("found a scalar of int32"), "{text}");
-    // With every key twice, everything but keys works.
+    // If every key occurs twice, everything works except looking up keys.
     let twice = Dataset::concat(&[a.open(), a.open()]).unwrap();
     assert_eq!(twice.get(5).unwrap().key(), "sample-00002");
     let text = twice.by_key("sample-00002").unwrap_err().to_string();
@@ -81,7 +81,7 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
     Arc::new(Mixture::new(vec![(order(a), 0.7), (order(b), 0.3)], 9).unwrap().draws(400))
 }
 
-/// Returns the samples of all ranks from `state` on, up to `batches` batches each, and the state after them.
+/// Returns the samples that all ranks get from `state` on, in up to `batches` batches each, and the state after them.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, batches: usize) -> (Vec<u64>, OrderState) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.order.world_size {
@@ -152,7 +152,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     assert!(error.to_string().contains("source 0"), "{error}");
 }
 
-/// Returns, for samples that repeat in an epoch, how often two draws have the same patch.
+/// For samples that repeat in an epoch, counts how many times two draws have the same patch.
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let options = base().sampling(sampling).batch_size(10).cube(cube).fields(["cube"]);

@@ -1,4 +1,4 @@
-//! Slots of a loader: reused, kept by callers, or without memory.
+//! Slots of a loader that are reused, kept by callers, or cannot be allocated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -68,7 +68,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     }
     let disk = Disk::alike(&[8]);
     let options = options(4).memory(Arc::new(None));
-    // With a stage, slots are made when the loader opens.
+    // With a stage, slots are made when the loader opens, so that is when the error comes.
     if options.resources.stage.is_some() {
         let text = Loader::open(&disk.open(), options).unwrap_err().to_string();
         assert!(text.starts_with("`slot 1 of 3, "), "{text}");
@@ -118,7 +118,7 @@ fn a_failed_allocation_is_the_error_of_one_batch() {
                     }
                 }
                 assert_eq!(samples + 4 * errors, 64, "epoch {epoch} of {mode:?} with {slots} slots");
-                // Batches fail only while memory is unavailable.
+                // Batches may fail only while memory is unavailable.
                 assert!(errors <= 6, "{errors}");
             }
         }

@@ -1,5 +1,5 @@
-//! Repeats the loader's tests with a stage in place of the host; adds tests specific to a stage: late
-//! failures, a lost device, refusals.
+//! Repeats the loader's tests with a stage in place of the host. Adds tests that concern only a stage: late
+//! failures, a lost device, and refusals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -26,7 +26,7 @@ fn on_host(options: &LoaderOptions) -> LoaderOptions {
     options
 }
 
-/// Several epochs, ragged and dense, uint8 and floats, equal the host's batches to the bit.
+/// Over several epochs, ragged and dense, with uint8 and floats, batches must be bit-identical to the host's.
 #[test]
 fn batches_are_the_hosts() {
     let disk = Disk::varied(&[23, 31]);
@@ -59,7 +59,7 @@ fn batches_are_the_hosts() {
     }
 }
 
-/// The device adds noise, and the host adds it to rows that the device refuses.
+/// The device adds noise. To rows that the device refuses, the host adds it.
 #[test]
 fn noise_is_the_hosts() {
     let disk = Disk::varied(&[9, 5]);
@@ -125,7 +125,8 @@ fn refusals_are_counted_and_named() {
     assert!(refusals[0].first[0].starts_with("sample-0"));
 }
 
-/// The host decodes a value that the device finds odd too late to refuse it, from a record that is read again.
+/// If the device finds a value odd when it is too late to refuse it, the host reads the record again and
+/// decodes the value.
 #[test]
 fn odd_rows_are_decoded_by_the_host() {
     let disk = Disk::varied(&[24]);
@@ -136,26 +137,26 @@ fn odd_rows_are_decoded_by_the_host() {
         let staged = staged.window(window);
         let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
         let mut device = Loader::open(&disk.open(), staged).unwrap();
-        // Not consecutive epochs, because the next one would be prepared and counted too.
+        // The epochs are not consecutive, because the next one would otherwise be prepared and counted too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             device.set_epoch(number).unwrap();
             assert!(epoch(&mut device) == epoch(&mut host), "epoch {number}");
         }
-        // One in seven of these was refused before the device saw it.
+        // One in seven of these values was refused before the device saw it.
         let refusals = device.refusals();
         let of = |reason: &str| refusals.iter().find(|refusal| refusal.reason == reason).unwrap();
         let found = of("a stream that ends early");
         assert!((1..=2 * odd).contains(&found.rows), "{} of {}", found.rows, 2 * odd);
         assert!(found.first[0].starts_with("sample-0"));
-        // A picture and a cube per sample, in both epochs.
+        // Each sample has a picture and a cube, in both epochs.
         let refused = found.rows + of("one of seven").rows;
         assert_eq!(device.stats().device_rows, 2 * 2 * 24 - refused);
     }
 }
 
-/// A sample that is skipped this late leaves nothing in the batch: neither its intact fields, nor fields
-/// decoded by the host.
+/// If a sample is skipped this late, nothing of it may remain in the batch: neither its intact fields, nor
+/// fields that the host has decoded.
 #[test]
 fn unreadable_odd_values_are_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));
@@ -200,7 +201,7 @@ fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
 
 #[test]
 fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
-    // One sample of 300 is so large that no batch is expected to hold it.
+    // One of 300 samples is so large that batches are not planned to hold it.
     let disk = Disk::new(&[300], |id| {
         let side = if id == 150 { 96 } else { 8 };
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -223,7 +224,8 @@ fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
     assert_eq!(slots(&tight), 3, "in place of the one that went for a larger one");
 }
 
-/// Freeing device memory waits for the device, so neither a consumer nor a holder of the loader's lock may do it.
+/// Freeing device memory waits for the device. It must therefore not be done by a consumer, nor while the
+/// loader's lock is held.
 #[test]
 fn threads_of_the_loader_let_go_of_slots() {
     let disk = Disk::alike(&[60]);
@@ -232,7 +234,7 @@ fn threads_of_the_loader_let_go_of_slots() {
     let kept: Vec<_> = (0..5).map(|_| loader.next_batch().unwrap().unwrap()).collect();
     assert!(loader.stats().extra_slots > 0);
     drop(kept);
-    // Slots beyond the two are dropped while the epoch continues.
+    // Slots in excess of two are dropped while the epoch continues.
     while loader.next_batch().is_some() {}
     let dropped = stage.counts().dropped.lock().unwrap().clone();
     assert!(!dropped.is_empty() && dropped.iter().all(|name| name == "shardpack-load"), "{dropped:?}");
@@ -293,7 +295,7 @@ fn floats_need_pictures_to_make_them_of() {
         options.output.scaling = scaling;
         options
     };
-    // The default type is float32.
+    // The type is float32 by default, so the options are accepted.
     assert!(Loader::open(&disk.open(), options.clone()).is_ok());
     let raw = options.clone().image(ImageMode::Raw);
     let error = said(&Loader::open(&disk.open(), raw).unwrap_err());
@@ -303,7 +305,8 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 
-/// A batch that was not handed out does not count: a run that ends with the error resumes with its samples.
+/// A batch that was not handed out does not count. A run that ends with this error therefore resumes with the
+/// samples of that batch.
 #[test]
 fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     let disk = Disk::alike(&[30]);

@@ -1,5 +1,6 @@
-//! Repeats the loader's tests with a stage, and with records of two kilobytes read in parts directly into its
-//! staging memory, like records of many megabytes; adds tests specific to this case.
+//! Repeats the loader's tests with a stage and with records of two kilobytes. These are read in parts,
+//! directly into the stage's staging memory, like records of many megabytes. Adds tests that concern only
+//! this case.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -23,7 +24,7 @@ fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
     (options.stage(Arc::clone(&stage) as _), stage)
 }
 
-/// Returns the same options on the host, with one thread per record.
+/// Returns the same options, but with decoding on the host and one thread for each record.
 fn by_host(options: &LoaderOptions) -> LoaderOptions {
     let mut options = options.clone().part_bytes(usize::MAX);
     options.resources.stage = None;
@@ -32,7 +33,7 @@ fn by_host(options: &LoaderOptions) -> LoaderOptions {
 
 fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
     let mut loader = Loader::open(dataset, options).unwrap();
-    // Not consecutive epochs, because the next one would be prepared and counted too.
+    // The epochs are not consecutive, because the next one would otherwise be prepared and counted too.
     [0, 2].map(|number| loader.set_epoch(number).map(|()| epoch(&mut loader)).unwrap()).into()
 }
 
@@ -55,7 +56,7 @@ fn large(count: u64) -> Disk {
     Disk::new(&[count], |id| Made { id, height: 60, width: 80, said_height: 60, half: false })
 }
 
-/// Every byte is read once, and never into a run buffer.
+/// Every byte must be read only once, and never into the buffer of a run.
 #[test]
 fn cubes_are_read_where_they_are_staged() {
     let disk = large(20);
@@ -71,7 +72,7 @@ fn cubes_are_read_where_they_are_staged() {
             let stats = loader.stats();
             assert_eq!((stats.read_bytes, stats.peak_run_bytes), (record_bytes(&dataset, 20), 0));
             assert_eq!(shared(&stage), 20);
-            // The prediction counts only staging memory for them.
+            // For these records, the prediction counts only staging memory.
             let as_one = staged.part_bytes(usize::MAX).window(Window::Memory);
             let as_one = Loader::open(&dataset, as_one).unwrap().predicted_bytes();
             assert!(loader.predicted_bytes() + 2 * 28_800 * threads as u64 <= as_one, "{threads} threads");
@@ -79,7 +80,7 @@ fn cubes_are_read_where_they_are_staged() {
     }
 }
 
-/// If the stage refuses a staged value, the host decodes it from staging memory.
+/// If the stage refuses a value that was already staged, the host decodes it from staging memory.
 #[test]
 fn refused_values_are_not_read_again() {
     let disk = large(9);
@@ -101,8 +102,8 @@ fn records_without_room_are_decoded_like_small_ones() {
     assert_eq!(shared(&stage), 0);
 }
 
-/// A value that several fields of a batch load, or that a record lacks; and a value that the stage accepts
-/// but does not share, small and large.
+/// Checks values that several fields of a batch load, and values that a record lacks. Also checks values,
+/// small and large, that the stage accepts but does not want in staging memory.
 #[test]
 fn fields_may_be_named_twice_and_be_missing() {
     let dir = crate::support::scratch();
@@ -134,7 +135,7 @@ fn fields_may_be_named_twice_and_be_missing() {
         let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
         assert!(epoch(&mut loader) == epochs(&dataset, by_host(&staged))[0], "{names:?}");
         assert_eq!(shared(&stage) > 0, is_shared, "{names:?}");
-        // Values that are copied out of runs are read in runs.
+        // If values are copied out of runs, their records are read in runs.
         assert_eq!(loader.stats().peak_run_bytes > 0, names.contains(&"long"), "{names:?}");
     }
 }
@@ -186,7 +187,7 @@ fn reads_of_parts_that_fail_are_tried_again() {
     assert!(opened > 20, "{opened}");
 }
 
-/// If a file is truncated while it is loaded, its missing rows are errors.
+/// If a file is truncated while it is being loaded, its missing rows are errors.
 #[test]
 fn a_file_that_ends_early_is_reported_as_without_parts() {
     let disk = Disk::alike(&[12]);
@@ -286,7 +287,7 @@ proptest! {
         let (staged, _) = options(Trouble::None);
         let window = if in_memory { Window::Memory } else { Window::PageCache };
         let mode = Mode::Windowed;
-        // Pictures combined with patches are refused.
+        // The combination of pictures with patches would be refused.
         let image = if matches!(cube, CubeMode::Patch { .. }) { ImageMode::Raw } else { staged.view.image };
         let mut staged = staged.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots).cube(cube);
         staged = staged.bands(bands).layout(layout).dtype(dtype).window(window).mode(mode).image(image);

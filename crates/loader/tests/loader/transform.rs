@@ -1,4 +1,4 @@
-//! A transform of the caller gets every row once, with its names, and its errors name samples.
+//! The caller's transform must get every row once, with the names of its fields. Its errors must name the sample.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy)]
 enum Change {
     /// Inverts the levels of the picture, and sets the label to 100 times the sample's number plus the length
-    /// of the key.
+    /// of its key.
     Note,
     FailOn(u64),
 }

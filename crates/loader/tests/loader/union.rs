@@ -1,5 +1,5 @@
-//! Datasets of different fields and classes combined: fields are matched by name and masked where missing;
-//! labels are mapped to the classes of all.
+//! Datasets with different fields and classes are combined. Fields are matched by name and masked where they
+//! are missing. Labels are mapped to the classes of the whole combination.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,9 +9,9 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader};
 use shardpack_reader::{Dataset, Scalar};
 
-/// Classes of the photos, whose labels are `id % 10`.
+/// Classes of the photos. Their labels are `id % 10`.
 const TEN: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
-/// Classes of the scenes, whose labels are `id % 3`.
+/// Classes of the scenes. Their labels are `id % 3`.
 const THREE: [&str; 3] = ["c3", "new", "c0"];
 
 fn made(id: u64) -> Made {
@@ -36,7 +36,7 @@ fn cubes_of(dtype: Dtype) -> (Schema, usize) {
     (Schema::new(fields).unwrap(), dtype.size())
 }
 
-/// Writes cubes, notes and scores, with a different order of fields, and without pictures and sizes.
+/// Writes cubes, notes and scores. The fields are in a different order, and there are no pictures and no sizes.
 fn scenes(classes: Option<&[&str]>, dtype: Dtype, label: impl Fn(u64) -> i64) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let (schema, width) = cubes_of(dtype);
@@ -95,7 +95,8 @@ fn fields_and_classes_are_matched_by_name() {
     let streamed = union.iter().unwrap().map(|sample| sample.unwrap().scalar("label").unwrap().as_i64().unwrap());
     assert_eq!(streamed.collect::<Vec<_>>(), union.labels().unwrap());
 
-    // Reversed, and nested in a union: the same samples, with labels of the other list.
+    // The datasets in reverse order, and nested in a union, have the same samples, but with labels of the
+    // other list of classes.
     let other = concat(&[&b, &a]).unwrap();
     let name = |dataset: &Dataset, label: i64| dataset.classes().unwrap()[label as usize].clone();
     let named =
@@ -150,18 +151,18 @@ fn rows_without_a_value_are_masked() {
 #[test]
 fn fields_that_do_not_match_are_an_error() {
     let photos = photos(Some(&TEN));
-    // The same name for a different kind of field.
+    // A different kind of field has the same name.
     let dir = crate::support::scratch();
     let schema = Schema::new(vec![Field::stored("image", FieldKind::Array)]).unwrap();
     write_classes(dir.path(), (&schema, None), &[], |_, _, _| unreachable!());
     let text = concat(&[&photos, &dir]).unwrap_err();
     assert!(text.contains("field `image` of `") && text.contains("expected of kind image, as in `"), "{text}");
     assert!(text.contains("found of kind array\nhint: "), "{text}");
-    // Labels with class names, and labels without.
+    // Some labels have class names and some have none.
     let nameless = scenes(None, Dtype::I64, |_| 0);
     let text = concat(&[&photos, &nameless]).unwrap_err();
     assert!(text.contains("have class names, the labels of `") && text.contains("have none"), "{text}");
-    // A label outside the classes could be any class of the union; a label below 0 deliberately has none.
+    // A label outside the classes could be any class of the union. A label below 0, however, has no class on purpose.
     let stray = scenes(Some(&THREE), Dtype::I64, |id| if id == 3 { 3 } else { -1 });
     let union = concat(&[&photos, &stray]).unwrap();
     let text = union.labels().unwrap_err().to_string();
@@ -170,7 +171,7 @@ fn fields_that_do_not_match_are_an_error() {
         "{text}"
     );
     assert_eq!(union.get(7).unwrap().scalar("label").unwrap(), Scalar::Signed(-1));
-    // More classes than the label type can hold.
+    // There are more classes than the type of the labels can hold.
     let narrow = scenes(Some(&THREE), Dtype::U8, |id| id as i64 % 3);
     let many: Vec<String> = (0..300).map(|number| format!("k{number}")).collect();
     let many: Vec<&str> = many.iter().map(|name| &**name).collect();

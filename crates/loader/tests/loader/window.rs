@@ -1,4 +1,4 @@
-//! Location of the order's window, on which batches must not depend.
+//! Tests where the order's window is kept. Batches must not depend on this.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Reports a folder as cached or not, and counts reads and announcements.
+/// A storage that reports a folder as cached or not cached, and counts reads and announcements.
 #[derive(Debug, Default)]
 struct Told {
-    /// 0: unknown; 1: no; 2: yes.
+    /// 0 if unknown, 1 if not cached, and 2 if cached.
     is_cached: AtomicU8,
     asked: AtomicU64,
     reads: AtomicU64,
@@ -101,7 +101,7 @@ fn cached_records_are_read_one_by_one_and_not_held() {
     assert_eq!(asked, 64, "places");
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 11);
-    // 88 of them are in whole batches, with one read each.
+    // 88 of these samples are in whole batches, and each of them is one read.
     assert_eq!(told.reads.load(Ordering::Relaxed), 88);
     assert_eq!(told.announced.load(Ordering::Relaxed), 0, "what is there need not be fetched");
     let stats = loader.stats();
@@ -118,16 +118,16 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    // Runs of six samples are kept whole in memory. The memory limit is so low that some runs are read twice.
+    // Runs of six samples are kept as a whole in memory. The limit on memory is so low that some runs are read twice.
     assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);
-    // Each epoch checks again.
+    // Each epoch checks the page cache again.
     told.is_cached.store(2, Ordering::Relaxed);
     let before = loader.predicted_bytes();
     // Threads start with the epoch.
     told.reads.store(0, Ordering::Relaxed);
-    // Skip an epoch, because the loader would otherwise prefetch after this one.
+    // Skips an epoch, because the loader would otherwise start the following epoch ahead of this one's end.
     loader.set_epoch(2).unwrap();
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!(told.reads.load(Ordering::Relaxed), 90);
@@ -138,14 +138,14 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
 #[test]
 fn uncached_runs_are_fetched_whole_and_read_sample_by_sample() {
     let disk = medium(&[50, 40]);
-    // With `PageCache`, the window is in the page cache, whatever is cached.
+    // With `PageCache`, the window is kept in the page cache even if nothing is cached.
     for (window, is_cached, asked) in [(Window::Auto, Some(false), 64), (Window::PageCache, None, 0)] {
         let (dataset, told) = told(&disk, is_cached);
         let mut loader = Loader::open(&dataset, options(window).end(End::Uneven)).unwrap();
         told.reads.store(0, Ordering::Relaxed);
         assert_eq!(epoch(&mut loader).len(), 12);
         assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
-        // A thread may announce late.
+        // The loader is dropped first, because a thread may still announce reads.
         drop(loader);
         let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
         assert_eq!(told.announced.load(Ordering::Relaxed), stored, "{window:?}: each run once");

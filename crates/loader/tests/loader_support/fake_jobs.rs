@@ -1,4 +1,4 @@
-//! Decoding of an accepted value in the fake stage, equal to the host's.
+//! Decodes a value that the fake stage has accepted. The result is equal to the host's.
 
 use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
@@ -30,7 +30,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Decodes into a row of the output with the host's decoders. Fails on pictures of `odd_bytes` bytes.
+    /// Decodes a value into a row of the output, with the decoders of the host. Fails on pictures of `odd_bytes` bytes.
     pub fn decode(self, odd_bytes: Option<usize>, to: &mut [u8]) -> Result<(), String> {
         match self {
             Self::Zero => to.fill(0),
@@ -56,7 +56,7 @@ impl Job {
             }
             Self::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
                 let mut decoder = ArrayDecoder::new();
-                // Arrays with other numbers of axes are one row.
+                // Arrays with any other number of axes are treated as a single row.
                 let whole = Region::whole(&descriptor).ok();
                 let (shape, layout) = match region.as_ref().or(whole.as_ref()) {
                     Some(region) => {

@@ -1,10 +1,10 @@
-//! Staging memory of the fake stage, into which threads of the loader read.
+//! Staging memory of the fake stage. Threads of the loader read into it.
 
 use shardpack_loader::stage::StagedPart;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The parts of a value that threads read. Each returns when it is dropped.
+/// The parts of a value that threads read into. Each part comes back when it is dropped.
 #[derive(Debug)]
 pub struct Filling {
     pub parts: Mutex<Vec<Option<Vec<u8>>>>,

@@ -1,5 +1,6 @@
-//! A fake stage, in which a thread plays the device. It decodes late, out of order, and with the host's
-//! decoders, so batches must equal the host's. It poisons the output first, to reveal unwritten bytes.
+//! A fake stage, in which a thread plays the device. It decodes late and out of order, but with the host's
+//! decoders, so batches must be equal to the host's. It first fills the output with other bytes, so that any
+//! bytes that are never written are noticed.
 
 use super::fake_jobs::Job;
 use super::fake_parts::{FakePart, Filling};
@@ -25,11 +26,11 @@ pub enum Trouble {
     None,
     /// The device is lost from this submission on.
     LostAt(u64),
-    /// This submission is dropped.
+    /// This submission is dropped and never completed.
     DropsAt(u64),
     /// At most this number of slots can be made.
     NoMemory(usize),
-    /// No slot with more bytes of output can be made.
+    /// Slots with more bytes of output than this cannot be made.
     NoMoreThan(usize),
     /// Memory for this submission cannot be allocated.
     FullAt(u64),
@@ -42,7 +43,7 @@ pub enum Trouble {
     PanicsOn(u32),
     /// Providing room for this row of every batch panics.
     PanicsInRoomOf(u32),
-    /// This call of mixing a field fails.
+    /// This call to mix a field fails.
     MixFailsAt(u64),
 }
 
@@ -65,7 +66,7 @@ pub struct Counts {
     pub streams: Mutex<Vec<u64>>,
     /// Names of the threads that dropped slots.
     pub dropped: Mutex<Vec<String>>,
-    /// Hook that runs before the first decoding.
+    /// Hook that runs before anything is decoded.
     pub first: Mutex<Option<Hook>>,
 }
 
@@ -88,7 +89,7 @@ struct FakeSlot {
     room: SlotRoom,
     trouble: Trouble,
     counts: Arc<Counts>,
-    /// Number of this slot's rooms and parts still in use.
+    /// Number of rooms and parts of this slot that are still in use.
     lent: Arc<AtomicUsize>,
     queue: Sender<Submission>,
     inner: Mutex<Inner>,
@@ -99,7 +100,7 @@ struct Inner {
     out: Vec<u8>,
     jobs: Vec<(Spot, Job)>,
     staged: usize,
-    /// Bytes of all rooms so far.
+    /// Total size in bytes of all rooms so far.
     claimed: usize,
     prepared: u64,
 }
@@ -125,12 +126,12 @@ impl FakeStage {
 impl Drop for FakeStage {
     fn drop(&mut self) {
         *self.queue.lock().unwrap() = None;
-        // Slots that a consumer holds have senders of their own, so their thread ends with them.
+        // Slots that a consumer holds have senders of their own, so their thread ends when they are dropped.
         drop(self.thread.take());
     }
 }
 
-/// Plays the device. Up to two submissions wait, and the later one is done first.
+/// Plays the device. Up to two submissions wait, and the later one is completed first.
 fn play(submissions: &Receiver<Submission>, trouble: Trouble) {
     let mut dice = Dice(7);
     let mut count = 0;
@@ -227,7 +228,7 @@ impl StageSlot for FakeSlot {
         if self.trouble == Trouble::RefusesAll {
             return Prepared::Refused("the device is tired".into());
         }
-        // Refuse every seventh value, like an odd picture.
+        // Every seventh value is refused, like an odd picture.
         if inner.prepared % 7 == 3 {
             return Prepared::Refused("one of seven".into());
         }
@@ -235,7 +236,7 @@ impl StageSlot for FakeSlot {
             RecordValue::Picture { picture, how, changes, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
-                // A real device reads only the header; here, decoding finds the values that are too odd to accept.
+                // A real device would read only the header. Here, decoding finds the values that are too odd to accept.
                 let Ok(decoded) = decoder.decode_into(&picture, how, &mut levels) else {
                     return Prepared::Refused("damaged".into());
                 };
@@ -385,7 +386,7 @@ impl FakeSlot {
         for (spot, job) in jobs.drain(..) {
             let to = &mut out[spot.bytes.clone()];
             if let Err(reason) = job.decode(odd, to) {
-                // At this point, the output may contain anything.
+                // If the value is odd, the output may contain anything.
                 to.fill(0x77);
                 faults.push(RowFault { row: spot.row, field: spot.field, reason: reason.into() });
             }
@@ -395,7 +396,7 @@ impl FakeSlot {
 }
 
 mod rand_like {
-    /// Pseudo-random numbers that repeat from run to run.
+    /// Pseudo-random numbers that are the same in every run.
     pub struct Dice(pub u64);
 
     impl Dice {

@@ -1,5 +1,5 @@
-//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, generated here), arrays and labels, in
-//! several shards.
+//! Datasets for the loader's tests, in several shards. They contain arrays, labels and real JPEGs, which are
+//! generated here from flat blocks of 8 × 8 pixels.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Part size in bytes that makes most records of the tests large.
+/// Size of a part in bytes that is small enough to make most records of the tests large.
 pub const SMALL_PART_BYTES: usize = 400;
 
 /// Environment variable that selects the [`Way`] of a test process.
@@ -59,13 +59,13 @@ impl Way {
     }
 }
 
-/// Returns the options for the process's [`Way`], by default the host's, from which tests start.
+/// Returns the options from which tests start, for the process's [`Way`]. By default they are the options for the host.
 pub fn base() -> LoaderOptions {
     let Ok(name) = std::env::var(WAY) else { return Way::Host.base() };
     Way::ALL.into_iter().find(|way| way.name() == name).unwrap().base()
 }
 
-/// Access to the rows of a field, on the host or a device.
+/// Access to the rows of a field, which may be on the host or on a device.
 pub trait RowOf {
     fn all(&self) -> Vec<u8>;
     fn row_of(&self, i: usize) -> Vec<u8>;
@@ -88,9 +88,9 @@ pub struct Made {
     pub id: u64,
     pub height: u32,
     pub width: u32,
-    /// Height in the index, which some tests set wrong.
+    /// Height in the index. Some tests set it to a wrong value.
     pub said_height: u32,
-    /// True if the array is float32 stored as float16, not uint16.
+    /// True if the array is float32 stored as float16; false if it is uint16.
     pub half: bool,
 }
 
@@ -104,7 +104,7 @@ impl Made {
         (0..elements).flat_map(|i| ((i + self.id as u32 * 31) as u16).to_le_bytes()).collect()
     }
 
-    /// Returns the grey level of the block at row `y`, column `x` of the blocks.
+    /// Returns the grey level of the block at row `y` and column `x`, counted in blocks.
     pub fn level(&self, y: u32, x: u32) -> u8 {
         ((self.id * 13 + u64::from(y * 31 + x * 7)) % 200 + 20) as u8
     }
@@ -138,7 +138,7 @@ impl Made {
     }
 }
 
-/// A stored value: codec, bytes, descriptor, and decoded size if different.
+/// A stored value: its codec, its bytes, its descriptor, and its decoded size if this is different.
 pub type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
 
 pub fn record(
@@ -219,8 +219,8 @@ impl Disk {
     }
 }
 
-/// Writes a dataset with `counts[k]` samples in shard `k`. `make` takes shard and sample, and returns record,
-/// frame, key and scalars.
+/// Writes a dataset with `counts[k]` samples in shard `k`. `make` is given the shard and the sample, and
+/// returns the record, frame, key and scalars.
 pub fn write(
     dir: &Path,
     schema: &Schema,
@@ -274,7 +274,7 @@ pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
 }
 
 /// Builds a grey baseline JPEG of flat blocks, which has only DC coefficients. Their Huffman table has twelve
-/// codes of four bits; the AC table has one code for "end of block".
+/// codes of four bits; the AC table has a single code for "end of block".
 pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
     let mut out = vec![0xFF, 0xD8];
     let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {
@@ -282,7 +282,7 @@ pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> 
         out.extend(((body.len() + 2) as u16).to_be_bytes());
         out.extend(body);
     };
-    // A flat block of level v has the DC coefficient 8 (v - 128); divided by 8, that is the level.
+    // A flat block of level v has the DC coefficient 8 (v - 128), which the quantiser divides by 8.
     segment(&mut out, 0xDB, &[&[0][..], &[8; 64]].concat());
     let size = [(height as u16).to_be_bytes(), (width as u16).to_be_bytes()].concat();
     segment(&mut out, 0xC0, &[&[8][..], &size, &[1, 1, 0x11, 0]].concat());
@@ -324,8 +324,8 @@ pub fn said(error: &shardpack_loader::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Rust)
 }
 
-/// Runs `work` in a separate thread, so that a hanging loader fails the test instead of blocking it. Ten
-/// minutes are not a limit on its speed.
+/// Runs `work` in a separate thread, so that a loader that hangs fails the test instead of blocking it. The
+/// limit of ten minutes does not test its speed.
 pub fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(work()));

@@ -1,4 +1,4 @@
-//! Masks that follow their picture: each pixel of the view takes the mask value at its centre.
+//! Masks that follow their picture. Each pixel of the view takes the mask value at its centre.
 
 use super::FieldDecoder;
 use crate::decode::record::{RowField, ViewedRecord};
@@ -15,7 +15,7 @@ const MOST_KEPT: usize = 8 << 20;
 
 pub(super) struct MaskDecoder {
     field: MaskField,
-    /// Part of a mask inside the view, before resampling.
+    /// Part of the mask that the view shows, before resampling.
     pixels: Vec<u8>,
     rows: Vec<usize>,
     columns: Vec<usize>,
@@ -36,11 +36,12 @@ impl MaskDecoder {
         Self { field: field.clone(), pixels: Vec::new(), rows: Vec::new(), columns: Vec::new() }
     }
 
-    /// Decodes the part of a mask inside the view, resamples it, and writes its values to `out`.
+    /// Decodes the part of a mask that the view shows, resamples it, and writes its values to `out`.
     ///
     /// # Errors
-    /// `Usage` if the mask does not match its picture as declared: its size differs from the picture, its
-    /// channels from other masks, or its values do not fit the batch's type; otherwise the decoder's errors.
+    /// `Usage` if the mask does not match its picture as declared: if its size differs from the picture's,
+    /// its number of channels differs from other masks, or its values do not fit the batch's element type.
+    /// Otherwise the errors of the decoder.
     fn resample(
         &mut self,
         decoder: &mut ArrayDecoder,
@@ -106,7 +107,7 @@ impl MaskDecoder {
             let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
             return Err(refuse("channels", format!("{of_batch}, as in the other samples"), channels.to_string()));
         }
-        // With channels first, each plane takes one element per pixel.
+        // With channels first, each plane takes one element of every pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
         let taken = pixel / planes.max(1);
         if crop.is_padded() {
@@ -137,12 +138,12 @@ impl MaskDecoder {
     }
 }
 
-/// Resamples the masks of a picture's objects, `[masks, height, width]`, to the view, with zeros in the
-/// padding. `kept` lists the remaining objects.
+/// Resamples the masks of a picture's objects, `[masks, height, width]`, to the view. Padding is filled with
+/// zeros. `kept` lists the objects that remain.
 ///
 /// # Errors
-/// `Usage` if the size of the masks differs from the picture, or their number from the boxes; `Limit` if the
-/// result exceeds the limit for a decoded field.
+/// `Usage` if the size of the masks differs from the picture's, or the number of masks differs from the
+/// number of boxes; `Limit` if the result exceeds the limit for a decoded field.
 pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRows>, limits: &Limits) -> Result<Array> {
     let Shape { picture: [height, width], crop } = *shape;
     let count = match *array.shape() {
@@ -193,7 +194,8 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     Array::new(array.dtype(), sides.to_vec(), out)
 }
 
-/// Copies with a constant length for one-byte elements, the usual case, which compiles to a single move.
+/// Copies an element or pixel. For one-byte elements, the usual case, the length is constant, so that the
+/// copy compiles to a single move.
 fn copy(to: &mut [u8], from: &[u8]) {
     match (to, from) {
         ([to], [from]) => *to = *from,
@@ -201,7 +203,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Finds the mask pixel at the centre of each of `count` view pixels, which cover `extent` of a side from `start`.
+/// Finds the index of the mask pixel at the centre of each of `count` view pixels. The view pixels cover
+/// `extent` pixels of a side, beginning at `start`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, is_reversed: bool) {
     let step = extent / f64::from(count.max(1));
@@ -229,7 +232,7 @@ mod tests {
         assert_eq!(at(0.0, 4.0, 2, 4, false), [1, 3]);
         assert_eq!(at(0.0, 2.0, 4, 4, false), [0, 0, 1, 1]);
         assert_eq!(at(1.5, 2.0, 2, 4, false), [2, 3]);
-        // A crop after a resize may round to slightly more than the picture.
+        // If a crop follows a resize, rounding may make it extend slightly past the picture.
         assert_eq!(at(3.0, 1.2, 2, 4, false), [3, 3]);
     }
 }

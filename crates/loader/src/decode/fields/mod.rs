@@ -1,5 +1,5 @@
-//! Field types, one file each: decoding a value on the host, requests to a stage, work shared by several
-//! patches of one value, and cutting a large value into parts.
+//! Field types, with one file for each type. A file decodes a value on the host, makes requests to a stage,
+//! shares work among several patches of one value, and cuts a large value into parts.
 //!
 //! A new type needs a variant of [`FieldType`], a file here, and a line in [`decoder`].
 
@@ -26,18 +26,19 @@ use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
 
 pub(crate) trait FieldDecoder: Send {
-    /// Decodes a value on the host into all of `out`. `dims` are the axes of a ragged row from the index,
-    /// corrected if only the value has the exact lengths. Returns false and writes nothing if the sample has
-    /// no value.
+    /// Decodes a value on the host and fills all of `out`. `dims` are the axes of a ragged row as given in
+    /// the index; they are corrected if only the value has the exact lengths. Returns false and writes
+    /// nothing if the sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
-    /// Returns how rows are made from the levels of [`decode_levels`](Self::decode_levels); `None` if they are not.
+    /// Returns how a row is computed from the levels that [`decode_levels`](Self::decode_levels) decodes;
+    /// `None` if rows are not computed from levels.
     fn elements(&self, of: &RowField<'_>) -> Option<PictureElements> {
         let _ = of;
         None
     }
 
-    /// Same as [`decode`](Self::decode), for the levels that the row is made from.
+    /// Same as [`decode`](Self::decode), but writes the levels from which the row is computed instead of the row.
     fn decode_levels(
         &mut self,
         tools: &mut Tools,
@@ -48,7 +49,7 @@ pub(crate) trait FieldDecoder: Send {
         self.decode(tools, of, out, dims)
     }
 
-    /// Passes a value to a stage; `None` if the sample has no value.
+    /// Passes a value to a stage; returns `None` if the sample has no value.
     fn prepare(
         &mut self,
         tools: &mut Tools,
@@ -60,23 +61,24 @@ pub(crate) trait FieldDecoder: Send {
         Ok(Some(Prepared::Refused("neither a picture nor an array".into())))
     }
 
-    /// Shows a value to the stage before any of its patches is requested.
+    /// Shows a value to the stage before any patch of the value is requested.
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
         let _ = (tools, of);
     }
 
-    /// Returns the reason for decoding on the host despite a stage, if any.
+    /// Returns the reason why the field is decoded on the host even though there is a stage, if there is one.
     fn on_host(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns true if the row of a sample without a value is zeroed; if false, `decode` has written a placeholder.
+    /// Returns true if the row of a sample without a value must be zeroed; false if `decode` has written a
+    /// placeholder to it.
     fn is_zero_if_missing(&self) -> bool {
         true
     }
 
-    /// Decodes the patches `draws` of a value into `scene` and sets their places; returns the whole value
-    /// instead if the scene is kept whole.
+    /// Decodes the patches `draws` of a value into `scene` and sets their places. If the scene is kept whole,
+    /// returns the whole value instead.
     fn decode_scene(
         &mut self,
         tools: &mut Tools,
@@ -88,13 +90,14 @@ pub(crate) trait FieldDecoder: Send {
         Ok(SceneField::FromIndex)
     }
 
-    /// Returns the bytes of all pixels of a value that patches are cut from; `None` if it cannot be kept whole.
+    /// Returns the size in bytes of all pixels of a value that patches are cut from; `None` if the value
+    /// cannot be kept whole.
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
         let _ = (tools, of);
         Ok(Some(0))
     }
 
-    /// Cuts a large value into parts and adds them to `cuts`; `None` if the record must be read whole.
+    /// Cuts a large value into parts and adds them to `cuts`; returns `None` if the record must be read whole.
     fn cut(&mut self, tools: &mut Tools, value: &LargeValue<'_>, cuts: &mut Cuts) -> Option<MadeField> {
         let _ = (tools, value, cuts);
         Some(MadeField::Kept)

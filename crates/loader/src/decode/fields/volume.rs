@@ -39,7 +39,7 @@ impl FieldDecoder for VolumeDecoder {
 }
 
 impl VolumeDecoder {
-    /// Returns the origin of a box in a volume with these sides; `None` if the box is larger than the volume.
+    /// Returns the origin of a box in a volume with the given `sides`; `None` if the box is larger than the volume.
     fn origin(&self, of: &RowField<'_>, at: SampleAt, sides: [u64; 3]) -> Result<Option<[u64; 3]>> {
         let VolumeField { place, size, .. } = self.0;
         match &of.recipe().fields.patches {
@@ -78,7 +78,7 @@ impl VolumeDecoder {
         }
         let sides = [depth, height, width];
         check_alike("arrays cut together", sides, of, &mut tools.window)?;
-        // Computes all places before decoding, so that a box that does not fit costs nothing.
+        // All places are computed before decoding, so that a box that does not fit costs nothing.
         let mut origins = Vec::with_capacity(draws.len());
         for &at in draws {
             let origin = self.origin(of, at, sides)?.ok_or_else(|| {
@@ -116,7 +116,7 @@ impl VolumeDecoder {
                 finish.apply(descriptor.decoded, [a * b, c, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
-            // Planes are turned separately.
+            // Each plane is turned separately.
             let planes = to_usize(a).max(1);
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
             for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {

@@ -1,4 +1,4 @@
-//! Reads and checks a dataset once with all threads, before the first batch, and keeps its values on a device.
+//! Reads and checks a dataset once, with all threads and before the first batch, and keeps its values on a device.
 
 use super::{ArrayForm, Residence, Resident, ResidentValue};
 use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of};
@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// Cancellation and progress of reading a dataset.
+/// Handles for following and cancelling the reading of a dataset.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Flag that stops the reading when set to true.
     pub cancel: &'a AtomicBool,
-    /// Callback that any thread calls with the bytes read so far and their total.
+    /// Callback with the number of bytes read so far and their total. Any thread may call it.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -48,7 +48,7 @@ struct Filling<'a> {
     all_bytes: u64,
     done_bytes: AtomicU64,
     resident: Mutex<Resident>,
-    /// First error of a record; `failed` is the error that ended the work.
+    /// First error that concerns a record. In contrast, `failed` is the error that ended the work.
     first: Mutex<Option<Error>>,
     failed: Mutex<Option<Error>>,
 }
@@ -61,12 +61,12 @@ struct StoredValue<'a> {
     orientation: u8,
 }
 
-/// Reads all of `dataset`, and keeps the values of the fields that the stage of `keeper` takes. Slots will
-/// take `slot_bytes` of the device.
+/// Reads all of `dataset` and keeps the values of the fields that the stage of `keeper` takes. Slots will
+/// need `slot_bytes` bytes on the device.
 ///
 /// # Errors
-/// `Usage` if there is nothing to keep, or reading was cancelled; `Io` with figures if the device fails or
-/// has too little memory. An unreadable or damaged record is an error of its row; the first such error is
+/// `Usage` if there is nothing to keep, or if reading was cancelled; `Io`, with figures, if the device fails
+/// or has too little memory. An unreadable or damaged record is an error of its row. The first such error is
 /// returned here only if no value can be kept.
 pub(crate) fn fill(
     dataset: &Dataset,
@@ -116,7 +116,7 @@ pub(crate) fn fill(
     }
 }
 
-/// Returns all records, and the first error of those that cannot be read.
+/// Returns all records that can be read, and the first error of a shard that cannot.
 fn pieces(dataset: &Dataset) -> (Option<Error>, Vec<Piece>) {
     let (mut pieces, mut first) = (Vec::new(), None);
     for number in dataset.shard_numbers() {
@@ -190,8 +190,8 @@ impl Filling<'_> {
             let only_these = schema.stored_count() == staged.len() && (0..staged.len()).all(|p| staged.contains(&p));
             for record in piece.records.clone() {
                 let length = piece.shard.index().row(record).map_or(0, |row| row.length);
-                // If records have other values too, only the head gives each value's length. A record whose
-                // head cannot be read is not kept.
+                // If records also contain other values, only the head tells the length of each value. A
+                // record whose head cannot be read is not kept.
                 let bytes = match only_these {
                     true => length,
                     false => value_bytes(&piece.shard, record, &staged).unwrap_or(0),

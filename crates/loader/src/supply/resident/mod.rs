@@ -1,8 +1,8 @@
-//! Values that stay on a stage's device, and the metadata that a row needs. A record is not read if the
-//! device has all its values.
+//! Values that stay on a stage's device, and the metadata that a row needs. If the device has all values of a
+//! record, the record is not read.
 //!
-//! All other values are read and decoded as usual, as are values that the device refuses or finds odd. So
-//! errors are found in the record, and reported for its row.
+//! All other values are read and decoded as usual, as are values that the device refuses or finds odd. Errors
+//! are therefore found in the record and reported for its row.
 
 mod filling;
 
@@ -28,11 +28,11 @@ pub(crate) enum Residence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResidentValue {
     pub(crate) number: u64,
-    /// Orientation of a picture, or index of an array's [`ArrayForm`].
+    /// For a picture, its orientation; for an array, the index of its [`ArrayForm`].
     pub(crate) detail: u32,
 }
 
-/// Coding of arrays, without their payload; the same for all arrays in most datasets.
+/// How an array is coded, without its payload. In most datasets this is the same for all arrays.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ArrayForm {
     pub(crate) codec: Codec,
@@ -50,17 +50,17 @@ impl ArrayForm {
 #[derive(Debug)]
 pub(crate) struct Resident {
     keeper: Arc<dyn Keeper>,
-    /// Index of each batch field among the stage's fields.
+    /// For each field of a batch, its index among the fields of the stage.
     places: Vec<Option<usize>>,
-    /// Number of fields of the stage.
+    /// Number of fields that the stage takes.
     width: usize,
-    /// State of each of these fields, sample by sample.
+    /// State of each field of the stage, sample by sample.
     known: Vec<Residence>,
     forms: ArrayForms,
-    /// Class map of each sample's mask, if masks determine the places of patches.
+    /// Class map of each sample's mask, if masks determine where patches lie.
     maps: Vec<Option<ClassMap>>,
     is_enough: bool,
-    /// Number of values on the device, and bytes read for them.
+    /// Number of values on the device. `read_bytes` bytes were read for them.
     pub(crate) values: u64,
     pub(crate) read_bytes: u64,
 }
@@ -72,7 +72,7 @@ struct ArrayForms {
 }
 
 impl Resident {
-    /// Creates an empty table for `samples` samples; `None` if its memory cannot be allocated.
+    /// Creates an empty table for `samples` samples. Returns `None` if memory for it cannot be allocated.
     pub(crate) fn new(keeper: Arc<dyn Keeper>, fields: &Fields, samples: u64) -> Option<Self> {
         let mut width = 0;
         let mut place = |staged: bool| {
@@ -125,7 +125,7 @@ impl Resident {
         }
     }
 
-    /// Returns the index of a form; adds the form if it is new.
+    /// Returns the index of a form, and adds the form if it is new.
     pub(crate) fn name(&mut self, form: &ArrayForm) -> Option<u32> {
         let ArrayForms { all, numbers } = &mut self.forms;
         if let Some(number) = numbers.get(form) {
@@ -147,7 +147,7 @@ impl Resident {
         }
     }
 
-    /// Returns the place of a patch, if the mask of its sample determines it.
+    /// Returns the place of a patch if the mask of its sample determines it.
     pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 3]> {
         let classes = fields.patches.as_ref()?.classes.as_ref()?;
         let map = self.maps.get(usize::try_from(sample).ok()?)?.as_ref()?;

@@ -1,20 +1,20 @@
-//! Keeps scenes that are stored as float16, and loaded as float32, in float16 until patches are made. This
-//! halves memory and moves fewer bytes.
+//! If a scene is stored as float16 but loaded as float32, it stays float16 until patches are made from it.
+//! This halves the memory and moves fewer bytes.
 
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Bytes checked at a time; they fit the first-level cache.
+/// Number of bytes checked at a time, small enough for the first-level cache.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Keeps elements in their stored float16 if possible; returns true if so.
 ///
-/// Patches are identical to the bit if [`quieten`] runs before they are made, because every float16 is
-/// exactly a float32.
+/// The patches are bit-identical to patches made from float32, because every float16 is exactly a float32,
+/// provided that [`quieten`] runs before they are made.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
-    // A code or the no-data value may have no exact float16 representation.
+    // A code or the no-data value may not be exactly representable as float16.
     if !widens || *codes != Codes::default() || finishes.iter().any(|finish| finish.fill.is_some()) {
         return false;
     }
@@ -26,7 +26,7 @@ pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) 
     true
 }
 
-/// Makes signalling NaNs quiet, as widening does, if a patch copies elements bit by bit.
+/// Makes signalling NaNs quiet if any patch copies elements bit by bit. Widening to float32 would have made them quiet.
 pub(crate) fn quieten(finishes: &[Finish], elements: &mut [u8]) {
     if !finishes.iter().any(|finish| finish.to == As::F16 && finish.factors.is_none()) {
         return;

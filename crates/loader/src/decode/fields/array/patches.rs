@@ -16,12 +16,12 @@ pub(super) struct AskedPatches {
     pub(super) regions: Vec<Region>,
     pub(super) finishes: Vec<Finish>,
     pub(super) places: Vec<PatchAt>,
-    /// True if elements stay float16 until patches are made of them.
+    /// True if elements stay float16 until patches are made from them.
     pub(super) is_narrow: bool,
 }
 
 impl ArrayFieldDecoder {
-    /// Prepares the regions of the patches `draws`, at least one.
+    /// Prepares the regions of the patches `draws`. There must be at least one patch.
     pub(super) fn ask_all(
         &mut self,
         tools: &mut Tools,
@@ -99,16 +99,17 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Returns the bytes of the whole array if it should be decoded whole and then cut, because it is not stored
-/// in output order; otherwise `None`. Band-major storage needs one run per row and band, and derived values
-/// are computed again for each patch. Both are slower than decoding the other half of the array (2026-11-23,
-/// processor time of a patch of 32 × 32 × 100 float32, 1,024 per scene: 0.70 ms by runs of bands, 0.53 ms
-/// computed from float16, 0.16 ms as stored).
+/// Returns the size in bytes of the whole array if the array should be decoded whole and then cut; otherwise
+/// `None`. Decoding the whole array can only pay if it is not stored in output order. Band-major storage
+/// needs one run per row and band, and derived values are computed again for each patch. Both are slower than
+/// also decoding the half of the array that no patch needs (2026-11-23, processor time of a patch of 32 × 32
+/// × 100 float32, 1,024 per scene: 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as
+/// stored).
 ///
-/// If a pixel's bands are stored together, a few patches already need most blocks: for LZ4 with band
+/// If a pixel's bands are stored together, a few patches already need most blocks. For LZ4 with band
 /// differences, cutting from the whole array was as fast where patches covered a tenth of it, 1.7 times as
-/// fast at a fifth, 2.2 times at two fifths. Band-major patches need few of many blocks, so decoding the
-/// whole scene was slower below one half (2026-11-24).
+/// fast at a fifth, and 2.2 times as fast at two fifths. Band-major patches need few of many blocks, so
+/// decoding the whole scene was slower when patches covered less than half of it (2026-11-24).
 fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits) -> Option<usize> {
     let &[_, _, bands] = &*descriptor.shape else { return None };
     let pixels = |region: &Region| region.height.saturating_mul(region.width);
@@ -121,7 +122,7 @@ fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits
     (wanted.saturating_mul(pixel).saturating_mul(part) >= bytes).then(|| to_usize(bytes))
 }
 
-/// Returns true if pixels are not stored in output order or type.
+/// Returns true if the stored pixels differ in order, type or value from the output, so that they must be converted.
 pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
     descriptor.layout == Layout::BandMajor || descriptor.band_difference || descriptor.transform != Transform::None
 }
@@ -144,7 +145,7 @@ pub(crate) struct Voxels {
     pub(crate) size: [u64; 3],
 }
 
-/// Copies a box out of a volume with these `sides` and `pixel` bytes per pixel, row by row.
+/// Copies a box, row by row, out of a volume with the given `sides` and `pixel` bytes per pixel.
 pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, out: &mut [u8]) {
     let Voxels { origin, size } = part;
     let row = to_usize(size[2].saturating_mul(pixel));
@@ -152,7 +153,7 @@ pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, 
     let expected = out.len();
     let mut copied = 0;
     for ((plane, line), to) in rows.zip(out.chunks_exact_mut(row.max(1))) {
-        // The volume was decoded, so these products do not overflow.
+        // These products do not overflow because the volume, which contains all of these bytes, was already decoded.
         let start = (((origin[0] + plane) * sides[1] + origin[1] + line) * sides[2] + origin[2]) * pixel;
         let from = to_usize(start);
         let from = whole.get(from..from.saturating_add(row));

@@ -8,9 +8,10 @@ use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
 pub(super) struct ArrayRequest {
-    /// Last descriptor, as stored bytes and as parsed for decoding.
+    /// Descriptor of the last array, both as stored bytes and as parsed for decoding.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
-    /// The part, at the place of the last row; for a stage, also a region that only reorders the axes.
+    /// Requested part, at its place in the last row. For a stage, it may also be a region that covers the
+    /// whole array and only reorders the axes.
     region: Option<Region>,
     /// Steps after decoding, with the last row's no-data value, turn and factors.
     finish: Finish,
@@ -50,8 +51,9 @@ impl ArrayRequest {
             .map_or_else(|| bug("an array is requested before its descriptor is parsed"), |(_, last)| last)
     }
 
-    /// Sets the descriptor of this value, and the place and turn of its part; fails unless the value has the
-    /// shape `expected`. All arrays of the row share `window`.
+    /// Takes over the descriptor of this value, and sets the place and turn of the requested part. Fails
+    /// unless the value has the shape `expected`. All arrays of a row share `window`, so that they are cut at
+    /// the same place.
     pub(super) fn ask(
         &mut self,
         field: &ArrayField,
@@ -71,7 +73,7 @@ impl ArrayRequest {
             }
             place(cut, region, of, descriptor, window)?;
             let shape = region.shape_of(descriptor)?;
-            // An array of two axes has one band, but no axis for it.
+            // An array of two axes has one band, but no axis for bands.
             if shape.shape.get(..expected.len()) != Some(expected) {
                 return Err(other_shape(field, of, expected, &descriptor.shape));
             }
@@ -96,7 +98,8 @@ impl ArrayRequest {
         Ok(AskedArray { descriptor, region: None, finish })
     }
 
-    /// Same as `ask`, for a stage: a different axis order becomes a region.
+    /// Same as `ask`, but for a stage. If the output needs a different order of axes, the request becomes a
+    /// region that reorders them.
     pub(super) fn ask_stage(
         &mut self,
         field: &ArrayField,
@@ -114,7 +117,7 @@ impl ArrayRequest {
         Ok(AskedArray { descriptor: self.descriptor(), region: self.region.as_ref(), finish: &self.finish })
     }
 
-    /// Parses the descriptor of a value if it differs from the last one.
+    /// Parses the descriptor of a value unless it equals the last one.
     fn describe(&mut self, field: &ArrayField, of: &RowField<'_>, value: &FieldValue<'_>) -> Result<()> {
         if self.descriptor.as_ref().is_some_and(|(bytes, _)| bytes == value.descriptor) {
             return Ok(());
@@ -123,7 +126,7 @@ impl ArrayRequest {
             Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(of.limits()))?,
             None => ArrayDescriptor::parse(value.descriptor, of.limits())?,
         };
-        // Copying the descriptor would allocate, and its type usually stays the same.
+        // Usually the element type stays the same, and then the descriptor is moved, because copying it would allocate.
         let descriptor = match (self.finish.to, of.field.dtype) {
             (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
                 decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
@@ -136,7 +139,7 @@ impl ArrayRequest {
     }
 }
 
-/// Returns the bytes of a decoded array of this shape, before its `Finish` is applied.
+/// Returns the size in bytes of a decoded array of this shape, before its `Finish` is applied.
 pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<usize> {
     let bytes = dtype.array_bytes(shape)?;
     if bytes > limits.max_decoded_bytes {
@@ -187,7 +190,7 @@ pub(crate) fn vary(
     Ok(())
 }
 
-/// Fails unless this array has the height and width of the row's earlier arrays.
+/// Fails unless this array has the same size as the earlier arrays of the row.
 pub(crate) fn check_alike(
     what: &'static str,
     array: [u64; 3],
@@ -249,7 +252,7 @@ fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &
         let expected = format!("{part}{expected:?}, as in the index");
         return Error::format("shape of the array", expected, format!("{found:?}"));
     }
-    // A usage error rather than damage: the arrays of a field may differ in shape.
+    // This is a usage error, not damage, because the arrays of a field may legitimately differ in shape.
     let what = format!("shape of field `{}`", of.field.name);
     let hint = "to load arrays of several shapes, pack them with scalar fields `height`, `width` and `channels`; \
                 or load a patch";

@@ -1,4 +1,4 @@
-//! Scenes that are kept whole after decoding.
+//! Scenes that stay decoded as a whole, so that patches are cut from them later.
 
 use super::ArrayFieldDecoder;
 use super::narrow::quieten;
@@ -14,8 +14,8 @@ use shardpack_format::{ArrayDescriptor, Codec, FieldValue, Layout, Limits, Resul
 use std::sync::Arc;
 
 impl ArrayFieldDecoder {
-    /// Returns the bytes of all pixels of an array, with the requested bands; `None` if it is too large to be
-    /// decoded whole.
+    /// Returns the size in bytes of all pixels of an array with the requested bands; `None` if the array is
+    /// too large to be decoded whole.
     pub(super) fn bytes_as_whole(
         &mut self,
         tools: &mut Tools,
@@ -60,7 +60,7 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Returns the region of all pixels with the bands of `region`; `None` if the array has no pixels.
+/// Returns the region that covers all pixels with the bands of `region`; `None` if the array has no pixels.
 fn all_pixels(descriptor: &ArrayDescriptor, region: &Region) -> Option<Region> {
     let &[height, width, ..] = &*descriptor.shape else { return None };
     Some(Region { y: 0, x: 0, height, width, layout: Layout::AsShape, ..region.clone() })
@@ -70,7 +70,8 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
-/// Returns the scratch bytes for decoding such an array whole; `None` if it is never kept whole with `count` patches.
+/// Returns the number of scratch bytes needed to decode such an array whole; `None` if it is never kept whole
+/// when `count` patches are cut from it.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
