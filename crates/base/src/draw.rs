@@ -1,9 +1,14 @@
 //! Random parameters as a pure function of (seed, epoch, sample), drawn with Philox4x32-10.
 //!
-//! Each choice has its own pair numbers, so that no two share a draw: 0 for the flip of a view, 2 to 21 for
-//! its crop; from 2³¹ on for patches, flips and turns of arrays, and the seed of a caller's transform; from
-//! 2³¹ + 2¹⁶ on for augmentations of pictures; from 2³¹ + 2¹⁷ on for augmentations of batches; from 2³¹ + 2¹⁸
-//! to 2³¹ + 2²¹ for augmentations of bands. Noise has separate blocks ([`Draws::noise`]).
+//! Each choice has its own pair numbers, so that no two choices share a draw:
+//!
+//! - 0 for the flip of a view, and 2 to 21 for its crop;
+//! - from 2³¹ on for patches, flips and turns of arrays, and for the seed of a caller's transform;
+//! - from 2³¹ + 2¹⁶ on for augmentations of pictures;
+//! - from 2³¹ + 2¹⁷ on for augmentations of batches;
+//! - from 2³¹ + 2¹⁸ to 2³¹ + 2²¹ for augmentations of bands.
+//!
+//! Noise is drawn from separate blocks ([`Draws::noise`]).
 
 use super::{halves, philox4x32_10};
 
@@ -48,7 +53,7 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Returns draws `2n` and `2n + 1`: multiples of 2⁻⁵³, uniform in [0, 1).
+    /// Returns draws `2n` and `2n + 1`. They are multiples of 2⁻⁵³, uniformly distributed in [0, 1).
     #[must_use]
     pub fn pair(&self, n: u32) -> [f64; 2] {
         let [low, high] = self.sample;
@@ -56,14 +61,14 @@ impl Draws {
         [unit(a, b), unit(c, d)]
     }
 
-    /// Returns the epoch's key and the sample's index, two words each, low word first.
+    /// Returns the epoch's key and the sample's index, each as two words, low word first.
     #[must_use]
     pub const fn words(&self) -> [[u32; 2]; 2] {
         [self.key, self.sample]
     }
 
-    /// Returns block `n` of the noise: 128 random bits, `philox(counter = (sample low, sample high, n, 2),
-    /// key = epoch's key)`.
+    /// Returns block `n` of the noise. Its 128 random bits are `philox(counter = (sample low, sample high, n,
+    /// 2), key = epoch's key)`.
     #[inline(always)]
     #[must_use]
     pub const fn noise(&self, n: u32) -> [u32; 4] {
@@ -101,7 +106,8 @@ mod tests {
     #[test]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 64")]
     fn draws_are_uniform() {
-        // Chi-square of 64,000 draws over 64 bins, for both halves; the 99.99 % point for 63 degrees of freedom is 113.
+        // The chi-square statistic of 64,000 draws over 64 bins, for both halves of the pair. The 99.99 %
+        // point for 63 degrees of freedom is 113.
         for half in 0..2 {
             let mut bins = [0_u32; 64];
             for sample in 0..64_000 {

@@ -1,11 +1,12 @@
-//! Converts mean and standard deviation to the two factors that normalise values.
+//! Converts a mean and a standard deviation to the two factors that normalise values.
 
 use shardpack_format::{Error, Result};
 
-/// Returns scale and bias for computing `(value / unit − mean) / std` as `value · scale + bias`. They are
-/// computed in float64 and rounded to float32 once.
+/// Returns the scale and the bias that turn `(value / unit − mean) / std` into `value · scale + bias`. They
+/// are computed in float64 and rounded once, to float32.
 ///
-/// Both are finite and the scale is a normal number above 0, so infinities stay infinite, and only NaN becomes NaN.
+/// Both factors are finite, and the scale is a normal number above 0. Infinities therefore stay infinite, and
+/// only NaN becomes NaN.
 ///
 /// ```
 /// use shardpack_base::factors;

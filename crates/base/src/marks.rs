@@ -2,15 +2,16 @@
 
 use fearless_simd::{Level, Simd, SimdBase, SimdMask, dispatch, u8x32};
 
-/// Number of 64-bit words for a block, with one bit per byte.
+/// Number of 64-bit words in the bit mask of a block, which has one bit per byte.
 const WORDS: usize = 64;
 const BLOCK: usize = 64 * WORDS;
 
-/// Iterator over the offset of each FF that is not followed by 00, in ascending order. In the entropy-coded
-/// bytes of a JPEG, these are the markers and the fill bytes before them. An FF at the very end counts too.
+/// An iterator over the offsets of all FF bytes that are not followed by 00, in ascending order. In the
+/// entropy-coded bytes of a JPEG, these are the markers and the fill bytes before them. An FF at the very end
+/// is included.
 ///
-/// All other FFs in such bytes are stuffed. They are as frequent as markers, so a search for FF alone would
-/// stop at each, and branch prediction would fail.
+/// Every other FF in such data is a stuffed byte. Stuffed bytes are as frequent as markers, so a search for
+/// FF alone would stop at each of them and defeat branch prediction.
 ///
 /// ```
 /// use shardpack_base::Marks;
@@ -22,13 +23,13 @@ pub struct Marks<'a> {
     rest: &'a [u8],
     words: [u64; WORDS],
     next: usize,
-    /// Remaining bits of the current word, followed by the offset of its first bit.
+    /// Remaining bits of the current word. The next field is the offset of the word's first bit.
     left: u64,
     at: usize,
 }
 
 impl<'a> Marks<'a> {
-    /// Searches these bytes.
+    /// Creates an iterator over the marks in `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, words: [0; WORDS], next: WORDS, left: 0, at: 0_usize.wrapping_sub(64) }
@@ -46,7 +47,7 @@ impl<'a> Marks<'a> {
         } else {
             let mut padded = [0; BLOCK + 1];
             padded.iter_mut().zip(self.rest).for_each(|(to, &byte)| *to = byte);
-            // The byte after the last is not 0, so that a last FF counts.
+            // Put a non-zero byte after the last one, so that an FF at the end counts as a mark.
             padded.get_mut(self.rest.len()).into_iter().for_each(|behind| *behind = 1);
             dispatch!(level, simd => marks_in(simd, &padded, words));
             self.rest = &[];
@@ -75,8 +76,8 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Computes a word for each 64 bytes of a block. Everything in it must be inlined to use vector instructions,
-/// so it has no closure.
+/// Computes one mask word for each 64 bytes of a block. Everything in this function must be inlined so that
+/// it is compiled to vector instructions, which is why it uses no closures.
 #[inline(always)]
 fn marks_in<S: Simd>(simd: S, block: &[u8; BLOCK + 1], words: &mut [u64; WORDS]) {
     let full = u8x32::splat(simd, 0xFF);

@@ -1,7 +1,7 @@
-//! Parts of buffers, with bounds computed by the code.
+//! Parts of buffers whose bounds the code has computed itself.
 //!
-//! A missing part is a bug, not damaged data, so it becomes an `Internal` error. An empty part would silently
-//! leave wrong values in the output.
+//! A part that is out of bounds is therefore a bug, not damaged data, and becomes an `Internal` error.
+//! Returning an empty part instead would silently leave wrong values in the output.
 
 use shardpack_format::{Error, Result};
 use std::ops::Range;
@@ -9,17 +9,17 @@ use std::ops::Range;
 /// Returns the items in `range`.
 ///
 /// # Errors
-/// `Internal`, with the name `what`, if there are too few items.
+/// `Internal`, naming `what`, if there are too few items.
 #[inline]
 pub fn part<'a, T>(items: &'a [T], range: Range<usize>, what: &str) -> Result<&'a [T]> {
     let length = items.len();
     items.get(range.clone()).ok_or_else(|| missing(what, &range, length))
 }
 
-/// Returns the items in `range`, mutable.
+/// Returns the items in `range` as a mutable slice.
 ///
 /// # Errors
-/// `Internal`, with the name `what`, if there are too few items.
+/// `Internal`, naming `what`, if there are too few items.
 #[inline]
 pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> Result<&'a mut [T]> {
     let length = items.len();
@@ -29,26 +29,26 @@ pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> R
 /// Returns the items from index `first` on.
 ///
 /// # Errors
-/// `Internal`, with the name `what`, if there are too few items.
+/// `Internal`, naming `what`, if there are too few items.
 #[inline]
 pub fn rest<'a, T>(items: &'a [T], first: usize, what: &str) -> Result<&'a [T]> {
     part(items, first..items.len(), what)
 }
 
-/// Splits off the first `count` items.
+/// Splits the slice after the first `count` items.
 ///
 /// # Errors
-/// `Internal`, with the name `what`, if there are too few items.
+/// `Internal`, naming `what`, if there are too few items.
 #[inline]
 pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<(&'a mut [T], &'a mut [T])> {
     let length = items.len();
     items.split_at_mut_checked(count).ok_or_else(|| missing(what, &(0..count), length))
 }
 
-/// Converts the width of an element, in bytes, to the type that coders take.
+/// Converts the width of an element, in bytes, to the integer type that the coders take.
 ///
 /// # Errors
-/// `Internal` if it is not 1 to 8.
+/// `Internal` if the width is not 1 to 8.
 pub fn item_bytes(width: usize) -> Result<u8> {
     match u8::try_from(width) {
         Ok(bytes @ 1..=8) => Ok(bytes),
@@ -56,7 +56,8 @@ pub fn item_bytes(width: usize) -> Result<u8> {
     }
 }
 
-/// Fails if two buffers differ in length, because loops over both would silently stop at the shorter one.
+/// Checks that two buffers have the same length, because a loop over both would silently stop at the end of
+/// the shorter one.
 ///
 /// # Errors
 /// `Internal` if the lengths differ.
@@ -75,12 +76,13 @@ fn other_length(what: &str, expected: usize, found: usize) -> Error {
     Error::internal(what, expected, found)
 }
 
-/// Grows `buffer`, which never shrinks, and returns its first `length` bytes. Their content is unspecified.
+/// Returns the first `length` bytes of `buffer`, which grows if it is too small but never shrinks. The
+/// content of the bytes is unspecified.
 pub fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }
-    // Cannot panic, because the buffer was just grown.
+    // This cannot panic, because the buffer has just been grown.
     buffer.split_at_mut(length).0
 }
 

@@ -1,10 +1,11 @@
-//! Philox4x32-10, a counter-based generator: every draw is computed independently, in any order, on any thread.
+//! Philox4x32-10, a counter-based random number generator. Every draw can be computed independently, in any
+//! order and on any thread.
 //!
-//! J. Salmon, M. Moraes, R. Dror, D. Shaw: *Parallel Random Numbers: As Easy as 1, 2, 3* (SC'11). It passes
-//! BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer it. The parameters of random views and
-//! the order of the reader are drawn from it.
+//! J. Salmon, M. Moraes, R. Dror, D. Shaw: *Parallel Random Numbers: As Easy as 1, 2, 3* (SC'11). The
+//! generator passes BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer it. Here it provides
+//! the parameters of random views and the order in which the reader returns samples.
 
-/// Returns one block of the generator: a keyed bijection of a counter of four words.
+/// Returns one block of random bits: a bijection, chosen by the key, of a counter of four words.
 ///
 /// ```
 /// use shardpack_base::philox4x32_10;
@@ -42,7 +43,8 @@ pub const fn halves(value: u64) -> [u32; 2] {
 mod tests {
     use super::*;
 
-    /// The vectors for `philox4x32 10` from `kat_vectors` in D. E. Shaw Research's Random123: counter, key, block.
+    /// The vectors for `philox4x32 10` in `kat_vectors` of Random123 (D. E. Shaw Research), each with
+    /// counter, key and block.
     #[test]
     fn known_answers() {
         let vectors = [

@@ -1,4 +1,4 @@
-//! Facts from the system about this process.
+//! Information from the operating system about this process.
 
 /// Returns the peak resident memory of the process in bytes; 0 if unknown.
 #[must_use]

@@ -1,15 +1,15 @@
-//! TIFF directories (TIFF 6.0, BigTIFF): their entries and values.
+//! Reads TIFF directories (TIFF 6.0 and BigTIFF): their entries and values.
 //!
 //! Picture headers, the picture decoder and the cube reader all use this module. A [`TiffFile`] provides the
-//! bytes and creates the errors.
+//! bytes of the file and creates the errors.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, to_usize};
 use std::borrow::Cow;
 
-/// A file with directories, and its errors.
+/// A file with TIFF directories. It also determines the type of the errors.
 pub trait TiffFile {
-    /// Error of a failed read or an invalid directory.
+    /// The error of a failed read or an invalid directory.
     type Error;
 
     /// Maximum number of entries in a directory. A picture has a few dozen.
@@ -18,16 +18,16 @@ pub trait TiffFile {
     /// Returns the length in bytes.
     fn bytes(&self) -> u64;
 
-    /// Reads bytes of the header or a directory.
+    /// Reads `len` bytes of the header or of a directory.
     ///
     /// # Errors
     /// If the bytes are beyond the end of the file, or cannot be read.
     fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Self::Error>;
 
-    /// Reads the bytes of `tag`'s values.
+    /// Reads the bytes that hold the values of `tag`.
     ///
     /// # Errors
-    /// If the bytes are beyond the end of the file, too many, or cannot be read.
+    /// If the bytes are beyond the end of the file, if there are too many, or if they cannot be read.
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Self::Error>;
 
     /// Creates the error for a file that violates the format.
@@ -72,7 +72,7 @@ struct TiffEntry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// Values, or their offset if they are longer than this field: 4 bytes, or 8 in a BigTIFF.
+    /// The values themselves, or their offset in the file if they do not fit. The field has 4 bytes, or 8 in a BigTIFF.
     field: [u8; 8],
 }
 
@@ -125,20 +125,21 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
             let expected = format!("1 to {}", F::MAX_ENTRIES);
             return Err(file.broken("entries of a TIFF directory".into(), expected, count.to_string()));
         }
-        // These sums cannot overflow, because the count was read from these offsets.
+        // These sums cannot overflow, because the entry count has been read from these offsets.
         let (start, table_bytes) = (offset + count_bytes, count * entry_bytes as u64);
         let table = file.directory(start, table_bytes)?;
         let entries = table.chunks_exact(entry_bytes).filter_map(|bytes| words.entry(bytes)).collect();
         Ok(Self { file, words, offset, entries, link: start + table_bytes })
     }
 
-    /// Reads the next directory; `None` after the last. A chain may be a loop.
+    /// Reads the next directory, or returns `None` after the last one. Malformed files can contain a loop,
+    /// which this function does not detect.
     ///
     /// # Errors
     /// If the next directory cannot be read.
     pub fn next(&self) -> Result<Option<Self>, F::Error> {
         let bytes = self.words.offset_bytes();
-        // Some writers omit the last link at the end of the file.
+        // Some writers omit the final link if it would be at the end of the file.
         if self.link.saturating_add(bytes) > self.file.bytes() {
             return Ok(None);
         }
@@ -152,19 +153,20 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         self.offset
     }
 
-    /// Returns the file.
+    /// Returns the file that holds this directory.
     #[must_use]
     pub const fn file(&self) -> &'a F {
         self.file
     }
 
-    /// Returns whether the most significant byte comes first.
+    /// Returns whether the file is big-endian.
     #[must_use]
     pub const fn big_endian(&self) -> bool {
         self.words.big_endian
     }
 
-    /// Reads the values of `tag`; `None` if the directory lacks the tag. Values of an unknown type have no bytes.
+    /// Reads the values of `tag`, or returns `None` if the directory has no such tag. Values of an unknown
+    /// type are returned without bytes.
     ///
     /// # Errors
     /// If the values cannot be read.
@@ -177,8 +179,8 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(Some(TiffValues { words: self.words, kind: entry.kind, bytes: self.bytes(entry, bytes)? }))
     }
 
-    /// Reads the first unsigned integer of `tag`; `None` if the directory lacks the tag, or the tag has no
-    /// values. The other values are not read.
+    /// Reads the first value of `tag` as an unsigned integer. Returns `None` if the directory has no such tag
+    /// or if the tag has no values. Any further values are not read.
     ///
     /// # Errors
     /// If the value cannot be read, or is not an integer.
@@ -196,7 +198,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(Some(value))
     }
 
-    /// Same as [`integer`](Self::integer), with `default` instead of `None`.
+    /// Same as [`integer`](Self::integer), but returns `default` instead of `None`.
     ///
     /// # Errors
     /// Same as [`integer`](Self::integer).
@@ -204,7 +206,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(self.integer(tag)?.unwrap_or(default))
     }
 
-    /// Reads all unsigned integers of `tag`; `None` if the directory lacks the tag.
+    /// Reads all values of `tag` as unsigned integers, or returns `None` if the directory has no such tag.
     ///
     /// # Errors
     /// If the values cannot be read, or are not integers.
@@ -226,7 +228,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         })
     }
 
-    /// Returns the offset in the field of an entry.
+    /// Returns the offset that is stored in the field of an entry.
     fn elsewhere(&self, entry: &TiffEntry) -> u64 {
         self.words.uint(entry.field.get(..to_usize(self.words.offset_bytes())).unwrap_or_default())
     }
@@ -258,7 +260,7 @@ impl<'a> TiffValues<'a> {
         self.value(at, to_usize(integer_width(self.kind)?)).map(|bytes| self.words.uint(bytes))
     }
 
-    /// Returns value `at` as a float, for integers, rationals and floats.
+    /// Returns value `at` as a float. The value may be an integer, a rational or a float.
     #[must_use]
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "colours need few digits")]
     pub fn float(&self, at: usize) -> Option<f64> {
@@ -280,20 +282,20 @@ impl<'a> TiffValues<'a> {
         (self.kind == 12).then(|| (0..self.len()).filter_map(|at| self.float(at)).collect())
     }
 
-    /// Returns the text up to the first zero; `None` if the values are not text.
+    /// Returns the text up to the first zero byte; `None` if the values are not text.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let text = self.bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         matches!(self.kind, 1 | 2 | 7).then(|| String::from_utf8_lossy(text).trim().to_owned())
     }
 
-    /// Returns the bytes of the values, as in the file.
+    /// Returns the bytes of the values as they are in the file.
     #[must_use]
     pub fn into_bytes(self) -> Cow<'a, [u8]> {
         self.bytes
     }
 
-    /// Returns the common value of the first `count` values; `None` if they differ.
+    /// Returns the value that the first `count` values have in common; `None` if they differ.
     #[must_use]
     pub fn same(&self, count: usize) -> Option<u64> {
         let first = self.integer(0)?;
@@ -305,8 +307,9 @@ impl<'a> TiffValues<'a> {
     }
 }
 
-/// Returns the bytes of one integer of a type; `None` if it is not an integer type. Some writers use a signed
-/// type for numbers that are never negative, whose bytes equal the unsigned ones.
+/// Returns the size of an integer of this type in bytes; `None` if this is not an integer type. Signed types
+/// are included, because some writers use them for numbers that are never negative. The bytes of such numbers
+/// are the same in an unsigned type.
 const fn integer_width(kind: u16) -> Option<u64> {
     match kind {
         1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => value_width(kind),
@@ -314,7 +317,7 @@ const fn integer_width(kind: u16) -> Option<u64> {
     }
 }
 
-/// Returns the bytes of one value of a type; `None` if the type is unknown.
+/// Returns the size of one value of this type in bytes; `None` if the type is unknown.
 const fn value_width(kind: u16) -> Option<u64> {
     Some(match kind {
         1 | 2 | 6 | 7 => 1,
@@ -325,14 +328,14 @@ const fn value_width(kind: u16) -> Option<u64> {
     })
 }
 
-/// Returns whether `head` is the beginning of a TIFF.
+/// Returns whether `head` is the beginning of a TIFF file.
 #[must_use]
 pub fn is_tiff(head: &[u8]) -> bool {
     TiffWords::of(head).is_some()
 }
 
 impl TiffWords {
-    /// Returns the byte order and widths of a file that begins with `head`; `None` if it is not a TIFF.
+    /// Returns the byte order and the widths of a file that begins with `head`; `None` if it is not a TIFF file.
     fn of(head: &[u8]) -> Option<Self> {
         let (big_endian, big_tiff) = match head.get(..4)? {
             b"II\x2a\0" => (false, false),
@@ -354,7 +357,7 @@ impl TiffWords {
         head.get(if self.big_tiff { 8..16 } else { 4..8 }).map(|bytes| self.uint(bytes))
     }
 
-    /// Returns the bytes of the entry count at the start of a directory.
+    /// Returns the size in bytes of the entry count at the start of a directory.
     const fn count_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 2 }
     }
@@ -363,7 +366,8 @@ impl TiffWords {
         if self.big_tiff { 20 } else { 12 }
     }
 
-    /// Returns the bytes of an offset, such as the link to the next directory, and of an entry's field.
+    /// Returns the size in bytes of an offset, such as the link to the next directory. The field of an entry
+    /// has the same size.
     const fn offset_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 4 }
     }

@@ -1,11 +1,10 @@
-//! Loops compiled for the processor's vector instructions.
+//! Runs loops that are compiled for the processor's vector instructions.
 
-/// Runs `work` as compiled for AVX2 if the processor has it, otherwise as compiled for every processor of the
-/// architecture.
+/// Runs `work`, compiled for AVX2 if the processor supports it, and for the baseline of the architecture otherwise.
 ///
-/// The results are the same to the bit: the compiler neither reorders sums of floats nor fuses a product into
-/// a sum, so it can only process more lanes at a time. To benefit, `work` and everything it calls must be
-/// inlined: write `vectorised(#[inline(always)] || …)`.
+/// Both versions return the same results to the bit: the compiler neither reorders sums of floats nor fuses a
+/// multiplication and an addition, so it can only process more lanes at a time. To benefit, `work` and
+/// everything that it calls must be inlined: write `vectorised(#[inline(always)] || …)`.
 #[inline(always)]
 pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

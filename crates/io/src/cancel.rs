@@ -1,5 +1,5 @@
-//! Cancels reads for which a thread waits. All readers of a dataset share its storage, so the flag belongs to
-//! the thread, not to the storage.
+//! Cancels reads while a thread waits for them. All readers of a dataset share its storage, so the flag that
+//! cancels reads belongs to the thread rather than to the storage.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ thread_local! {
     static CANCEL: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Restores the previous flag, even after a panic.
+/// Restores the previous flag of the thread when dropped, even after a panic.
 struct Restore(Option<Arc<AtomicBool>>);
 
 impl Drop for Restore {
@@ -18,7 +18,7 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `work`. Once `cancel` is true, this thread's reads that may wait for a network fail.
+/// Runs `work`. As soon as `cancel` is true, all reads of this thread that may have to wait for a network fail.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,19 +31,19 @@ pub fn cancellable<R>(cancel: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> R {
     with_cancel_flag(Some(Arc::clone(cancel)), work)
 }
 
-/// Same as [`cancellable`], with the flag of another thread ([`cancel_flag`]), if any.
+/// Same as [`cancellable`], but takes over the flag, if any, of another thread ([`cancel_flag`]).
 pub fn with_cancel_flag<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(CANCEL.replace(cancel));
     work()
 }
 
-/// Returns this thread's flag, for its helper threads.
+/// Returns the flag of this thread, so that it can be passed to helper threads.
 #[must_use]
 pub fn cancel_flag() -> Option<Arc<AtomicBool>> {
     CANCEL.with_borrow(Clone::clone)
 }
 
-/// Returns whether the work of this thread was cancelled. Storages check this while they wait.
+/// Returns whether the work of this thread has been cancelled. Storages check this while they wait.
 #[must_use]
 pub fn is_cancelled() -> bool {
     CANCEL.with_borrow(|cancel| cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)))

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-/// An error of the operating system or a store, with the next step if there is one.
+/// An error of the operating system or of a store, with a hint about the next step if there is one.
 ///
 /// ```
 /// use shardpack_format::Hint;
@@ -18,41 +18,41 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Cause {
     error: Arc<io::Error>,
-    /// Boxed, because causes are part of many errors.
+    /// Boxed, to keep the many errors that contain a cause small.
     hint: Option<Box<Hint>>,
 }
 
 impl Cause {
-    /// Creates a cause that is not an error of the operating system.
+    /// Creates a cause that does not come from the operating system.
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         io::Error::new(kind, text.into()).into()
     }
 
-    /// Sets the next step.
+    /// Sets the hint, which names the next step.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
         Self { hint: Some(Box::new(hint.into())), ..self }
     }
 
-    /// Returns the next step, which is not part of the text.
+    /// Returns the hint, which names the next step and is not part of the text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.hint.as_deref().cloned()
     }
 
-    /// Returns the kind, as in the standard library.
+    /// Returns the error kind of the standard library.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.error.kind()
     }
 
-    /// Returns the operating system's error code.
+    /// Returns the error code of the operating system, if there is one.
     #[must_use]
     pub fn raw_os_error(&self) -> Option<i32> {
         self.error.raw_os_error()
     }
 
-    /// Returns the code and the text without it, for a front end.
+    /// Returns the error code, and the text without it, so that a front end can present them in its own way.
     #[must_use]
     pub fn system_error(&self) -> SystemError<'static> {
         let (mut text, code) = (self.to_string(), self.raw_os_error());
@@ -88,7 +88,7 @@ impl From<ErrorKind> for Cause {
     }
 }
 
-/// Serves the traits of the standard library. Drops the hint.
+/// Converts a cause for traits of the standard library that require an `io::Error`. The hint is lost.
 impl From<Cause> for io::Error {
     fn from(cause: Cause) -> Self {
         Arc::try_unwrap(cause.error).unwrap_or_else(|error| match error.raw_os_error() {

@@ -1,4 +1,4 @@
-//! Tests that every implementation of the traits must pass. They panic on failure.
+//! Tests that every implementation of this crate's traits must pass. They panic on failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::cause::Cause;
@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Barrier;
 
-/// Larger than one part of an upload to a store.
+/// A size larger than one part of a multipart upload to a store.
 const LARGE_BYTES: usize = (17 << 20) + 13;
 
 /// Returns names and bytes of the files that [`check_storage`] expects in a storage.
@@ -28,7 +28,7 @@ pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Checks a storage that holds only [`files`].
+/// Checks a storage that holds exactly the files of [`files`].
 ///
 /// # Panics
 /// If the storage violates the contract of [`Storage`].
@@ -81,7 +81,7 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
         read_exact_at(file, Path::new("file"), &mut buffer, start as u64).unwrap();
         assert!(buffer == bytes[start..end], "bytes {start} to {end} of {len}");
     };
-    // Advice changes no bytes, whether given twice, beyond the end, or not at all.
+    // Advice never changes the bytes that are read, even if it is given twice or lies beyond the end of the file.
     file.advise_sequential();
     file.advise_soon(0, len);
     file.advise_soon(len / 2, len);
@@ -106,7 +106,7 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
     assert_eq!(beyond.kind(), ErrorKind::UnexpectedEof, "{beyond}");
 }
 
-/// Retries a read until the file is ready.
+/// Repeats a read until the file is ready.
 fn patient(mut read: impl FnMut() -> Result<usize, Cause>) -> usize {
     loop {
         match read() {
@@ -178,7 +178,7 @@ impl Read for Torn {
     }
 }
 
-/// Checks a file system in `folder`, which must not exist yet.
+/// Checks a file system, using `folder`, which must not exist yet.
 ///
 /// # Panics
 /// If the file system violates the contract of [`FileSystem`].

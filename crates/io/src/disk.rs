@@ -25,10 +25,10 @@ impl FileSystem for Disk {
         let parent = folder.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         self.create_dir_all(parent)?;
         match fs::create_dir(folder) {
-            // Another packer may have created it first.
+            // Another packer may have created the folder first.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
             Err(e) => Err(e.into()),
-            // Ignore a file system that cannot sync folders, because the run reports it.
+            // Accept a file system that cannot sync folders, because the packing run reports this itself.
             Ok(()) => self.sync_dir(parent).or_else(|e| if is_unsupported(&e) { Ok(()) } else { Err(e) }),
         }
     }
@@ -85,7 +85,7 @@ impl FileSystem for Disk {
 
 impl GrowingFile for File {
     fn append(&self, bytes: &[u8]) -> Result<(), Cause> {
-        // `Write` is also implemented for `&File`; each write appends.
+        // `Write` is also implemented for `&File`. The file is open for appending, so each write goes to its end.
         let mut file = self;
         Ok(file.write_all(bytes)?)
     }

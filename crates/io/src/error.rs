@@ -5,47 +5,48 @@ use shardpack_format::{Error as FormatError, ErrorKind as Family, Explain, Hint,
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of a storage.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A file is missing or may not be read or written, or the disk or network failed.
+    /// A file is missing, access to it is denied, or the disk or the network has failed.
     #[error("`{}`: cannot {action}{}: {source}", visible_path(path), at_offset(*offset))]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Operation, as a verb.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// Position in the file.
+        /// Offset in the file, in bytes, if known.
         offset: Option<u64>,
         /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// The caller requested something that is not a file of the storage. Always [`shardpack_format::Error::Usage`].
+    /// The caller requested something that is not a file of the storage. Always holds a
+    /// [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(FormatError),
 }
 
-/// Formats the offset as ` at offset 7`; empty without one.
+/// Formats the offset as ` at offset 7`, or as an empty string if there is none.
 #[must_use]
 pub(crate) fn at_offset(offset: Option<u64>) -> String {
     offset.map_or_else(String::new, |offset| format!(" at offset {offset}"))
 }
 
 impl Error {
-    /// Creates the error of a failed operation on `path`.
+    /// Creates the error for an operation on `path` that failed.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, source: source.into() }
     }
 
-    /// Creates the error of a request that cannot be served.
+    /// Creates the error for a request that cannot be served.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(FormatError::usage(text))
     }
 
-    /// Adds a next step to an [`Error::Usage`].
+    /// Adds a hint about the next step if this is an [`Error::Usage`].
     #[must_use]
     pub fn with_hint(self, next: impl Into<Hint>) -> Self {
         match self {
@@ -54,7 +55,7 @@ impl Error {
         }
     }
 
-    /// Returns the next step, which is not part of the text.
+    /// Returns the hint, which names the next step and is not part of the text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -63,7 +64,7 @@ impl Error {
         }
     }
 
-    /// Returns the kind of the system's error; `InvalidInput` for an [`Error::Usage`].
+    /// Returns the error kind of the cause, or `InvalidInput` for an [`Error::Usage`].
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -72,13 +73,13 @@ impl Error {
         }
     }
 
-    /// Returns whether the file does not exist.
+    /// Returns whether the error says that the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Returns the cause, without the path; of kind `InvalidInput` for an [`Error::Usage`].
+    /// Returns the cause without the path. The cause of an [`Error::Usage`] has the kind `InvalidInput`.
     #[must_use]
     pub fn into_cause(self) -> Cause {
         match self {

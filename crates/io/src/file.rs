@@ -1,4 +1,4 @@
-//! Regular files of this machine.
+//! Regular files on this machine.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -12,7 +12,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// NONBLOCK, so that opening a FIFO does not wait for a writer; it changes nothing for regular files.
+/// Flags for opening a file. With NONBLOCK, opening a FIFO does not wait for a writer. The flag has no effect
+/// on regular files.
 pub(crate) const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl ReadAt for LocalFile {
     }
 
     fn advise_soon(&self, offset: u64, bytes: u64) {
-        // For each call, Linux reads ahead at most one request of the device, often 1 MiB.
+        // Advise in small steps, because Linux reads ahead at most one request of the device per call, often 1 MiB.
         let end = offset.saturating_add(bytes);
         let mut at = offset;
         while at < end {
@@ -52,7 +53,7 @@ impl ReadAt for LocalFile {
         match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
             Ok(read) => Some(read == 1),
             Err(Errno::AGAIN) => Some(false),
-            // File systems without this information, such as network file systems, refuse the flag.
+            // Some file systems, such as network file systems, cannot tell and refuse the flag.
             Err(_) => None,
         }
     }
@@ -62,17 +63,18 @@ impl ReadAt for LocalFile {
     }
 }
 
-/// Opens the regular file at `path`. Follows symlinks, because the user named the path.
+/// Opens the regular file at `path`. Symlinks are followed, because the user named the path.
 ///
 /// # Errors
-/// `Io` if it cannot be opened; `Usage`, without waiting, if it is a folder, FIFO, device or socket.
+/// `Io` if the file cannot be opened. `Usage` if `path` is a folder, FIFO, device or socket; this is found
+/// without waiting.
 pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
     let fd = rustix::fs::open(path, OPEN, Mode::empty()).map_err(|e| open_error(path, e))?;
     regular(path, fd)
 }
 
 pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
-    // Query the handle, not the path, so that the file cannot be swapped in between.
+    // Query the open handle rather than the path, so that the file cannot be swapped in between.
     let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "stat", io::Error::from(e)))?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
@@ -89,19 +91,19 @@ pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
 
 pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     match errno {
-        // The error for opening a socket.
+        // Opening a socket fails with this error.
         Errno::NXIO => Error::usage(format!("`{}`: expected a regular file, found a special file", path.display())),
         other => Error::io(path, "open", io::Error::from(other)),
     }
 }
 
-/// Opens a regular file at `path`, which this project named. Follows no symlink and does not wait for a FIFO.
+/// Opens a regular file at a path that this project has chosen itself. A symlink is refused, and a FIFO does not block.
 pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
         Ok(_) => Err(not_regular("something else")),
-        // The system's own message would be "too many levels of symbolic links".
+        // Without this case, the message would be the system's "too many levels of symbolic links".
         Err(_) if symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
         Err(e) => Err(e.into()),
     }

@@ -1,5 +1,5 @@
-//! The file system to which datasets are written, as a trait: tests can make any operation fail, return false
-//! results, or crash afterwards.
+//! The file system to which datasets are written, as a trait. This lets tests make any operation fail, return
+//! wrong results, or crash afterwards.
 
 use crate::cause::Cause;
 use crate::error::Result;
@@ -10,25 +10,25 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Folders with growing files and durable names. All paths are full paths.
+/// Folders with files that grow and names that can be made durable. All paths are full paths.
 ///
 /// # Errors
-/// Every operation returns the operating system's error. [`is_unsupported`] recognises operations that the
-/// file system lacks.
+/// Every operation returns the error of the operating system. [`is_unsupported`] recognises the errors for
+/// operations that the file system does not offer.
 pub trait FileSystem: Send + Sync + Debug {
-    /// Creates a folder and its missing parents, durably.
+    /// Creates a folder and its missing parents, and makes them durable.
     ///
     /// # Errors
-    /// As described at [`FileSystem`]; the same holds for all other methods.
+    /// As described at [`FileSystem`]. The same holds for all other methods.
     fn create_dir_all(&self, folder: &Path) -> Result<(), Cause>;
 
-    /// Returns the names in a folder, sorted.
+    /// Returns the names of the entries in a folder, sorted.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such folder.
     fn names(&self, folder: &Path) -> Result<Vec<String>, Cause>;
 
-    /// Opens a regular file for reading. Fails on anything else, including a symlink.
+    /// Opens a regular file for reading. Fails on anything else, including symlinks.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
@@ -46,7 +46,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Of kind `NotFound` if there is no such file.
     fn append(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause>;
 
-    /// Renames a file, replacing any existing one.
+    /// Renames a file. An existing file of the new name is replaced.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
@@ -70,18 +70,18 @@ pub trait FileSystem: Send + Sync + Debug {
     /// As described at [`FileSystem`].
     fn sync_dir(&self, folder: &Path) -> Result<(), Cause>;
 
-    /// Tries to take the lock file `path`, which is created if needed; `None` if another process
-    /// holds it. An exclusive holder writes its name into the file. Fails on a symlink.
+    /// Tries to take the lock file `path`, and creates it if needed. Returns `None` if another process holds
+    /// the lock. An exclusive holder writes its name into the file. Fails on a symlink.
     ///
     /// # Errors
     /// As described at [`FileSystem`].
     fn lock(&self, path: &Path, mode: LockMode, holder: &Holder) -> Result<Option<Box<dyn FileLock>>, Cause>;
 
-    /// Returns the free bytes for this user, if known.
+    /// Returns the number of free bytes that this user may write, if known.
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
 }
 
-/// An open file that only grows.
+/// An open file that can only grow.
 pub trait GrowingFile: Send + Sync + Debug {
     /// Appends bytes to the end.
     ///
@@ -89,7 +89,8 @@ pub trait GrowingFile: Send + Sync + Debug {
     /// The operating system's error.
     fn append(&self, bytes: &[u8]) -> Result<(), Cause>;
 
-    /// Makes the content durable. Never retry after a failure, because the content of the disk is then unknown.
+    /// Makes the content durable. After a failure, do not call it again, because it is then
+    /// unknown which bytes are on disk.
     ///
     /// # Errors
     /// The operating system's error.
@@ -98,8 +99,8 @@ pub trait GrowingFile: Send + Sync + Debug {
 
 /// A lock, released on drop.
 pub trait FileLock: Send + Sync + Debug {
-    /// Returns whether the existence of the file is the lock, because the file system has no locks. Such a
-    /// lock outlives a killed holder.
+    /// Returns whether the mere existence of the file is the lock, as on file systems without locks. Such a
+    /// lock remains after its holder has been killed.
     fn is_by_name(&self) -> bool {
         false
     }
@@ -108,13 +109,14 @@ pub trait FileLock: Send + Sync + Debug {
 /// Mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// Shared with other holders. The last one removes the lock file.
+    /// Shared with other holders. The last holder removes the lock file.
     Shared,
-    /// Held by one holder. Dropping the lock removes its file.
+    /// Held by one holder alone, which removes the lock file when it drops the lock.
     Exclusive,
 }
 
-/// Returns whether the file system lacks the operation, rather than failed at it.
+/// Returns whether the error means that the file system does not offer the operation, rather than that the
+/// operation failed.
 #[must_use]
 pub fn is_unsupported(error: &Cause) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())

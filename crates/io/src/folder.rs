@@ -1,4 +1,4 @@
-//! The storage on a local or mounted file system.
+//! The storage for a folder on a local or mounted file system.
 
 use crate::error::{Error, Result};
 use crate::file::{OPEN, open_error, regular};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// A folder on a local or mounted file system.
 ///
-/// Files are opened relative to a handle on the folder. Symlinks below it are followed only if the caller
-/// allows it, so that no name in a manifest can lead elsewhere.
+/// Files are opened relative to a handle on the folder. Symlinks below the folder are followed only if the
+/// caller allows it, so that no name in a manifest can lead out of the folder.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -23,8 +23,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder. With `follow_symlinks`, shards may be symlinks to anywhere, for caches that keep the
-    /// files elsewhere.
+    /// Opens a folder. If `follow_symlinks` is true, shards may be symlinks to anywhere, as in caches that
+    /// keep the files elsewhere.
     ///
     /// # Errors
     /// `Io` if it cannot be opened.
@@ -46,7 +46,7 @@ impl Storage for Folder {
         let path = self.path.join(name);
         let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
         let refuse_link = |errno| match errno {
-            // NOFOLLOW fails with LOOP on a link; with DIRECTORY, it fails with NOTDIR.
+            // On a symlink, NOFOLLOW alone fails with LOOP; together with DIRECTORY, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
                 "`{}` is a symlink, or below one: only files in the dataset's own folder are opened",
                 path.display()
@@ -62,8 +62,8 @@ impl Storage for Folder {
             folder = Some(handle.map_err(refuse_link)?);
             file_name = rest;
         }
-        // At most one level below the folder. Names in manifests never have more parts or `..`; refuse these
-        // from other callers too.
+        // A file is at most one level below the folder. Names in manifests have already been checked for
+        // further levels and for `..`, but other callers might pass them.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage(format!(
                 "file name {name:?} is not in the dataset's folder or one folder below it"
@@ -78,7 +78,7 @@ impl Storage for Folder {
         let fail = |e: io::Error| Error::io(&self.path, "list", e);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path).map_err(fail)? {
-            // A name that is not UTF-8 cannot be in a manifest.
+            // Skip names that are not UTF-8, because they cannot be in a manifest.
             if let Ok(name) = entry.map_err(fail)?.file_name().into_string() {
                 names.push(name);
             }

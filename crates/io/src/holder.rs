@@ -1,9 +1,9 @@
-//! The name that a process writes into its locks for other processes to read.
+//! The name that a process writes into its lock files, so that other processes can name the holder.
 
 use std::fmt;
 use std::time::SystemTime;
 
-/// A program that holds a lock: `process 7 on host, since 2026-11-20T11:26:23Z`.
+/// A process that holds a lock, written as `process 7 on host, since 2026-11-20T11:26:23Z`.
 ///
 /// ```
 /// use shardpack_io::Holder;
@@ -14,16 +14,16 @@ use std::time::SystemTime;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Number of the process.
+    /// Process id.
     pub process: u32,
-    /// Name of the machine.
+    /// Host name of the machine.
     pub host: String,
-    /// Time when the process took its locks; may be any text in locks of other versions.
+    /// Time at which the process took its locks. Other versions of the program may have written any text here.
     pub since: String,
 }
 
 impl Holder {
-    /// Returns this process, with the current time.
+    /// Returns a holder for this process, with the current time.
     #[must_use]
     pub fn this_process() -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Holder {
         }
     }
 
-    /// Parses the name of a holder; `None` if the text is not valid.
+    /// Parses the text of a holder; `None` if it is not valid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (process, rest) = text.trim().strip_prefix("process ")?.split_once(" on ")?;
@@ -41,10 +41,10 @@ impl Holder {
         Some(Self { process: process.parse().ok()?, host: host.into(), since: since.into() })
     }
 
-    /// Returns whether the holder was a process on `other`'s machine and has ended.
+    /// Returns whether this holder was a process on the machine of `other` and has ended.
     pub(crate) fn has_ended_beside(&self, other: &Self) -> bool {
         let Some(pid) = i32::try_from(self.process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
-        // Only this error means that the process has ended. EPERM means that it is alive.
+        // Only ESRCH means that the process has ended. EPERM means that it is still alive.
         self.host == other.host && rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
     }
 }

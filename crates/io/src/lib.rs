@@ -1,14 +1,15 @@
-//! Access to files, on a disk of this machine or in an object store.
+//! Access to files, either on a disk of this machine or in an object store.
 //!
 //! - [`Storage`]: a folder for reading. It lists files by name, and reads ranges of their bytes ([`ReadAt`]).
-//! - [`Objects`]: a storage for writing objects, each whole or not at all.
+//! - [`Objects`]: a storage for writing objects, each of which appears whole or not at all.
 //! - [`FileSystem`]: folders of this machine, with growing files, durable names, and locks.
 //!
-//! A [`Folder`] is the storage on a disk, and [`Disk`] is this machine's file system. The crate
-//! `shardpack-store` has the storages behind URLs. This crate knows nothing about shards.
+//! A [`Folder`] is the storage on a disk, and [`Disk`] is the file system of this machine. The crate
+//! `shardpack-store` contains the storages behind URLs. This crate knows nothing about shards.
 //!
-//! The feature `conformance` adds the test suite for all implementations, including the tests' own:
-//! `MemoryStorage`, and `RiggedStorage`, which fails, delays and counts operations.
+//! The feature `conformance` adds the test suite that all implementations must pass. It also adds two
+//! implementations for tests: `MemoryStorage`, and `RiggedStorage`, which fails, delays and counts
+//! operations.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 

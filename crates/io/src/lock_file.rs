@@ -1,4 +1,4 @@
-//! A lock file, locked while its holder lives. The last holder removes it.
+//! A lock file that stays locked for as long as its holder lives. The last holder removes it.
 
 use crate::cause::Cause;
 use crate::file::open_own;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Number of retries of a new shared holder, because the last holder briefly locks the file exclusively while
-/// removing it.
+/// Number of times that a new shared holder tries to take the lock. Retries are needed because the last
+/// holder briefly locks the file exclusively while removing it.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Infix of a probe file's name, between the lock file's name and the process number.
+/// Infix of a probe file's name. It follows the name of the lock file and precedes the process id.
 const PROBE: &str = ".probe-";
 
 #[derive(Debug)]
@@ -30,13 +30,13 @@ pub(crate) struct LockFile {
 impl FileLock for LockFile {}
 
 impl LockFile {
-    /// Returns whether the file system of `path` has locks. Tries a new probe file in the same folder,
-    /// because the lock file itself may be held by its name alone.
+    /// Returns whether the file system of `path` supports locks. This is tried on a new probe file in the
+    /// same folder, because another process may hold the lock by the mere existence of the lock file.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
         remove_probes(path);
         let mut probe = path.as_os_str().to_owned();
         probe.push(format!("{PROBE}{}-{:?}", std::process::id(), std::thread::current().id()));
-        // If the probe cannot be created, creating the lock file will report the error.
+        // If the probe cannot be created, the lock file cannot be created either, and that attempt reports the error.
         let Ok(file) = File::create_new(&probe) else { return true };
         let tried = try_lock(&file);
         let _ = fs::remove_file(&probe);
@@ -56,8 +56,8 @@ impl LockFile {
                 LockMode::Exclusive => file.try_lock(),
             };
             match tried {
-                // The last holder may have removed the file after it was opened here. The new lock would
-                // guard a file without a name.
+                // The last holder may have removed the file after this process opened it. The new lock would
+                // then be on a file that has no name.
                 Ok(()) if !is_at(&file, path) => continue,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if tries > 1 => {
@@ -78,7 +78,7 @@ impl LockFile {
         }
     }
 
-    /// Returns whether no other process holds the file at the path.
+    /// Returns whether no other process holds the file at this path.
     fn is_last(&self) -> bool {
         self.mode == LockMode::Exclusive
             || (self.file.unlock().is_ok() && self.file.try_lock().is_ok() && is_at(&self.file, &self.path))
@@ -87,14 +87,16 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Remove the file while it is locked. A file that cannot be removed does no harm, because only the lock counts.
+        // Remove the file while it is still locked. A file that cannot be removed does no harm, because only
+        // the lock on it counts.
         if self.is_last() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes the probe files of killed processes. A running probe needs only its open file, not the name.
+/// Removes the probe files that killed processes left behind. This does not disturb a probe in progress,
+/// which needs only its open file, not the name.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -129,7 +131,7 @@ mod tests {
         for name in kept.iter().chain(&[".lock.probe-12-ThreadId(1)", ".lock.probe-4194304-ThreadId(17)"]) {
             File::create_new(folder.path().join(name)).unwrap();
         }
-        // A folder with such a name is not a probe.
+        // A folder with the name of a probe file must be left alone.
         fs::create_dir(folder.path().join(".lock.probe-13-ThreadId(1)")).unwrap();
         assert!(LockFile::is_supported(&path, File::try_lock));
         let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -150,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         assert!(LockFile::is_supported(&path, File::try_lock));
-        // ENOSYS, EOPNOTSUPP, ENOLCK, EINVAL: the errors of Lustre, FUSE and NFS.
+        // ENOSYS, EOPNOTSUPP, ENOLCK and EINVAL, which Lustre, FUSE and NFS return.
         for code in [38, 95, 37, 22] {
             let refuse = |_: &File| Err(TryLockError::Error(std::io::Error::from_raw_os_error(code)));
             assert!(!LockFile::is_supported(&path, refuse), "{code}");

@@ -1,10 +1,10 @@
-//! Locks for file systems without locks (Lustre without the option, some FUSE mounts): a file that only one
-//! process can create, and that names its holder.
+//! Locks for file systems that do not support locks, such as Lustre without the mount option and some FUSE
+//! mounts. A lock is a file that only one process can create, and that contains the name of its holder.
 //!
-//! Unlike a lock, a file outlives its holder. A file left by a killed process of this machine is recognised
-//! and removed; a file of another machine stays, and the error names it. Each shared holder has its own file
-//! next to the exclusive holder's. Each side creates its file before looking for the other's, so at least one
-//! of two concurrent holders gives up.
+//! Unlike a real lock, such a file remains after its holder has ended. A file left by a killed process of
+//! this machine is recognised and removed. A file of another machine stays, and the error names it. Each
+//! shared holder has its own file, next to the file of the exclusive holder. Every holder creates its own
+//! file before it looks for files of the other mode, so at least one of two concurrent holders gives up.
 
 use crate::file::open_own;
 use crate::file_system::{FileLock, LockMode};
@@ -14,10 +14,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAX_TEXT_BYTES: u64 = 4096;
-/// Maximum number of files of killed processes to remove; after that, the lock counts as held.
+/// Maximum number of files of killed processes to remove. After that, the lock is considered held.
 const TRIES: u32 = 16;
 const MAX_SHARED: u32 = 1 << 16;
-/// Infix of a shared holder's file name, after the lock's name.
+/// Infix of the file name of a shared holder, after the name of the lock.
 const SHARED: &str = ".with-";
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Drop for LockName {
     }
 }
 
-/// Creates the file; `None` if it exists and its holder may be alive.
+/// Creates the file; `None` if it already exists and its holder may still be alive.
 fn create(path: &Path, holder: &Holder) -> io::Result<Option<LockName>> {
     for _ in 0..TRIES {
         match File::create_new(path) {
@@ -93,9 +93,11 @@ fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Returns whether the lock is free, because its file is gone or its holder was a process of this machine
-/// that has ended. Removes the file of an ended process: renames it first, reads it again, and restores a
-/// file that another process has created meanwhile.
+/// Returns whether the lock is free: either its file is gone, or its holder was a process of this machine
+/// that has ended.
+///
+/// The file of an ended process is removed. To do this safely, the function first renames the file and reads
+/// it again, and it restores the file if another process has created it in the meantime.
 fn is_left_over(path: &Path, own: &Holder) -> bool {
     let text = match read(path) {
         Ok(text) => text,

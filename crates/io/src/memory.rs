@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Objects in memory, by name.
+/// Objects in memory, stored by name.
 #[derive(Debug)]
 pub struct MemoryStorage {
     path: PathBuf,
@@ -19,12 +19,12 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// Creates a storage of these objects, called `path` in messages.
+    /// Creates a storage of these objects. Messages name it `path`.
     pub fn new(path: impl Into<PathBuf>, objects: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self { path: path.into(), objects: Mutex::new(objects.into_iter().collect()) }
     }
 
-    /// Creates a storage of the files directly in a folder.
+    /// Creates a storage with all files directly in a folder.
     ///
     /// # Panics
     /// If a file cannot be read.
@@ -37,7 +37,7 @@ impl MemoryStorage {
         Self::new("memory", std::fs::read_dir(folder).unwrap().map(read))
     }
 
-    /// Returns the objects.
+    /// Returns the objects, locked until the guard is dropped.
     pub fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
         self.objects.lock().unwrap()
     }

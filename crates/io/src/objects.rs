@@ -7,30 +7,30 @@ use std::io::Read;
 /// A storage for writing objects. Each object appears whole or not at all. The implementation retries
 /// requests and keeps credentials out of messages.
 pub trait Objects: Storage {
-    /// Writes all bytes of `source` as an object, and returns their number. An existing object of that name
-    /// stays until it is replaced at the end.
+    /// Writes all bytes of `source` as one object, and returns the number of bytes. An existing object of
+    /// that name stays until it is replaced at the end.
     ///
     /// # Errors
-    /// `Io` if the source cannot be read, or the store does not answer or refuses. If the answer to the last
-    /// request is lost, the whole object may exist; sending it again does no harm.
+    /// `Io` if the source cannot be read, or the store does not answer or refuses. If only the answer to the
+    /// last request is lost, the whole object may exist; it does no harm to send it again.
     fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64>;
 
-    /// Writes a small object unless one of that name exists. Returns whether the object now holds `bytes`.
+    /// Writes a small object unless an object of that name exists. Returns whether the object now holds `bytes`.
     ///
     /// # Errors
-    /// `Io` if the store does not answer, refuses, or does not support the condition.
+    /// `Io` if the store does not answer, refuses, or does not support conditional writes.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool>;
 
-    /// Writes a small object if there is none, or if the existing one holds `old`. Returns whether the object
-    /// now holds `new`.
+    /// Writes `new` as a small object if there is no object of that name, or if the existing one holds `old`.
+    /// Returns whether the object now holds `new`.
     ///
     /// # Errors
     /// Same as [`create`](Self::create).
     fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> Result<bool>;
 
-    /// Removes an object, if it exists.
+    /// Removes an object if it exists.
     ///
     /// # Errors
-    /// `Io` if the store does not answer, or refuses.
+    /// `Io` if the store does not answer or refuses.
     fn remove(&self, name: &str) -> Result<()>;
 }

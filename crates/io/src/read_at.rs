@@ -1,4 +1,4 @@
-//! Reads of bytes at any offset.
+//! Reads bytes at any offset.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -7,15 +7,15 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of retries, a millisecond apart, for a file that is not ready, which only happens on a network.
+/// Number of retries, a millisecond apart, for a file that is not ready. This happens only on a network.
 const PATIENCE: u32 = 1000;
 
 /// Bytes that can be read at any offset, by many threads at once.
 ///
-/// An implementation may return fewer bytes than requested, and may fail with `Interrupted` or
-/// `WouldBlock`: [`read_exact_at`] retries.
+/// An implementation may return fewer bytes than requested, and may fail with `Interrupted` or `WouldBlock`.
+/// [`read_exact_at`] retries in these cases.
 pub trait ReadAt: Send + Sync + Debug {
-    /// Returns the length in bytes, fixed when the file was opened.
+    /// Returns the length in bytes, which is fixed when the file is opened.
     fn len(&self) -> u64;
 
     /// Returns whether the length is 0.
@@ -23,29 +23,29 @@ pub trait ReadAt: Send + Sync + Debug {
         self.len() == 0
     }
 
-    /// Reads up to `buffer.len()` bytes from `offset`; 0 only at the end.
+    /// Reads up to `buffer.len()` bytes from `offset` on, and returns how many were read. Returns 0 only at the end.
     ///
     /// # Errors
     /// The error of the operating system or of the store.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause>;
 
-    /// Tells the operating system that the file will be read from front to back. Failures do not matter.
+    /// Tells the operating system that the file will be read from front to back. Failures are ignored.
     fn advise_sequential(&self) {}
 
-    /// Tells the operating system or the store that these bytes will soon be read once. Failures do not
-    /// matter. A store keeps bytes announced twice until they were read twice.
+    /// Tells the operating system or the store that these bytes will soon be read once. Failures are ignored.
+    /// A store keeps bytes that were announced twice until they have been read twice.
     fn advise_soon(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
 
-    /// Returns whether the byte at `offset` can be read without waiting for a disk. `None` if unknown, for
-    /// example on a network, where advice may have no effect.
+    /// Returns whether the byte at `offset` can be read without waiting for a disk. Returns `None` if this is
+    /// unknown, for example on a network, where advice may have no effect.
     fn is_cached(&self, offset: u64) -> Option<bool> {
         let _ = offset;
         None
     }
 
-    /// Asks the operating system to drop the file's pages from its cache. Failures do not matter.
+    /// Asks the operating system to drop the file's pages from its cache. Failures are ignored.
     fn drop_cached(&self) {}
 }
 
@@ -60,7 +60,7 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// Fills `buffer` from `offset` on, with as many reads as needed.
+/// Fills `buffer` with the bytes from `offset` on, in as many reads as needed.
 ///
 /// # Errors
 /// `Io` if the file ends too early or cannot be read.
@@ -87,18 +87,18 @@ pub fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: 
     Ok(())
 }
 
-/// The two ends of a file.
+/// The first and the last bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ends {
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// First bytes of the file: the requested number, or all.
+    /// First bytes of the file: as many as requested, or all if the file is shorter.
     pub head: Vec<u8>,
-    /// Last bytes of the file: the requested number, or all.
+    /// Last bytes of the file: as many as requested, or all if the file is shorter.
     pub tail: Vec<u8>,
 }
 
-/// Reads up to `head` and `tail` bytes from the ends of a file.
+/// Reads up to `head` bytes from the start of a file and up to `tail` bytes from its end.
 ///
 /// # Errors
 /// Same as [`read_exact_at`].
@@ -123,7 +123,7 @@ fn zeros(bytes: u64) -> io::Result<Vec<u8>> {
 /// Reads a whole file of at most `max_bytes`.
 ///
 /// # Errors
-/// Same as [`read_exact_at`]; of kind `FileTooLarge` if it is larger, before memory is allocated.
+/// Same as [`read_exact_at`]. If the file is larger, the error has the kind `FileTooLarge`, and no memory is allocated.
 pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let bytes = file.len();
     if bytes > max_bytes {

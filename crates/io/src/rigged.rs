@@ -1,4 +1,4 @@
-//! A storage for tests, which wraps another storage and lets a test act at each step.
+//! A storage for tests that wraps another storage and lets a test intervene at each step.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -12,12 +12,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A test's hooks at the steps of a storage, to count, delay, cut or fail them. The defaults do nothing.
+/// Hooks that a test attaches to the steps of a storage, to count, delay, cut or fail them. The default
+/// methods do nothing.
 pub trait Rig: Send + Sync + Debug {
     /// Called before the file `name` is opened.
     ///
     /// # Errors
-    /// Any error is returned to the caller in place of the file.
+    /// The caller gets any error returned here instead of the file.
     fn open(&self, name: &str) -> io::Result<()> {
         let _ = name;
         Ok(())
@@ -26,23 +27,23 @@ pub trait Rig: Send + Sync + Debug {
     /// Called before a range of the file is read. Returns the maximum number of bytes that the read may return.
     ///
     /// # Errors
-    /// Returned by the read instead.
+    /// The read fails with any error returned here.
     fn read(&self, name: &str, range: Range<u64>) -> io::Result<u64> {
         let _ = name;
         Ok(range.end - range.start)
     }
 
-    /// Called after the file was closed, or could not be opened.
+    /// Called after the file was closed, or after it could not be opened.
     fn close(&self, name: &str) {
         let _ = name;
     }
 
-    /// Called when a range was announced.
+    /// Called when a reader announces that it will read a range.
     fn announce(&self, name: &str, range: Range<u64>) {
         let _ = (name, range);
     }
 
-    /// Called when the opening of a file was announced.
+    /// Called when a reader announces that it will open a file.
     fn announce_open(&self, name: &str) {
         let _ = name;
     }
@@ -68,12 +69,12 @@ pub struct RiggedStorage<R> {
 }
 
 impl<R: Rig> RiggedStorage<R> {
-    /// Adds hooks to a storage.
+    /// Wraps a storage and adds hooks.
     pub fn new(storage: impl Storage + 'static, rig: R) -> Self {
         Self { storage: Arc::new(storage), rig: Arc::new(rig) }
     }
 
-    /// Loads the files of a folder into memory, and adds hooks.
+    /// Loads the files of a folder into memory and adds hooks.
     pub fn of_folder(folder: &Path, rig: R) -> Self {
         Self::new(MemoryStorage::of_folder(folder), rig)
     }
@@ -138,20 +139,20 @@ impl<R: Rig> ReadAt for RiggedFile<R> {
     }
 }
 
-/// A storage fault.
+/// A fault to inject into a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No fault; operations are only counted.
     None,
-    /// One byte per read.
+    /// Each read returns only one byte.
     OneByte,
-    /// Pieces of pseudo-random sizes, with EINTR and EAGAIN between them.
+    /// Each read returns a piece of pseudo-random size, with EINTR and EAGAIN in between.
     Pieces,
-    /// EIO at the k-th operation (an open or a read), only once.
+    /// The k-th operation (an open or a read) fails with EIO. This happens only once.
     FailAt(u64),
 }
 
-/// A rig that injects a fault and counts operations.
+/// Hooks that inject a fault and count operations.
 #[derive(Debug)]
 pub struct Faults {
     /// The injected fault.
@@ -160,12 +161,12 @@ pub struct Faults {
     pub operations: AtomicU64,
     /// Number of open files.
     pub open: AtomicUsize,
-    /// Maximum number of open files; further opens fail with EMFILE.
+    /// Maximum number of open files. Further opens fail with EMFILE.
     pub max_open: usize,
 }
 
 impl Faults {
-    /// Injects a fault, without a limit on open files.
+    /// Creates hooks that inject a fault and do not limit the number of open files.
     #[must_use]
     pub const fn new(fault: Fault) -> Self {
         Self { fault, operations: AtomicU64::new(0), open: AtomicUsize::new(0), max_open: usize::MAX }
@@ -191,7 +192,7 @@ impl Rig for Faults {
         let k = self.count()?;
         match self.fault {
             Fault::OneByte => Ok(1),
-            // Odd operations are interrupted, and even ones return 1 to 97 bytes.
+            // Of 16 operations, four are interrupted, one is not ready, and the others return 1 to 97 bytes.
             Fault::Pieces => match k % 4 {
                 1 => Err(ErrorKind::Interrupted.into()),
                 3 if k % 16 == 3 => Err(ErrorKind::WouldBlock.into()),

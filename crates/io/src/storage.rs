@@ -1,4 +1,4 @@
-//! A folder of files for reading, on any medium.
+//! A folder of files that can be read, on any medium.
 
 use crate::error::{Error, Result};
 use crate::read_at::{Ends, ReadAt, read_ends, read_whole};
@@ -8,32 +8,32 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A folder of files: on a disk, in an object store, behind HTTP.
+/// A folder of files on a disk, in an object store, or behind an HTTP server.
 pub trait Storage: Send + Sync + Debug {
-    /// Returns the folder, as the user named it, for messages.
+    /// Returns the path of the folder as the user wrote it, for messages.
     fn path(&self) -> &Path;
 
-    /// Opens a file in the folder, or in a folder directly below it.
+    /// Opens a file in the folder itself or in one of its direct subfolders.
     ///
     /// # Errors
     /// `Io` if it cannot be opened; `Usage` if it is not a regular file, or if the name leads out of the folder.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
 
-    /// Returns the names of the entries directly in the folder, including folders, sorted.
+    /// Returns the sorted names of the entries directly in the folder, including subfolders.
     ///
     /// # Errors
-    /// `Io` if the folder cannot be listed; of kind `Unsupported` if the storage never lists.
+    /// `Io` if the folder cannot be listed. The error has the kind `Unsupported` if this storage never lists.
     fn names(&self) -> Result<Vec<String>>;
 
     /// Reads a whole file of at most `max_bytes`.
     ///
     /// # Errors
-    /// Same as [`open`](Self::open); of kind `FileTooLarge` if it is larger.
+    /// Same as [`open`](Self::open). If the file is larger, the error has the kind `FileTooLarge`.
     fn read(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
         read_whole(&*self.open(name)?, &self.path().join(name), max_bytes)
     }
 
-    /// Returns the size of a file, and up to `head` and `tail` bytes from its ends.
+    /// Returns the size of a file, up to `head` bytes from its start, and up to `tail` bytes from its end.
     ///
     /// # Errors
     /// Same as [`open`](Self::open).
@@ -41,19 +41,20 @@ pub trait Storage: Send + Sync + Debug {
         read_ends(&*self.open(name)?, &self.path().join(name), head, tail)
     }
 
-    /// Returns the bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of their reads, enough
-    /// to keep many network requests under way. The storage holds at most this many bytes itself. The
-    /// default, 0, means that the system reads ahead.
+    /// Returns how many bytes readers should announce ([`ReadAt::advise_soon`]) ahead of their reads. It is
+    /// enough to keep many network requests in flight, and the storage holds at most this many bytes itself.
+    /// The default, 0, means that the operating system reads ahead on its own.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
 
-    /// Tells the storage that this file will be opened soon. Waits for nothing.
+    /// Tells the storage that this file will be opened soon. Returns without waiting.
     fn advise_open(&self, name: &str) {
         let _ = name;
     }
 
-    /// Returns the counts of network requests so far; zeros, the default, without a network.
+    /// Returns counts of the network requests so far. The default implementation, for storages without a
+    /// network, returns zeros.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
@@ -62,14 +63,13 @@ pub trait Storage: Send + Sync + Debug {
     /// packed from them.
     ///
     /// # Errors
-    /// `Io` if the folder cannot be listed. The default implementation always fails with the kind
-    /// `Unsupported`, because the storage does not support listing.
+    /// `Io` if the folder cannot be listed. The default implementation always fails with the kind `Unsupported`.
     fn list(&self) -> Result<Vec<Listed>> {
         Err(Error::io(self.path(), "list", ErrorKind::Unsupported))
     }
 
-    /// Opens a listed file, without a request. Reading fails if the file has been replaced since. Dropping
-    /// the file frees the bytes held for readers.
+    /// Opens a file from the listing without a network request. Reads fail if the file has been replaced
+    /// since it was listed. Dropping the file frees the bytes that the storage holds for its readers.
     ///
     /// # Errors
     /// Same as [`open`](Self::open).
@@ -87,12 +87,12 @@ pub trait Storage: Send + Sync + Debug {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Path below the folder, separated by `/`.
+    /// Path relative to the folder, with `/` as the separator.
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Time of the last change, in ns since 1970.
+    /// Time of the last change, in nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Tag that changes with the file's content, if the storage has one.
+    /// Tag that changes whenever the content of the file changes, if the storage has such tags.
     pub e_tag: Option<String>,
 }

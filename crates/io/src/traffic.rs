@@ -13,19 +13,19 @@ pub struct Traffic {
     pub requests: u64,
     /// Retries after an error, a time-out or a truncated answer.
     pub retries: u64,
-    /// Duplicate requests, sent because the first was slow.
+    /// Number of duplicate requests, which are sent when the first request is slow.
     pub hedges: u64,
-    /// Bytes that arrived.
+    /// Number of bytes received.
     pub fetched_bytes: u64,
     /// Maximum number of requests under way at a time.
     pub peak_in_flight: u64,
     /// Maximum bytes held for readers at a time.
     pub peak_held_bytes: u64,
-    /// Counts of a cache on the local disk; zeros if there is none.
+    /// Counts of the cache on the local disk; zeros if there is none.
     pub cache: CacheStats,
 }
 
-/// This process's counts of a cache on the local disk.
+/// Counts of a cache on the local disk, for this process alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -37,14 +37,16 @@ pub struct CacheStats {
     pub hit_bytes: u64,
     /// Blocks removed to free space.
     pub evicted: u64,
-    /// Files that were not the expected whole block, so the block is fetched again from the store.
+    /// Number of cache files that were not the whole expected block, so that the block was fetched from the
+    /// store again.
     pub dropped: u64,
-    /// Failed writes, for example on a full disk. After the first, the process stops writing.
+    /// Number of failed writes, for example on a full disk. After the first one, this process stops writing
+    /// to the cache.
     pub failed_writes: u64,
 }
 
 impl CacheStats {
-    /// Adds up the counts of several caches.
+    /// Returns the sums of the counts of two caches.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -59,7 +61,7 @@ impl CacheStats {
 }
 
 impl Traffic {
-    /// Adds up the traffic of several storages. Peaks are added too, as if they coincided.
+    /// Returns the sums of the traffic of two storages. The peaks are added as well, as if they had coincided.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

@@ -1,6 +1,7 @@
 //! Distinguishes URLs from paths.
 
-/// Returns whether the text is a URL, not a path: a scheme of letters and digits before `://`.
+/// Returns whether the text is a URL rather than a path, that is, whether it begins with a scheme of letters
+/// and digits before `://`.
 ///
 /// ```
 /// use shardpack_io::is_url;

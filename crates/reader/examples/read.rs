@@ -1,4 +1,4 @@
-//! Prints the content of a dataset and of one of its samples.
+//! Prints an overview of a dataset and of one of its samples.
 //!
 //! `cargo run --release -p shardpack-reader --example read -- DATASET [INDEX]`
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let index: u64 = args.next().map_or(Ok(0), |index| index.parse())?;
     println!("{} samples in {} shards", dataset.len(), dataset.shards().len());
     if let Some(classes) = dataset.classes() {
-        // Labels are in the shard indexes, so this reads no record.
+        // Labels are in the indexes of the shards, so this reads no records.
         println!("{} classes, {} labels", classes.len(), dataset.labels()?.len());
     }
     let sample = dataset.get(index)?;

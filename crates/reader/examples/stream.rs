@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p shardpack-reader --example stream -- DATASET [ROUNDS] [cold]`
 //!
-//! Medians of `ROUNDS` alternating rounds (default 5). The files are in the page cache; with
-//! `cold`, they are dropped from it before each measurement.
+//! The rates are medians over `ROUNDS` rounds (default 5), in which both ways of reading alternate. The files
+//! are read from the page cache; with `cold`, they are dropped from it before each measurement.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_reader::{Dataset, VerifyOptions, verify};
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Drops a file from the page cache. The file must not be dirty.
+/// Drops a file from the page cache. The file must not have unwritten changes.
 fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
 }

@@ -1,4 +1,4 @@
-//! Announces the next reads to storages behind a network, which cannot predict them.
+//! Announces upcoming reads to storages behind a network, which cannot predict them.
 
 use crate::dataset::Dataset;
 use shardpack_io::ReadAt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Bytes per announcement: large enough to hide the latency of a request, small enough to keep many requests in flight.
 pub(crate) const STEP_BYTES: u64 = 8 << 20;
 
-/// A range of one file that is read from front to back and announced ahead of the reader.
+/// A range of one file that is read from front to back, with announcements ahead of the reader.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     file: Arc<dyn ReadAt>,
@@ -17,12 +17,12 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Announces up to `window` bytes ahead of the reader.
+    /// Creates a range that is announced up to `window` bytes ahead of the reader.
     pub(crate) fn new(file: Arc<dyn ReadAt>, range: Range<u64>, window: u64) -> Self {
         Self { file, rest: range, window }
     }
 
-    /// Notes that the reader has reached `position`, and announces what comes within the window.
+    /// Records that the reader has reached `position`, and announces everything within the window after it.
     pub(crate) fn reach(&mut self, position: u64) {
         let end = position.saturating_add(self.window).min(self.rest.end);
         while self.window > 0 && self.rest.start < end {
@@ -33,12 +33,12 @@ impl Ahead {
     }
 }
 
-/// Announces the records of a dataset in stored order ahead of the reader, across shard boundaries. Opens the
-/// next shards early.
+/// Announces the records of a dataset ahead of a reader that reads them in stored order. Continues across
+/// shard boundaries by opening the next shards early.
 #[derive(Debug)]
 pub(crate) struct Onward {
     dataset: Dataset,
-    /// Index of the next shard.
+    /// Index of the next shard to open.
     slot: usize,
     current: Option<(Arc<dyn ReadAt>, Range<u64>)>,
     window: u64,
@@ -46,16 +46,17 @@ pub(crate) struct Onward {
 }
 
 impl Onward {
-    /// Shards announced to the storage before their turn.
+    /// Number of shards that are announced to the storage before they are opened.
     const SHARDS: usize = 8;
 
-    /// Returns `None` if the storage needs no announcements.
+    /// Creates the announcer; `None` if the storage needs no announcements.
     pub(crate) fn new(dataset: &Dataset) -> Option<Self> {
         let window = dataset.read_ahead_bytes();
         (window > 0).then(|| Self { dataset: dataset.clone(), slot: 0, current: None, window, announced: 0 })
     }
 
-    /// Notes that the reader has read `read` bytes of records.
+    /// Records that the reader has read `read` bytes of records in total, and announces everything within the
+    /// window after them.
     pub(crate) fn reach(&mut self, read: u64) {
         let end = read.saturating_add(self.window);
         while self.announced < end {
@@ -71,7 +72,7 @@ impl Onward {
             }
             let next = self.slot.saturating_add(1);
             self.dataset.advise_shards(self.slot..next.saturating_add(Self::SHARDS).min(self.dataset.shards().len()));
-            // If a shard cannot be opened, the stream reports it on reaching that shard.
+            // Skip a shard that cannot be opened. The stream reports the error when it reaches that shard.
             self.current = self.dataset.shard(self.slot).ok().and_then(|shard| {
                 let records = shard.span(&(0..shard.len())).ok()?;
                 Some((shard.file().handle().ok()?, records))

@@ -1,5 +1,5 @@
-//! The parts of a shard around its records, read separately: an intact shard has all of them, and `salvage`
-//! uses whichever are left.
+//! The parts of a shard around its records. Each part is read separately: an intact shard has all of them,
+//! and `salvage` uses whichever are left.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -9,24 +9,24 @@ use shardpack_format::{
     TAIL_BYTES, bug,
 };
 
-/// Header, footer and index of a shard. Every error names its offset in the file.
+/// Header, footer and index of a shard. Each error names its offset in the file.
 #[derive(Debug)]
 pub(crate) struct Anatomy {
     pub(crate) header: Result<Identity, FormatError>,
     pub(crate) footer: Result<Footer, FormatError>,
-    /// `None` if the footer, which locates the index, is damaged.
+    /// The index, or `None` if the footer is damaged, because the footer says where the index is.
     pub(crate) index: Option<Result<Index, FormatError>>,
 }
 
 impl Anatomy {
-    /// Reads the tail of the file, its first 64 bytes, and the rest of the index if it does not fit in the
-    /// tail. Shares the metadata of another shard (`known`) if both are equal.
+    /// Reads the tail of the file, its first 64 bytes, and the rest of the index if the tail does not contain
+    /// all of it. If the metadata is equal to the metadata of another shard (`known`), both shards share it.
     ///
     /// # Errors
-    /// Only `Io`: errors about the bytes are stored in the parts.
+    /// Only `Io`. Errors about the bytes are stored in the parts.
     pub(crate) fn read(file: &ShardFile, limits: &Limits, known: Option<&SharedMetadata>) -> Result<Self> {
         let len = file.len();
-        // One handle for all reads, so that they see the same file even if it is replaced meanwhile.
+        // Use one handle for all reads, so that they see the same file even if the file is replaced in the meantime.
         let handle = file.handle()?;
         let read = |start: u64, bytes: u64| -> Result<Vec<u8>> {
             let mut buffer = Vec::new();
@@ -52,7 +52,8 @@ impl Anatomy {
         let index = match &footer {
             Err(_) => None,
             Ok(footer) => {
-                // `Footer::parse` has checked the range against the file's length, and the size against the limits.
+                // `Footer::parse` has already checked this range against the length of the file and its size
+                // against the limits.
                 let bytes = match footer.index_offset.checked_sub(tail_start) {
                     Some(at) => {
                         let index = usize::try_from(at).ok().and_then(|at| before_footer.get(at..));

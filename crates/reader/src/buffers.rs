@@ -1,17 +1,17 @@
-//! Buffers that pass between the read-ahead threads and the consumer, bounded in number and bytes.
+//! Buffers that pass between the read-ahead threads and the consumer. Their number and their total size are limited.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of runs between the readers and the consumer, including the run that the consumer holds.
+/// Maximum number of runs in flight between the readers and the consumer, including the run that the consumer holds.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// Maximum bytes of these runs. If single runs are larger, such as records of many MiB, two are allowed: one
-/// being read, one in use.
+/// Maximum total size of the runs in flight. If a single run is larger, for example because it holds records
+/// of many MiB, two runs are allowed: one that is being read and one that is in use.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
-/// Buffers above this size are kept for the next large record only while few of them are kept.
+/// Size above which a buffer counts as large. At most two large buffers are kept for later records.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused and stay in the
-/// CPU cache.
+/// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused and therefore
+/// stay in the CPU cache.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     state: Mutex<State>,
@@ -31,7 +31,7 @@ impl Buffers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a run of `bytes` may be read, and returns a buffer for it, or `None` once the consumer is gone.
+    /// Waits until a run of `bytes` may be read, and returns a buffer for it. Returns `None` once the consumer is gone.
     pub(crate) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
         loop {
@@ -60,7 +60,7 @@ impl Buffers {
         self.given.notify_one();
     }
 
-    /// Marks the consumer as gone and wakes all waiting threads.
+    /// Marks the consumer as gone, and wakes all threads that wait for a buffer.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.given.notify_all();

@@ -1,4 +1,5 @@
-//! Converts shards of one dataset to shards of a union of datasets, and their labels to the union's classes.
+//! Converts the shards of one dataset to shards of a union of datasets, and their labels to indexes into the
+//! union's classes.
 
 use crate::error::Result;
 use crate::scalar::Scalar;
@@ -6,13 +7,13 @@ use crate::shard::Shard;
 use crate::union_columns::{UnionColumn, UnionColumns};
 use shardpack_format::{Dtype, Error as FormatError, Schema, bug, to_usize};
 
-/// Field whose values are class indexes.
+/// Name of the field whose values are class indexes.
 pub(crate) const LABEL: &str = "label";
 
 #[derive(Debug)]
 pub(crate) struct Cast {
     pub(crate) schema: Schema,
-    /// Index in the union of each class of the dataset, or `None` if no index changes.
+    /// For each class of the dataset, its index in the union. `None` if no index changes.
     pub(crate) classes: Option<Vec<i64>>,
 }
 
@@ -50,7 +51,7 @@ fn labels(shard: &Shard, position: usize, dtype: Dtype, classes: &[i64]) -> Resu
     let mut out = Vec::with_capacity(column.len());
     for (record, bytes) in (0_u64..).zip(column.chunks(dtype.size())) {
         let found = Scalar::from_bytes(dtype, bytes).and_then(Scalar::as_i64);
-        // A negative label is not a class: some datasets mark unlabelled samples with it.
+        // A negative label is not a class. Some datasets mark unlabelled samples with it.
         let number = match found {
             Some(unlabelled) if unlabelled < 0 => Some(unlabelled),
             Some(class) => usize::try_from(class).ok().and_then(|class| classes.get(class).copied()),
@@ -80,8 +81,8 @@ pub(crate) fn packed(dtype: Dtype, value: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns the placeholder for a value that is absent from a column: −1, NaN, the maximum of an unsigned type
-/// (all bits set in each of these), or false.
+/// Returns the placeholder for a value that is missing from a column. It is false for a bool and has all bits
+/// set for any other type, which means −1, NaN, or the maximum of an unsigned type.
 fn absent(dtype: Dtype) -> Vec<u8> {
     vec![if dtype == Dtype::Bool { 0 } else { 0xFF }; dtype.size()]
 }

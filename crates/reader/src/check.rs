@@ -1,16 +1,16 @@
-//! Checks a record's bytes before they are handed out. The rules are in `shardpack_format`; this module
-//! applies them in order and adds file offsets to errors.
+//! Checks the bytes of a record before the reader hands them out. The rules are in `shardpack_format`; this
+//! module applies them in order and adds file offsets to the errors.
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
-/// Where a record's CRC32 comes from.
+/// How to obtain the CRC32 of a record.
 #[derive(Debug, Clone, Copy)]
 pub enum Crc {
-    /// Compute it over the bytes.
+    /// Compute it from the bytes.
     Compute,
-    /// Already computed while the bytes were read.
+    /// Use this value, which was computed while the bytes were read.
     Known(u32),
-    /// Do not compare it (requested by the caller).
+    /// Skip the comparison, as requested by the caller.
     Skip,
 }
 
@@ -21,8 +21,8 @@ pub(crate) struct ExpectedRecord<'a> {
     pub(crate) limits: &'a Limits,
 }
 
-/// Checks a whole record: frame, CRC32, head, agreement with index and schema, and padding. `bytes` holds the
-/// record and its padding. Errors name their offset in the file.
+/// Checks a whole record: its frame, CRC32, head and padding, and its agreement with the index and the
+/// schema. `bytes` holds the record and its padding. Errors name their offset in the file.
 pub(crate) fn check_record<'a>(
     index: &Index,
     expected: &ExpectedRecord<'_>,
@@ -32,7 +32,7 @@ pub(crate) fn check_record<'a>(
     let ExpectedRecord { shard_number: number, record, limits } = *expected;
     let offset = index.row(record).map_or(0, |row| row.offset);
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
-    // Checked before the CRC32, because an intact record in the wrong place is not a damaged record.
+    // Check this before the CRC32, because an intact record in the wrong place must not be reported as damaged.
     index.check_frame(record, number, &frame)?;
     let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;

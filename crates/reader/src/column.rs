@@ -1,9 +1,10 @@
-//! A scalar field of many samples, such as labels, heights or widths, read from the indexes alone.
+//! The values of a scalar field for many samples, such as labels, heights or widths. They are read from the
+//! indexes alone.
 
 use crate::scalar::Scalar;
 use shardpack_format::Dtype;
 
-/// All values of one scalar field in sample order, packed.
+/// All values of one scalar field, packed in sample order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     dtype: Dtype,
@@ -31,7 +32,7 @@ impl Column {
         &self.bytes
     }
 
-    /// Converts the column into its bytes.
+    /// Returns the bytes of the elements without copying them.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -49,7 +50,7 @@ impl Column {
         self.bytes.is_empty()
     }
 
-    /// Returns value `i`, or `None` past the end.
+    /// Returns value `i`; `None` past the end.
     #[must_use]
     pub fn value(&self, i: u64) -> Option<Scalar> {
         let width = self.dtype.size();
@@ -66,13 +67,13 @@ impl Column {
         })
     }
 
-    /// Returns all values as signed integers, or `None` if the type is floating point or a value is 2⁶³ or more.
+    /// Returns all values as signed integers; `None` if the type is a floating-point type or if a value is 2⁶³ or more.
     #[must_use]
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         self.values().map(Scalar::as_i64).collect()
     }
 
-    /// Returns all values as floating point; integers beyond 2⁵³ are rounded.
+    /// Returns all values as floating-point numbers. Integers beyond 2⁵³ are rounded.
     #[must_use]
     pub fn to_f64s(&self) -> Vec<f64> {
         self.values().map(Scalar::as_f64).collect()

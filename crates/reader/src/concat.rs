@@ -1,4 +1,4 @@
-//! Several datasets as one, to mix them or read them in sequence without packing them again.
+//! Concatenates several datasets into one, to mix them or to read them in sequence without packing them again.
 
 use crate::dataset::{Dataset, Inner, MemberShard, Origin, Slot};
 use crate::error::{Error, Result};
@@ -9,15 +9,16 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 impl Dataset {
-    /// Concatenates `datasets` into one dataset, whose shards stay in place. Touches no file.
+    /// Concatenates `datasets` into one dataset. The shards stay where they are, and no file is touched.
     ///
-    /// Fields are matched by name, and the result has the fields of all datasets, beginning with those of the
-    /// first. A sample whose dataset lacks a field has no value for it ([`Dataset::without`]); its place in a
-    /// column holds −1, NaN, false, or the maximum of an unsigned type. Classes are matched by name too: the
-    /// first dataset's classes keep their indexes, new classes follow, and labels are indexes into that list.
-    /// Keys do not change: [`Dataset::by_key`] refuses datasets that share a key, so look such a key up in
-    /// its own dataset. There is no manifest. The recipe is that of the datasets if all have the same one,
-    /// otherwise empty. Each dataset keeps its limits; decoders use the limits of the first.
+    /// Fields are matched by name. The result has the fields of all datasets, beginning with the fields of
+    /// the first. If its own dataset lacks a field, a sample has no value for that field ([`Dataset::without`]),
+    /// and its place in a column holds −1, NaN, false, or the maximum of an unsigned type. Classes are
+    /// matched by name too: the classes of the first dataset keep their indexes, new classes follow, and
+    /// labels are indexes into the combined list. Keys do not change. [`Dataset::by_key`] refuses to work if
+    /// two of the datasets share a key; look such a key up in its own dataset. The result has no manifest.
+    /// Its recipe is the recipe of the datasets if all of them have the same one, and otherwise empty. Each dataset
+    /// keeps its limits; decoders use the limits of the first dataset.
     ///
     /// To set the share of each dataset, use `Mixture` of `shardpack-loader`.
     ///
@@ -72,15 +73,15 @@ impl Dataset {
         })))
     }
 
-    /// Returns the sample range of each dataset passed to [`Dataset::concat`], or one range of all samples
-    /// for any other dataset.
+    /// Returns the range of samples that comes from each dataset passed to [`Dataset::concat`]. For any other
+    /// dataset, returns one range with all samples.
     #[must_use]
     pub fn parts(&self) -> &[Range<u64>] {
         &self.0.parts
     }
 
-    /// Returns the samples of a dataset made by [`Dataset::concat`] that have no value for a field because
-    /// their own dataset lacks it. Empty for any other dataset. Opens nothing.
+    /// Returns the samples without a value for `field`, in a dataset made by [`Dataset::concat`]: those whose
+    /// own dataset lacks the field. Returns nothing for any other dataset. Opens no file.
     #[must_use]
     pub fn without(&self, field: &str) -> Vec<Range<u64>> {
         if !self.schema().fields().iter().any(|known| known.name == field) {

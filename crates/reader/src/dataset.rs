@@ -1,4 +1,4 @@
-//! A dataset: its manifest is in memory, and its shards are opened when first needed.
+//! A dataset whose manifest is in memory and whose shards are opened when they are first needed.
 
 use crate::cast::Cast;
 use crate::column::Column;
@@ -16,9 +16,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// An open dataset. Cheap to clone; all methods may be called from many threads at once.
+/// An open dataset. It is cheap to clone, and all methods may be called from many threads at once.
 ///
-/// Samples are numbered in stored order: the records of the first shard, then those of the second, and so on.
+/// Samples are numbered in stored order: first the records of shard 0, then the records of shard 1, and so on.
 #[derive(Debug, Clone)]
 pub struct Dataset(pub(crate) Arc<Inner>);
 
@@ -28,16 +28,16 @@ pub(crate) struct Inner {
     pub(crate) samples: u64,
     pub(crate) dataset_id: DatasetId,
     pub(crate) metadata: Metadata,
-    /// `None` for a lone shard and for a concatenation.
+    /// The manifest and the file handles; `None` for a lone shard and for a concatenation.
     pub(crate) source: Option<FromManifest>,
     /// Storage of the dataset's files; `None` for a shard opened by its path and for a concatenation.
     pub(crate) storage: Option<Arc<dyn Storage>>,
     pub(crate) slots: Vec<Slot>,
-    /// Samples of each concatenated dataset; for any other dataset, one range of all samples.
+    /// Range of samples of each concatenated dataset. For any other dataset, one range with all samples.
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) options: ShardOptions,
     pub(crate) keys: OnceLock<KeyTable>,
-    /// Metadata of the first opened shard, shared by all shards with equal metadata.
+    /// Metadata of the shard that was opened first. All shards with equal metadata share it.
     pub(crate) known: OnceLock<SharedMetadata>,
 }
 
@@ -55,20 +55,20 @@ pub(crate) struct Slot {
     pub(crate) samples: u64,
     pub(crate) origin: Origin,
     pub(crate) shard: OnceLock<Arc<Shard>>,
-    /// Damage in the header, footer or index, kept so that a large index is not read and checked again for
-    /// every sample. Failed reads are not kept, so they are retried.
+    /// Damage found in the header, footer or index. It is kept so that a large index is not read and checked
+    /// again for every sample. Failed reads are not kept here and are retried.
     pub(crate) damage: OnceLock<FormatError>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Origin {
     Entry(ShardEntry),
-    /// A shard that was opened on its own.
+    /// The shard was opened on its own, without a manifest.
     Lone,
     Member(MemberShard),
 }
 
-/// Shard `number` of another dataset, and its conversion to a shard of this one.
+/// Shard `number` of another dataset, with the conversion to a shard of this dataset.
 #[derive(Debug)]
 pub(crate) struct MemberShard {
     pub(crate) dataset: Dataset,
@@ -85,7 +85,7 @@ pub(crate) struct MemberShard {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardInfo {
-    /// File name relative to the manifest; in a concatenation, preceded by the folder of the shard's dataset.
+    /// Name of the file relative to the manifest. In a concatenation, the folder of the shard's dataset precedes it.
     pub name: String,
     /// Size of the file in bytes.
     pub bytes: u64,
@@ -121,8 +121,8 @@ impl Dataset {
         Self(Arc::new(inner))
     }
 
-    /// Returns the path of the manifest or of the lone shard; for a concatenation, all paths joined by ` + `,
-    /// for messages.
+    /// Returns the path of the manifest or of the lone shard. For a concatenation, returns all paths joined
+    /// by ` + `, for use in messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -134,13 +134,14 @@ impl Dataset {
         self.0.source.as_ref().map(|s| &s.manifest)
     }
 
-    /// Returns the id that all shards of the dataset share; for a concatenation, a digest of the datasets' ids.
+    /// Returns the id that all shards of the dataset share. For a concatenation, returns a digest of the ids
+    /// of its datasets.
     #[must_use]
     pub fn dataset_id(&self) -> DatasetId {
         self.0.dataset_id
     }
 
-    /// Returns the limits on the sizes that files may request.
+    /// Returns the limits on sizes that a file may request.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.options.limits
@@ -164,7 +165,7 @@ impl Dataset {
         &self.0.metadata.schema
     }
 
-    /// Returns the class names, if there are classes. The field `label` is a zero-based index into this list.
+    /// Returns the class names, if the dataset has any. The field `label` is a zero-based index into this list.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.0.metadata.classes.as_deref()
@@ -176,7 +177,7 @@ impl Dataset {
         &self.0.metadata.recipe
     }
 
-    /// Returns fidelity figures over all samples, by field, or `None` for a lone shard.
+    /// Returns the fidelity figures of each field over all samples; `None` for a lone shard.
     #[must_use]
     pub fn fidelity(&self) -> Option<&Recipe> {
         self.manifest().map(|m| &m.fidelity)
@@ -187,13 +188,14 @@ impl Dataset {
         self.0.slots.iter().map(|slot| self.info(slot))
     }
 
-    /// Returns the range of samples in shard `number`, empty if there is no such shard. Opens nothing.
+    /// Returns the range of samples in shard `number`, which is empty if there is no such shard. Opens nothing.
     #[must_use]
     pub fn samples_in(&self, number: usize) -> Range<u64> {
         self.0.slots.get(number).map_or(0..0, |slot| slot.first..slot.first + slot.samples)
     }
 
-    /// Returns each shard that holds some of `samples`, with their range of records in it. Opens nothing.
+    /// Iterates over the shards that hold some of `samples`. Each comes with the range of its records that
+    /// hold these samples. Opens nothing.
     pub fn records_of(&self, samples: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let (slots, end) = (&self.0.slots, samples.end);
         let from = slots.partition_point(|slot| slot.first + slot.samples <= samples.start);
@@ -223,11 +225,11 @@ impl Dataset {
         }
     }
 
-    /// Returns shard `number`, which is opened and compared with the manifest on first use.
+    /// Returns shard `number`. On first use, the shard is opened and compared with the manifest.
     ///
     /// # Errors
-    /// `Usage` past the end; `Format` if the shard differs from its entry in the manifest; otherwise same as
-    /// [`Shard::open`].
+    /// `Usage` past the end; `Format` if the shard differs from its entry in the manifest; otherwise the same
+    /// as [`Shard::open`].
     pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
         let slots = &self.0.slots;
         let slot = slots.get(number).ok_or_else(|| {
@@ -244,7 +246,7 @@ impl Dataset {
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
             (Some(source), Origin::Entry(entry)) => (source, entry),
-            // A lone shard is opened together with its dataset.
+            // A lone shard is opened together with its dataset, so this point is not reached.
             _ => bug("a dataset without a storage has an open shard"),
         };
         if let Some(damage) = slot.damage.get() {
@@ -257,8 +259,8 @@ impl Dataset {
         }
     }
 
-    /// Returns whether [`Dataset::shard`] would read nothing, because the shard is open, known to be damaged,
-    /// or does not exist.
+    /// Returns whether [`Dataset::shard`] would return without reading anything, because the shard is already
+    /// open, is known to be damaged, or does not exist.
     #[must_use]
     pub fn is_open(&self, number: usize) -> bool {
         self.0.slots.get(number).is_none_or(|slot| match &slot.origin {
@@ -267,8 +269,8 @@ impl Dataset {
         })
     }
 
-    /// Same as [`Dataset::shard`], but returns `None` if the shard is damaged, for callers that can skip one.
-    /// A later read of its samples reports the damage.
+    /// Same as [`Dataset::shard`], but returns `None` if the shard is damaged, for callers that can do
+    /// without it. A later read of its samples reports the damage.
     ///
     /// # Errors
     /// `Io` if it cannot be read.
@@ -280,10 +282,10 @@ impl Dataset {
         }
     }
 
-    /// Iterates over the indexes of all shards. Announces each shard ahead of its turn, so that a networked
-    /// storage fetches several at once.
+    /// Iterates over the indexes of all shards. Announces each shard to the storage ahead of time, so that a
+    /// networked storage can fetch several at once.
     pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
-        /// Enough to keep many small requests in flight.
+        /// Number of shards to announce ahead, enough to keep many small requests in flight.
         const AHEAD: usize = 64;
         self.advise_shards(0..AHEAD.min(self.0.slots.len()));
         (0..self.0.slots.len()).inspect(|number| {
@@ -320,13 +322,13 @@ impl Dataset {
         storages
     }
 
-    /// Returns how many bytes the storage reads ahead into its own memory: 0 for local disks.
+    /// Returns how many bytes the storage reads ahead into its own memory. This is 0 for local disks.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
         self.storages().iter().fold(0, |sum, storage| sum.saturating_add(storage.read_ahead_bytes()))
     }
 
-    /// Returns counts of the storage's network requests so far: zeros for local disks.
+    /// Returns counts of the storage's network requests so far. They are zero for local disks.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.storages().iter().fold(Traffic::default(), |sum, storage| sum.plus(storage.traffic()))
@@ -342,13 +344,13 @@ impl Dataset {
         Ok(shard)
     }
 
-    /// Returns the shard that holds sample `index`, and the index of its record there.
+    /// Returns the index of the shard that holds sample `index`, and the index of the sample's record in that shard.
     ///
     /// # Errors
     /// `Usage` past the end.
     pub fn locate(&self, index: u64) -> Result<(usize, u64)> {
-        // An empty shard has the same first index as the next shard, so the last shard with that index holds
-        // the sample.
+        // An empty shard has the same first index as the shard after it, so the last shard with that index
+        // holds the sample.
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
@@ -359,10 +361,10 @@ impl Dataset {
         }
     }
 
-    /// Returns all values of a scalar field in sample order. Opens every shard but reads no record.
+    /// Returns all values of a scalar field in sample order. Opens every shard but reads no records.
     ///
     /// # Errors
-    /// `Usage` if the dataset has no scalar field of this name; otherwise same as [`Dataset::shard`].
+    /// `Usage` if the dataset has no scalar field of this name; otherwise the same as [`Dataset::shard`].
     pub fn column(&self, name: &str) -> Result<Column> {
         let Some((position, dtype)) = self.schema().scalar_position(name) else {
             let names: Vec<&str> = self.schema().scalars().map(|(name, _)| name).collect();
@@ -375,17 +377,18 @@ impl Dataset {
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
-            // Skipping this shard's values would assign every later label to the wrong sample.
+            // This must be an error, because skipping the values of this shard would assign every later label
+            // to the wrong sample.
             let of_shard = shard.column_bytes(position);
             column.extend(of_shard.ok_or_else(|| FormatError::format("columns of a shard", position + 1, position))?);
         }
         Ok(column)
     }
 
-    /// Returns the class of every sample: the scalar field `label` as signed integers.
+    /// Returns the class of every sample, which is the scalar field `label`, as signed integers.
     ///
     /// # Errors
-    /// `Usage` if there is no such field or it does not hold integers; otherwise same as [`Dataset::shard`].
+    /// `Usage` if there is no such field or it does not hold integers; otherwise the same as [`Dataset::shard`].
     pub fn labels(&self) -> Result<Vec<i64>> {
         let schema = self.schema();
         if !schema.scalars().any(|(name, _)| name == "label") {

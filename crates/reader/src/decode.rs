@@ -1,5 +1,5 @@
-//! Decodes field values (arrays, text, bytes) with the codecs of `shardpack_array`. Checking the record has
-//! already matched codecs to fields.
+//! Decodes the values of fields (arrays, pictures, text and bytes). The check of the record has already made
+//! sure that each codec fits its field.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
@@ -8,8 +8,8 @@ use shardpack_array::{Array, ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
 use shardpack_jpeg::{Frames, JpegHeader, PictureDecoder, Rendering, StoredPicture};
 
-/// Returns the Exif orientation of a picture, 1..=8: the value stored by the packer or, in datasets without
-/// one, the JPEG's own.
+/// Returns the Exif orientation of a picture, 1..=8. This is the value that the packer stored or, in datasets
+/// without one, the orientation in the JPEG itself.
 pub fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
     let orientation = match stored {
         Some(stored) => u8::try_from(stored).unwrap_or(0),
@@ -80,8 +80,8 @@ impl RecordView<'_> {
     /// Decodes an array field. `decoder` keeps its scratch memory for the next call.
     ///
     /// # Errors
-    /// Same as [`RecordView::descriptor`], plus `Format` if the payload is damaged or does not decode to the
-    /// array's size.
+    /// Same as [`RecordView::descriptor`], and also `Format` if the payload is damaged or its decoded size
+    /// differs from the size of the array.
     pub fn array(&self, name: &str, decoder: &mut ArrayDecoder) -> Result<Array> {
         let value = self.present(name, &[FieldKind::Array])?;
         let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
@@ -89,10 +89,11 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes an array field directly into `out`, C-contiguous, whose length must be the descriptor's `decoded_bytes`.
+    /// Decodes an array field directly into `out`, in C-contiguous order. The length of `out` must be
+    /// `decoded_bytes` of the descriptor.
     ///
     /// # Errors
-    /// Same as [`RecordView::array`], plus `Usage` if the length of `out` differs.
+    /// Same as [`RecordView::array`], and also `Usage` if `out` has a different length.
     pub fn array_into(&self, name: &str, decoder: &mut ArrayDecoder, out: &mut [u8]) -> Result<()> {
         let value = self.present(name, &[FieldKind::Array])?;
         let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
@@ -100,12 +101,13 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8. A list of pictures
-    /// becomes `[time, height, width, 3]`. `decoder` keeps its scratch memory for the next call.
+    /// Decodes the picture of an image field. The result is upright, with the shape `[height, width, 3]` and
+    /// the type uint8. A list of pictures becomes `[time, height, width, 3]`. `decoder` keeps its scratch
+    /// memory for the next call.
     ///
     /// # Errors
-    /// Same as [`RecordView::image`], plus `Format` if the picture is damaged, `Limit` if it is too large,
-    /// and `Usage` if the pictures of a list differ in size.
+    /// Same as [`RecordView::image`], and also `Format` if the picture is damaged, `Limit` if it is too
+    /// large, and `Usage` if the pictures of a list differ in size.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
         let stored =
@@ -132,23 +134,22 @@ impl RecordView<'_> {
     /// Decodes the content of a text or JSON field.
     ///
     /// # Errors
-    /// Same as [`RecordView::bytes`], plus `Format` if it is not UTF-8.
+    /// Same as [`RecordView::bytes`], and also `Format` if the content is not UTF-8.
     pub fn text(&self, name: &str) -> Result<String> {
         self.present(name, &[FieldKind::Text, FieldKind::Json])?;
         String::from_utf8(self.bytes(name)?)
             .map_err(|e| self.field_error(name, FormatError::format("text", "UTF-8", e.utf8_error())))
     }
 
-    /// Adds the field and the place of this record to an error about its bytes.
+    /// Adds the name of the field and the location of this record to an error about its bytes.
     pub(crate) fn field_error(&self, name: &str, error: FormatError) -> crate::Error {
-        // The error's offset is relative to the value, which means nothing to the user.
+        // Replace the offset in the error, which is relative to the value and means nothing to the user.
         self.error(name_field(name, error))
     }
 }
 
 impl Sample {
-    /// Decodes a picture with a new decoder; for many pictures, reuse one with
-    /// [`RecordView::pixels`].
+    /// Decodes a picture with a new decoder. For many pictures, reuse one decoder with [`RecordView::pixels`].
     ///
     /// # Errors
     /// Same as [`RecordView::pixels`].
@@ -164,8 +165,7 @@ impl Sample {
         self.view().descriptor(name)
     }
 
-    /// Decodes an array field with a new decoder; for many arrays, reuse one with
-    /// [`RecordView::array`].
+    /// Decodes an array field with a new decoder. For many arrays, reuse one decoder with [`RecordView::array`].
     ///
     /// # Errors
     /// Same as [`RecordView::array`].

@@ -1,42 +1,43 @@
-//! Read errors, in the project's four families.
+//! Errors of the reader, in the project's four families.
 
 use shardpack_format as format;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, visible_path};
 use shardpack_io::Cause;
 use std::path::PathBuf;
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The environment: a file is missing, is not readable, or the disk failed.
+    /// A file is missing or cannot be read, or the disk failed.
     #[error("`{}`: cannot {action}{}: {source}{}", visible_path(path), Offset(*offset), OfSample(sample))]
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The operation, as a verb.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// Byte offset in the file.
+        /// Byte offset in the file, if known.
         offset: Option<u64>,
-        /// The sample that was read, if known.
+        /// The sample that was being read, if known.
         sample: Option<SampleName>,
         /// The error from the operating system or the store.
         source: Cause,
     },
-    /// The bytes violate the specification. Always [`shardpack_format::Error::Format`].
+    /// The bytes violate the specification. Always holds a [`shardpack_format::Error::Format`].
     #[error("{0}")]
     Format(format::Error),
-    /// The bytes request more than the caller's [`Limits`](crate::Limits) allow. Always
+    /// The bytes request more than the caller's [`Limits`](crate::Limits) allow. Always holds a
     /// [`shardpack_format::Error::Limit`].
     #[error("{0}")]
     Limit(format::Error),
-    /// The caller's request cannot be served. Always [`shardpack_format::Error::Usage`].
+    /// The caller's request cannot be served. Always holds a [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(format::Error),
-    /// A state that the code rules out, for instance a panic. Always [`shardpack_format::Error::Internal`].
+    /// The program is in a state that should be impossible, for example after a panic. Always holds a
+    /// [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(format::Error),
 }
@@ -52,7 +53,7 @@ impl From<shardpack_io::Error> for Error {
     }
 }
 
-/// The sample of a shard that an error is about.
+/// Identifies the sample of a shard that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleName {
     /// Index of the record in the shard.
@@ -95,17 +96,17 @@ impl From<format::Error> for Error {
 }
 
 impl Error {
-    /// Returns the error for a failed system call: `action` on `path`.
+    /// Creates the error for a failed system call, where `action` names what failed on `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, sample: None, source: source.into() }
     }
 
-    /// Same as [`Error::io`], with a byte offset in the file.
+    /// Same as [`Error::io`], with the byte offset in the file.
     pub fn io_at(path: impl Into<PathBuf>, action: &'static str, offset: u64, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: Some(offset), sample: None, source: source.into() }
     }
 
-    /// Adds the sample to an `Io` error; other errors already name it.
+    /// Adds the sample to an `Io` error. Errors of other kinds already name it.
     #[must_use]
     pub fn of_sample(self, name: impl FnOnce() -> SampleName) -> Self {
         match self {
@@ -116,12 +117,12 @@ impl Error {
         }
     }
 
-    /// Returns the error for a request that cannot be served.
+    /// Creates the error for a request that cannot be served.
     pub fn usage(text: impl Into<String>) -> Self {
         format::Error::usage(text).into()
     }
 
-    /// Adds a next step, like [`shardpack_format::Error::with_hint`]; does not change `Io` errors.
+    /// Adds a hint about the next step, like [`shardpack_format::Error::with_hint`]. `Io` errors are not changed.
     #[must_use]
     pub fn with_hint(self, next: impl Into<Hint>) -> Self {
         match self {
@@ -131,8 +132,8 @@ impl Error {
         }
     }
 
-    /// Returns the next step. It is not part of the error's text, because the front end decides how options
-    /// are written ([`Hint::told`]).
+    /// Returns the hint, which names the next step. It is not part of the error's text, because the front end
+    /// decides how options are written ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -141,13 +142,13 @@ impl Error {
         }
     }
 
-    /// Returns the error for a state that the code rules out.
+    /// Creates the error for a state that should be impossible.
     pub fn internal(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         Self::Internal(format::Error::internal(what, expected, found))
     }
 
     /// Returns whether the bytes are at fault, rather than the environment or the caller. `verify` reports
-    /// such an error as a finding and stops at any other error.
+    /// such an error as a finding, and stops at any other error.
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Limit(_))

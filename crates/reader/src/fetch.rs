@@ -1,4 +1,4 @@
-//! Reads single samples, and many samples in few reads.
+//! Reads single samples, or many samples with few reads.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -8,9 +8,9 @@ use crate::shard::Shard;
 use shardpack_format::bug;
 use std::sync::Arc;
 
-/// Maximum bytes of neighbouring records in one read.
+/// Maximum number of bytes in one read of neighbouring records.
 const MAX_READ_BYTES: u64 = 4 << 20;
-/// Maximum gap between records of one read. Reading such a gap is cheaper than a second read.
+/// Maximum gap between two records that are fetched with one read. Reading such a gap is cheaper than a second read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +32,8 @@ impl Dataset {
         sample_at(&self.shard(number)?, index, record)
     }
 
-    /// Reads many samples and returns them in the requested order. Reads in stored order, with neighbours in
-    /// one read of up to 4 MiB, across gaps of up to 64 KiB.
+    /// Reads many samples and returns them in the requested order. The reads are made in stored order.
+    /// Neighbouring records share one read of up to 4 MiB, which may span gaps of up to 64 KiB.
     ///
     /// The result holds all samples in memory.
     ///
@@ -55,13 +55,14 @@ impl Dataset {
             rest = tail;
             read_run(&shard, first, run, &mut buffer, &mut out)?;
         }
-        // Each position was read by exactly one run.
+        // Exactly one run has read each position.
         out.sort_unstable_by_key(|(position, _)| *position);
         Ok(out.into_iter().map(|(_, sample)| sample).collect())
     }
 }
 
-/// Reads neighbouring samples, beginning with `first`, and stores each with its position in the result.
+/// Reads a run of neighbouring samples that begins with `first`, and stores each sample with its position in
+/// the result.
 fn read_run(
     shard: &Arc<Shard>,
     first: &Wanted,
@@ -71,7 +72,7 @@ fn read_run(
 ) -> Result<()> {
     let last = run.last().unwrap_or(first);
     if first.record == last.record {
-        // A single record is read directly into its final buffer.
+        // Read a single record directly into its final buffer.
         let sample = sample_at(shard, first.index, first.record)?;
         out.extend(run.iter().map(|wanted| (wanted.position, sample.clone())));
         return Ok(());
@@ -99,7 +100,7 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
 }
 
-/// Returns how many of the sorted `wanted` records one read should fetch.
+/// Returns how many of the `wanted` records, which are sorted, to fetch with one read.
 fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize> {
     shard.check_length(first.record)?;
     let mut span = shard.span(&(first.record..first.record + 1))?;
@@ -116,7 +117,7 @@ fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize>
     Ok(count)
 }
 
-/// Returns the bytes of a record, including padding, from a buffer that begins at offset `start` of the file.
+/// Returns the bytes of a record, including padding, from a buffer whose first byte is at offset `start` of the file.
 ///
 /// # Errors
 /// `Usage` if the buffer does not hold the record, or there is no such record.

@@ -1,5 +1,5 @@
-//! A bounded set of open files that closes the least recently used one, because a dataset may have more
-//! shards than a process may have open files.
+//! A bounded set of open files, which closes the least recently used file when it is full. It is needed
+//! because a dataset may have more shards than a process may have open files.
 
 use crate::error::Result;
 use rustix::io::Errno;
@@ -30,7 +30,8 @@ impl Handles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the open file of this name. It stays open while a reader holds it, even if the set drops it.
+    /// Returns the open file of this name. The file stays open for as long as a reader holds it, even if the
+    /// set has dropped it.
     fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
         {
             let mut state = self.state();
@@ -41,7 +42,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Open without the lock, because opening is slow on a network file system.
+        // Open the file without holding the lock, because opening is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,
@@ -58,8 +59,8 @@ impl Handles {
         Ok(file)
     }
 
-    /// Closes half of the open files after the process ran out of file descriptors. Returns false
-    /// if none was open.
+    /// Closes half of the open files after the process has run out of file descriptors. Returns false if no
+    /// file was open.
     fn close_half(&self) -> bool {
         let mut state = self.state();
         let keep = state.open.len() / 2;
@@ -74,7 +75,7 @@ impl Handles {
 
 impl State {
     fn close_oldest(&mut self) {
-        // Scanning a few hundred entries costs less than the `open` that led here.
+        // Scanning a few hundred entries costs less than the `open` that made this necessary.
         let oldest = self.open.iter().min_by_key(|(_, (used, _))| *used).map(|(name, _)| Arc::clone(name));
         if let Some(name) = oldest {
             self.open.remove(&name);
@@ -87,7 +88,7 @@ fn out_of_handles(error: &shardpack_io::Error) -> bool {
     source.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].iter().any(|e| e.raw_os_error() == code))
 }
 
-/// The file of one shard, either kept open or reopened when needed.
+/// The file of one shard, which is either kept open or reopened when needed.
 #[derive(Debug, Clone)]
 pub struct ShardFile {
     path: Arc<Path>,

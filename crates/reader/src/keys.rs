@@ -1,4 +1,4 @@
-//! Maps sample keys to sample indexes. The table is built from the shard indexes at the first lookup.
+//! Maps sample keys to sample indexes. The table for this is built from the indexes of the shards at the first lookup.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
-/// Returns the key of a record of the shard, whose index was checked on opening.
+/// Returns the key of a record. The index of the shard was checked when it was opened, so every record has a key.
 fn key_of(shard: &Shard, record: u64) -> &str {
     shard.index().key(record).unwrap_or_else(|| bug("a key for every record of a shard"))
 }
@@ -64,12 +64,12 @@ impl Dataset {
         Ok(key_of(&shard, record).to_owned())
     }
 
-    /// Returns the index of the sample with this key, or `None`. The first call opens every shard and takes
-    /// 16 bytes of memory per sample.
+    /// Returns the index of the sample with this key, or `None` if there is no such sample. The first call
+    /// opens every shard and allocates 16 bytes of memory per sample.
     ///
     /// # Errors
     /// `Format` if a key occurs twice in the dataset, `Usage` if concatenated datasets share a key; otherwise
-    /// same as [`Dataset::shard`].
+    /// the same as [`Dataset::shard`].
     pub fn by_key(&self, key: &str) -> Result<Option<u64>> {
         let table = match self.0.keys.get() {
             Some(table) => table,
@@ -89,9 +89,9 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Returns up to three keys similar to `text`, best first, for error messages: keys whose last part
-    /// differs only in folders, extension, case or leading zeros, otherwise the keys with the most similar
-    /// spelling. Scans all keys of the shards that can be opened.
+    /// Returns up to three keys similar to `text`, best first, for error messages. These are keys that differ
+    /// from `text` only in folders, extension, case or leading zeros, or, if there are none, the keys with
+    /// the most similar spelling. Scans all keys of the shards that can be opened.
     #[must_use]
     pub fn keys_like(&self, text: &str) -> Vec<String> {
         let wanted = stem(text);
@@ -111,17 +111,17 @@ impl Dataset {
                 }
             }
         }
-        // If some keys have the same last part, drop the others.
+        // If the last part of some keys is the same as in the text, drop all other keys.
         let same = best.first().is_some_and(|(score, _)| *score >= 2.0);
         best.into_iter().filter(|(score, _)| !same || *score >= 2.0).map(|(_, key)| key).collect()
     }
 }
 
-/// Maximum number of suggested keys, and their minimum similarity from 0 to 1.
+/// Maximum number of suggested keys, and minimum similarity of a suggested key, from 0 to 1.
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 
-/// Returns the last part of a key in lower case, without extension and without leading zeros in numbers.
+/// Returns the last part of a key in lower case, without its extension and without leading zeros in numbers.
 fn stem(key: &str) -> String {
     let name = key.rsplit('/').next().unwrap_or(key);
     let name = name.split_once('.').map_or(name, |(stem, _)| stem);

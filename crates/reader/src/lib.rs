@@ -1,5 +1,5 @@
-//! Read shardpack datasets: open, look up, stream in stored order, verify, and salvage whole records from
-//! damaged shards.
+//! Reads shardpack datasets: opens them, looks up samples, streams samples in stored order, verifies all
+//! bytes, and salvages whole records from damaged shards.
 //!
 //! ```no_run
 //! use shardpack_reader::Dataset;
@@ -10,10 +10,10 @@
 //! # Ok::<(), shardpack_reader::Error>(())
 //! ```
 //!
-//! Files are read by `pread`, never mapped, because truncating a mapped file kills the process. Every byte
-//! handed out was checked against its CRC32, unless the caller disabled this. No file is trusted: lengths are
-//! checked against [`Limits`] before memory is allocated, names cannot leave the dataset's folder, and no
-//! input makes the reader panic.
+//! Files are read with `pread` and never mapped, because a process is killed if it reads a mapped file that
+//! has been truncated. Every byte that the reader returns has been checked against its CRC32, unless the
+//! caller disabled this. No file is trusted: lengths are checked against [`Limits`] before memory is
+//! allocated, names cannot lead out of the dataset's folder, and no input makes the reader panic.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -63,7 +63,7 @@ pub use verify::{
     DecodePicture, OnProgress, OnShard, Problem, Progress, VerifyOptions, VerifyReport, verify, verify_in,
 };
 
-/// Checks on a record's bytes, for crates that read records themselves, such as the loader.
+/// Checks of record bytes, for crates that read the records themselves, such as the loader.
 pub mod raw {
     pub use crate::check::Crc;
     pub use crate::decode::{name_field, orientation};

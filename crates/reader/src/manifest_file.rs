@@ -1,11 +1,11 @@
-//! Files in a dataset's folder other than shards, and the names of the shards.
+//! Reads the files in a dataset's folder that are not shards, and finds the names of the shards.
 
 use crate::error::{Error, Result};
 use shardpack_format::{Error as FormatError, Limits, Manifest};
 use shardpack_io::{ReadAt, Storage, read_whole};
 use std::path::Path;
 
-/// Journal of the packer, present until the dataset is complete.
+/// Name of the packer's journal, which exists until the dataset is complete.
 const JOURNAL: &str = ".shardpack-journal.jsonl";
 
 pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
@@ -15,7 +15,7 @@ pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
 /// Reads a manifest.
 ///
 /// # Errors
-/// `Io` if it cannot be read; `Format` or `Limit` if it is not a whole manifest.
+/// `Io` if it cannot be read; `Format` or `Limit` if it is not a complete, valid manifest.
 pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
     let in_file = |e: FormatError| Error::from(e.in_file(path.to_string_lossy()));
     if file.len() > limits.max_manifest_bytes {
@@ -26,7 +26,7 @@ pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> 
     Manifest::parse(&bytes, limits).map_err(in_file)
 }
 
-/// Reads the manifest `name` of a folder.
+/// Reads the manifest called `name` in a folder.
 ///
 /// # Errors
 /// Same as [`read_manifest`].
@@ -34,10 +34,10 @@ pub(crate) fn manifest_in(storage: &dyn Storage, name: &str, limits: &Limits) ->
     read_manifest(&*storage.open(name)?, &storage.path().join(name), limits)
 }
 
-/// Returns the sorted names of the folder's direct entries that end in `.shard`.
+/// Returns the sorted names of all entries directly in the folder that end in `.shard`.
 ///
 /// # Errors
-/// `Io` if the folder cannot be listed, of kind `Unsupported` if the storage cannot list at all.
+/// `Io` if the folder cannot be listed. The error has the kind `Unsupported` if the storage cannot list at all.
 pub(crate) fn shard_names(storage: &dyn Storage) -> Result<Vec<String>> {
     let mut names = storage.names()?;
     names.retain(|name| name.ends_with(".shard") && !name.starts_with('.'));

@@ -34,44 +34,44 @@ impl Default for DatasetOptions {
 }
 
 impl DatasetOptions {
-    /// Returns the defaults: limits for untrusted data, CRC32 checked, no symlinks, at most 256 open files.
+    /// Returns the default options: limits for untrusted data, CRC32s checked, no symlinks, and at most 256 open files.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the limits on the sizes that files may request.
+    /// Sets the limits on sizes that a file may request.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.shard.limits = limits;
         self
     }
 
-    /// Sets whether the CRC32 of each record is checked before the record is handed out. Default true;
-    /// headers, indexes and frames are always checked.
+    /// Sets whether the CRC32 of each record is checked before the record is returned. Default true. Headers,
+    /// indexes and frames are always checked.
     #[must_use]
     pub const fn verify_crc(mut self, verify_crc: bool) -> Self {
         self.shard.check_crc = verify_crc;
         self
     }
 
-    /// Allows shards to be symlinks to anywhere, which caches that keep files elsewhere need. Default false:
-    /// a link in an untrusted dataset could lead to any of your files.
+    /// Sets whether shards may be symlinks to anywhere, as in caches that keep their files elsewhere. Default
+    /// false, because a symlink in an untrusted dataset could lead to any of your files.
     #[must_use]
     pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
         self.follow_symlinks = follow_symlinks;
         self
     }
 
-    /// Sets the maximum number of open shards, default 256. The process's limit on open files may lower it.
+    /// Sets the maximum number of open shards. Default 256, or less if the process has a lower limit on open files.
     #[must_use]
     pub const fn max_open_files(mut self, max_open_files: usize) -> Self {
         self.max_open_files = max_open_files;
         self
     }
 
-    /// Sets the generation of the dataset to open, from 1; default the newest. For folders only, because a
-    /// manifest is a single generation.
+    /// Sets which generation of the dataset to open, counted from 1. The default is the newest. This applies
+    /// to folders only, because a manifest is itself a single generation.
     #[must_use]
     pub const fn generation(mut self, generation: Option<u32>) -> Self {
         self.generation = generation;
@@ -84,7 +84,7 @@ impl DatasetOptions {
         Err(Error::usage(format!("cannot open generation {generation} of `{path}`: it is a file, not a folder")))
     }
 
-    /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
+    /// Opens the dataset at `path`, which may be a folder with a manifest, a manifest, or a lone shard.
     ///
     /// # Errors
     /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if the manifest
@@ -149,7 +149,7 @@ impl DatasetOptions {
                 shard: OnceLock::new(),
                 damage: OnceLock::new(),
             };
-            // Cannot overflow: parsing the manifest has checked the sum.
+            // This cannot overflow, because the sum was checked when the manifest was parsed.
             first = first.saturating_add(entry.samples);
             slot
         });
@@ -177,8 +177,8 @@ impl DatasetOptions {
     }
 }
 
-/// Returns whether the file is a shard. Its content decides, and its name only if the content is neither a
-/// shard nor a manifest.
+/// Returns whether the file is a shard. This is decided by its content, and by its name only if the content
+/// is neither a shard nor a manifest.
 fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     let mut magic = [0; 8];
     let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
@@ -187,7 +187,7 @@ fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
 }
 
-/// Returns the error for a path that cannot be opened, with a hint if it is not a path at all.
+/// Creates the error for a path that cannot be opened, with a hint if the text does not look like a path at all.
 pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     let text = path.to_string_lossy();
     match text.split_once("://") {
@@ -226,8 +226,8 @@ pub(crate) fn no_dataset(path: &Path) -> Error {
 }
 
 impl Dataset {
-    /// Opens the dataset at `path` with the default [`DatasetOptions`]: a folder with a manifest, a
-    /// manifest, or a lone shard.
+    /// Opens the dataset at `path` with the default [`DatasetOptions`]. The path may be a folder with a
+    /// manifest, a manifest, or a lone shard.
     ///
     /// # Errors
     /// Same as [`DatasetOptions::open`].

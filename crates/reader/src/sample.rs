@@ -1,4 +1,5 @@
-//! One sample: the parts of its record by name, borrowed from a buffer or owned.
+//! One sample, which gives access to the parts of its record by name. It either borrows its record from a
+//! buffer or owns it.
 
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
@@ -7,7 +8,7 @@ use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Sche
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One sample, borrowed from the buffer that holds its record.
+/// One sample that borrows its record from a buffer.
 #[derive(Debug, Clone)]
 pub struct RecordView<'a> {
     index: u64,
@@ -17,7 +18,7 @@ pub struct RecordView<'a> {
     shard: &'a Shard,
 }
 
-/// An encoded picture, as stored.
+/// An encoded picture, exactly as stored.
 ///
 /// ```
 /// use shardpack_reader::Image;
@@ -26,7 +27,7 @@ pub struct RecordView<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image<'a> {
-    /// For example `image/jpeg` or `image/png`.
+    /// Media type of the picture, for example `image/jpeg` or `image/png`.
     pub media_type: &'a str,
     /// Bytes of the picture file.
     pub bytes: &'a [u8],
@@ -43,7 +44,7 @@ impl<'a> RecordView<'a> {
         Self { index, record_number, record, bytes, shard }
     }
 
-    /// Returns the index of the sample in the dataset, in stored order.
+    /// Returns the index of the sample in the dataset, which is its position in stored order.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index
@@ -91,8 +92,8 @@ impl<'a> RecordView<'a> {
         self.scalar_if_any(name)?.ok_or_else(|| self.no_value(name))
     }
 
-    /// Returns the value of a scalar field, or `None` if this sample has no value because, in a
-    /// concatenation, its own dataset lacks the field.
+    /// Returns the value of a scalar field. Returns `None` if this sample is part of a concatenation and its
+    /// own dataset lacks the field.
     ///
     /// # Errors
     /// `Usage` if the dataset has no scalar field of this name.
@@ -101,7 +102,7 @@ impl<'a> RecordView<'a> {
         if !self.shard.has_scalar(position) {
             return Ok(None);
         }
-        // The record's own scalars have already been compared with the index.
+        // Read the value from the index, because the scalars in the record have already been compared with it.
         let start = usize::try_from(self.record_number).ok().and_then(|record| record.checked_mul(dtype.size()));
         let column = self.shard.column_bytes(position).unwrap_or_default();
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
@@ -111,7 +112,7 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// Returns the stored value of a field, or `None` if this sample has no value.
+    /// Returns the stored value of a field; `None` if this sample has no value for it.
     ///
     /// # Errors
     /// `Usage` if there is no stored field of this name.
@@ -124,8 +125,8 @@ impl<'a> RecordView<'a> {
         Ok(*value)
     }
 
-    /// Returns the stored value of a field of one of these kinds, or `Usage` if there is no such field or
-    /// this sample has no value for it.
+    /// Returns the stored value of a field, which must have one of these kinds. Fails with `Usage` if there
+    /// is no such field or this sample has no value for it.
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
@@ -150,7 +151,7 @@ impl<'a> RecordView<'a> {
         image_of(&value).map_err(|e| self.field_error(name, e))
     }
 
-    /// Adds the place of this record to an error about its bytes.
+    /// Adds the location of this record to an error about its bytes.
     pub(crate) fn error(&self, error: shardpack_format::Error) -> Error {
         self.shard.in_record(self.record_number, error).into()
     }
@@ -170,14 +171,16 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Reads the picture of a field value. The descriptor, which is the media type, was checked together with the record.
+/// Reads the picture from the value of a field. The descriptor, which is the media type, has already been
+/// checked together with the record.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
     let media_type =
         std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Offsets of a record's parts from its start, for an owner that cannot hold references into itself.
+/// Offsets of the parts of a record from its start, for a type that owns its record and therefore cannot hold
+/// references into it.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordOffsets {
     frame: Frame,
@@ -195,7 +198,7 @@ struct FieldOffsets {
 }
 
 impl RecordOffsets {
-    /// Returns the offsets of the parts of `record`, which was parsed from `base`.
+    /// Returns the offsets of the parts of `record`, which must have been parsed from `base`.
     pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
         let range = |part: &[u8]| {
             let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
@@ -221,7 +224,7 @@ impl RecordOffsets {
 
 /// One sample that owns its record.
 ///
-/// It keeps the index of its shard in memory for the schema, so drop the sample when you no longer need it.
+/// For its schema, it keeps the index of its shard in memory, so drop the sample when you no longer need it.
 #[derive(Debug, Clone)]
 pub struct Sample {
     index: u64,
@@ -247,7 +250,7 @@ impl Sample {
         self.bytes.get(range.clone()).unwrap_or_default()
     }
 
-    /// Returns the sample as a [`RecordView`], which has all accessors.
+    /// Returns the sample as a [`RecordView`], which has all accessor methods.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
         let fields = self.offsets.fields.iter().map(|part| {
@@ -267,7 +270,7 @@ impl Sample {
         RecordView::new(self.index, self.record_number, record, &self.bytes, &self.shard)
     }
 
-    /// Returns the index of the sample in the dataset, in stored order.
+    /// Returns the index of the sample in the dataset, which is its position in stored order.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index

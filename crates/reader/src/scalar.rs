@@ -1,4 +1,4 @@
-//! One number from a record's head or an index column.
+//! A single number, from the head of a record or from a column of the index.
 
 use shardpack_format::Dtype;
 
@@ -13,16 +13,16 @@ use shardpack_format::Dtype;
 pub enum Scalar {
     /// `bool`.
     Bool(bool),
-    /// Any unsigned integer type.
+    /// Value of any unsigned integer type.
     Unsigned(u64),
-    /// Any signed integer type.
+    /// Value of any signed integer type.
     Signed(i64),
-    /// Any floating-point type; exact.
+    /// Value of any floating-point type, without rounding.
     Float(f64),
 }
 
 impl Scalar {
-    /// Reads one packed little-endian element. Returns `None` if `bytes` has a different length.
+    /// Reads one packed little-endian element; `None` if `bytes` does not have the length of the type.
     #[must_use]
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
         let n = dtype.size();
@@ -46,7 +46,7 @@ impl Scalar {
         })
     }
 
-    /// Returns the value as a signed integer, or `None` if it is floating point or does not fit.
+    /// Returns the value as a signed integer; `None` if it is a floating-point number or does not fit.
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         match self {
@@ -57,7 +57,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the value as floating point; integers beyond 2⁵³ are rounded.
+    /// Returns the value as a floating-point number. Integers beyond 2⁵³ are rounded.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         match self {

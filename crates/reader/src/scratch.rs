@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 
-/// Bytes per read of a large record, few enough to stay in the second-level cache until their CRC32 is computed.
+/// Number of bytes per read of a large record. They must stay in the second-level cache until their CRC32 is computed.
 pub const STEP_BYTES: usize = 256 << 10;
 
-/// Returns the first `bytes` bytes of a buffer. The buffer grows only when needed and never shrinks, so it is
-/// not zeroed again for every read.
+/// Returns the first `bytes` bytes of a buffer. The buffer grows if needed and never shrinks, so that it need
+/// not be zeroed for every read.
 ///
 /// # Errors
 /// `Usage` if the memory cannot be allocated.

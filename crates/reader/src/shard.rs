@@ -1,4 +1,4 @@
-//! One shard: its identity, its index in memory, and its records on demand.
+//! One shard. Its identity and its index are in memory, and its records are read on demand.
 
 use crate::anatomy::Anatomy;
 use crate::check::{Crc, ExpectedRecord, check_record};
@@ -24,9 +24,9 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ShardOptions {
-    /// Limits on the sizes that the file may request.
+    /// Limits on sizes that the file may request.
     pub limits: Limits,
-    /// Whether to check the CRC32 of a record before it is handed out. Default true. Header, footer, index
+    /// If true, which is the default, the CRC32 of each record is checked before it is returned. Header, footer, index
     /// and frames are always checked.
     pub check_crc: bool,
 }
@@ -37,17 +37,18 @@ impl Default for ShardOptions {
     }
 }
 
-/// An open shard. Its index is in memory, its records are on disk.
+/// An open shard. Its index is in memory, and its records are on disk.
 ///
-/// Opening takes two reads, the 64-byte header and the last 64 KiB, and a third if the index does not fit in
-/// those 64 KiB.
+/// Opening a shard takes two reads: the 64-byte header and the last 64 KiB. A third read is needed if the
+/// index does not fit in these 64 KiB.
 #[derive(Debug)]
 pub struct Shard {
     file: ShardFile,
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// Fields and classes of the concatenation that the shard is part of; `None` if they equal its own.
+    /// Fields and classes of the concatenation that contains this shard; `None` if they are the same as the
+    /// shard's own.
     union: Option<UnionColumns>,
 }
 
@@ -55,18 +56,18 @@ impl Shard {
     /// Opens the shard at `path`.
     ///
     /// # Errors
-    /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if header, footer or index
-    /// violate the specification, `Limit` if they exceed the limits.
+    /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if the header, footer or
+    /// index violates the specification, `Limit` if one of them exceeds the limits.
     pub fn open(path: impl AsRef<Path>, options: ShardOptions) -> Result<Self> {
         let path = path.as_ref();
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    /// Opens a shard. Shares the metadata of another shard (`known`) if both are equal.
+    /// Opens a shard. If its metadata is equal to the metadata of another shard (`known`), both shards share it.
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
-            // The header first, because it shows whether this is a shard at all.
+            // Check the header first, because it shows whether the file is a shard at all.
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
@@ -77,7 +78,8 @@ impl Shard {
         Ok(Self::from_parts(file, footer, index, options))
     }
 
-    /// Returns a shard whose header was not checked, because `verify` continues after a damaged header.
+    /// Creates a shard from its parts without checking the header. `verify` uses this because it continues
+    /// after finding a damaged header.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
         Self { file, footer, index: Arc::new(index), options, union: None }
     }
@@ -87,15 +89,15 @@ impl Shard {
         Self { file, footer, index: Arc::clone(&self.index), options, union: Some(union) }
     }
 
-    /// Returns the fields of the dataset; in a concatenation, the fields of all its datasets. Records and
-    /// index hold the fields of [`Index::metadata`].
+    /// Returns the fields of the dataset. For a concatenation, these are the fields of all its datasets,
+    /// whereas the records and the index have only the fields of [`Index::metadata`].
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.union.as_ref().map_or_else(|| &self.index.metadata().schema, |union| &union.schema)
     }
 
-    /// Returns the position in the records of stored field `position` of [`Shard::schema`], or `None` if the
-    /// records lack the field.
+    /// Returns the position that stored field `position` of [`Shard::schema`] has in the records; `None` if
+    /// the records lack the field.
     #[must_use]
     pub fn stored_at(&self, position: usize) -> Option<usize> {
         match &self.union {
@@ -104,13 +106,13 @@ impl Shard {
         }
     }
 
-    /// Returns whether the samples have scalar field `position` of [`Shard::schema`].
+    /// Returns whether the samples of this shard have values for scalar field `position` of [`Shard::schema`].
     #[must_use]
     pub fn has_scalar(&self, position: usize) -> bool {
         self.values(position).is_some_and(|values| !matches!(values, UnionColumn::Absent(_)))
     }
 
-    /// Returns the packed column of scalar field `position` of [`Shard::schema`]. Absent values are −1, NaN,
+    /// Returns the packed column of scalar field `position` of [`Shard::schema`]. Missing values are −1, NaN,
     /// false, or the maximum of an unsigned type.
     #[must_use]
     pub fn column_bytes(&self, position: usize) -> Option<&[u8]> {
@@ -130,43 +132,43 @@ impl Shard {
         }
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the shard's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Returns the size of the file in bytes.
+    /// Returns the size of the shard's file in bytes.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         self.file.len()
     }
 
-    /// Returns version, dataset and number of the shard.
+    /// Returns the format version, the dataset and the number of the shard.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.footer.identity
     }
 
-    /// Returns the footer, with the offset and size of the index.
+    /// Returns the footer, which contains the offset and the size of the index.
     #[must_use]
     pub const fn footer(&self) -> &Footer {
         &self.footer
     }
 
-    /// Returns the CRC32 of the footer's bytes, which the manifest also stores.
+    /// Returns the CRC32 of the footer, which is also stored in the manifest.
     #[must_use]
     pub fn footer_crc32(&self) -> u32 {
         self.footer.crc32()
     }
 
-    /// Returns the index: rows, keys, scalar columns, schema and recipe.
+    /// Returns the index, with its rows, keys, scalar columns, schema and recipe.
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Returns the options that the shard was opened with.
+    /// Returns the options with which the shard was opened.
     #[must_use]
     pub const fn options(&self) -> &ShardOptions {
         &self.options
@@ -184,15 +186,15 @@ impl Shard {
         self.index.is_empty()
     }
 
-    /// Returns all values of a scalar field without reading a record, or `None` if there is no scalar field
-    /// of this name.
+    /// Returns all values of a scalar field without reading any record; `None` if there is no scalar field of
+    /// this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Column> {
         let (position, dtype) = self.schema().scalar_position(name)?;
         Some(Column::new(dtype, self.column_bytes(position)?.to_vec()))
     }
 
-    /// Returns the index row of a record.
+    /// Returns the row of a record in the index.
     ///
     /// # Errors
     /// `Usage` past the end.
@@ -202,12 +204,12 @@ impl Shard {
         })
     }
 
-    /// Reads record `record` into the front of `buffer`, which grows if needed, checks it and
-    /// returns its parts.
+    /// Reads record `record` into the front of `buffer`, which grows if needed, and checks it. Returns the
+    /// parts of the record.
     ///
     /// # Errors
-    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged or disagrees with
-    /// the index, `Limit` if it is too large.
+    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged or disagrees with the
+    /// index, `Limit` if it is too large.
     ///
     /// ```no_run
     /// use shardpack_reader::{Shard, ShardOptions};
@@ -221,8 +223,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// Reads the bytes of a record, including padding, and returns the source of its CRC32, which for a large
-    /// record is computed while reading.
+    /// Reads the bytes of a record, including padding. Also returns how to obtain the record's CRC32, which
+    /// for a large record is computed while reading.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -237,8 +239,8 @@ impl Shard {
         Ok((bytes, crc))
     }
 
-    /// Reads a record, including padding, in steps, and computes the CRC32 of its body while the bytes are in
-    /// the CPU cache.
+    /// Reads a record, including padding, in steps. After each step, continues the CRC32 of the body while
+    /// the new bytes are still in the CPU cache.
     pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
         let row = self.row(record)?;
         let length = to_usize(row.length);
@@ -254,7 +256,7 @@ impl Shard {
         Ok(Crc::Known(crc.finalize()))
     }
 
-    /// Returns the CRC32 handling set by the options.
+    /// Returns how to treat CRC32s according to the options.
     pub const fn crc(&self) -> Crc {
         if self.options.check_crc { Crc::Compute } else { Crc::Skip }
     }
@@ -264,20 +266,21 @@ impl Shard {
         &self.file
     }
 
-    /// Checks the bytes of a record, including padding. Errors name file, record, key and offset as far as known.
+    /// Checks the bytes of a record, including padding. Errors name the file, record, key and offset as far
+    /// as they are known.
     ///
     /// # Errors
-    /// Same as [`Record::parse`], plus `Format` if the record disagrees with the index.
+    /// Same as [`Record::parse`], and also `Format` if the record disagrees with the index.
     pub fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
         check_record(&self.index, &self.expected(record), bytes, crc).map_err(|e| self.name_record(record, e))
     }
 
-    /// Returns the properties that the index and the options require of a record.
+    /// Returns the properties that a record must have according to the shard and the options.
     fn expected(&self, record: u64) -> ExpectedRecord<'_> {
         ExpectedRecord { shard_number: self.identity().shard_number, record, limits: &self.options.limits }
     }
 
-    /// Adds file, record, key and offset to an error found in the bytes of a record.
+    /// Adds the file, record, key and offset to an error found in the bytes of a record.
     pub fn in_record(&self, record: u64, error: FormatError) -> FormatError {
         let offset = self.index.row(record).map_or(0, |row| row.offset);
         self.name_record(record, error.at(offset))
@@ -291,21 +294,21 @@ impl Shard {
             .in_file(self.path().to_string_lossy())
     }
 
-    /// Returns the byte range from the start of the first record to the end of the last record's padding, or
-    /// `0..0` for no records.
+    /// Returns the range of bytes from the start of the first record to the end of the padding after the last
+    /// one. Returns `0..0` if `records` is empty.
     ///
     /// # Errors
     /// `Usage` if there is no such record.
     pub fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
-        // The index was checked, so no sum overflows and every end is inside the file.
+        // The index has been checked, so no sum overflows and every record ends inside the file.
         let end = last.offset.checked_add(last.length).and_then(align_up);
         let end = end.unwrap_or_else(|| bug("a record that ends inside the file"));
         Ok(first.offset..end)
     }
 
-    /// Refuses a record over the limits before memory is allocated for it.
+    /// Checks that a record does not exceed the limits, before memory is allocated for it.
     ///
     /// # Errors
     /// `Limit` if it exceeds `max_record_bytes`; `Usage` if there is no such record.
@@ -321,7 +324,8 @@ impl Shard {
     /// Reads the bytes of a record, including padding, without checking them.
     ///
     /// # Errors
-    /// Same as [`Shard::check_length`], plus `Usage` if its memory cannot be allocated, and `Io` if it cannot be read.
+    /// Same as [`Shard::check_length`], and also `Usage` if the memory for the record cannot be allocated,
+    /// and `Io` if the record cannot be read.
     pub fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;

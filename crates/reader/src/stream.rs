@@ -1,4 +1,4 @@
-//! Streams all samples in stored order. Separate threads read large runs ahead of the consumer.
+//! Streams all samples in stored order. Separate threads read large runs of records ahead of the consumer.
 
 use crate::ahead::Onward;
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
@@ -19,30 +19,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of consecutive records per read. A larger record is a run by itself. From the page cache, 1 MiB
-/// streamed at 1.2 times the rate of 4 MiB, because the run is still in the CPU cache when its CRC32 is
-/// computed; from a disk, the kernel reads ahead anyway.
+/// Number of bytes of consecutive records per read. A larger record is a run by itself. From the page cache,
+/// runs of 1 MiB streamed at 1.2 times the rate of 4 MiB, because such a run is still in the CPU cache when
+/// its CRC32 is computed. From a disk, the size matters little, because the kernel reads ahead anyway.
 const RUN_BYTES: u64 = 1 << 20;
-/// Threads that read and compute CRC32s. A single thread would be slower than a plain read loop, by the time
-/// it takes to compute the CRC32.
+/// Number of threads that read and compute CRC32s. With a single thread, streaming would be slower than a
+/// plain read loop by the time that the CRC32s take.
 const READERS: usize = 2;
 
 #[derive(Debug)]
 struct Place {
     shard: Arc<Shard>,
-    /// Dataset index of the shard's first sample.
+    /// Index in the dataset of the shard's first sample.
     first: u64,
     records: Range<u64>,
 }
 
-/// Result of a reading thread: a run of records in memory, or an error. Both hold a buffer, so that pending
-/// errors are bounded in number too.
+/// Result of a reading thread, which is a run of records in memory or an error. Errors hold a buffer too, so
+/// that the number of pending errors is bounded as well.
 #[derive(Debug)]
 struct Delivery {
     /// Position of the delivery in dataset order.
     number: u64,
     buffer: Vec<u8>,
-    /// Bytes that the buffer was requested for.
+    /// Size in bytes for which the buffer was requested.
     bytes: u64,
     run: Result<Run>,
 }
@@ -52,7 +52,7 @@ struct Run {
     place: Place,
     start: u64,
     bytes: usize,
-    /// CRC32 of the body of each record of the run; empty if CRC32s are not checked.
+    /// CRC32 of each record's body in this run; empty if CRC32s are not checked.
     crcs: Vec<u32>,
     first_record: u64,
 }
@@ -64,12 +64,13 @@ struct Current {
     bytes: u64,
 }
 
-/// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] returns views into the run.
+/// Streams a dataset in stored order. Records are lent rather than copied: [`Stream::next_record`] returns
+/// views into the current run.
 ///
-/// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are in the
-/// CPU cache; the caller's thread only walks through the records. A few buffers, one run each, are recycled.
-/// Memory: up to 24 MiB, or four times the largest record, plus the bytes that the storage reads ahead
-/// ([`Dataset::read_ahead_bytes`]).
+/// Two threads take turns to read runs ahead of the caller, and compute their CRC32s while the bytes are in
+/// the CPU cache. The caller's thread only walks through the records. The runs are read into a few buffers
+/// that are recycled. These take up to 24 MiB, or four times the largest record, plus the bytes that the
+/// storage reads ahead ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -85,9 +86,9 @@ pub struct Stream {
     full: Option<Receiver<Delivery>>,
     empty: Arc<Buffers>,
     threads: Vec<JoinHandle<()>>,
-    /// Deliveries that arrived before their turn.
+    /// Deliveries that have arrived before their turn.
     early: BTreeMap<u64, Delivery>,
-    /// Number of the next delivery.
+    /// Number of the delivery to take next.
     next: u64,
     current: Option<Current>,
 }
@@ -103,7 +104,8 @@ impl Dataset {
         let onward = Onward::new(self);
         let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
         let plan = Arc::new(Mutex::new(plan));
-        // Created first, so that if a thread cannot be started, dropping the stream ends the others.
+        // Create the stream first. If one of the threads cannot be started, dropping the stream ends those
+        // already running.
         let mut stream =
             Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
         for reader in 0..READERS {
@@ -117,7 +119,8 @@ impl Dataset {
         Ok(stream)
     }
 
-    /// Iterates over all samples in stored order, each owning its bytes: [`Dataset::stream`] plus one copy.
+    /// Iterates over all samples in stored order. This works like [`Dataset::stream`], but copies each sample
+    /// so that it owns its bytes.
     ///
     /// # Errors
     /// `Io` if no thread can be started.
@@ -129,16 +132,16 @@ impl Dataset {
 /// The next records to read, shared by the reading threads.
 struct Plan {
     dataset: Dataset,
-    /// Index of the next shard.
+    /// Index of the next shard to read.
     slot: usize,
     shard: Option<(Place, u64)>,
     number: u64,
-    /// Bytes of all runs so far.
+    /// Total bytes of all runs planned so far.
     read: u64,
     onward: Option<Onward>,
 }
 
-/// Records to read, or the error of their shard, with a buffer for them.
+/// Records to read, or the error of their shard, together with a buffer.
 struct Job {
     number: u64,
     buffer: Vec<u8>,
@@ -147,9 +150,10 @@ struct Job {
 }
 
 impl Plan {
-    /// Waits for a buffer. Returns `None` at the end of the dataset or once the consumer is gone.
+    /// Plans the next run and waits for a buffer. Returns `None` at the end of the dataset or once the
+    /// consumer is gone.
     ///
-    /// Buffers are taken in delivery order, so that the next delivery never waits for later ones.
+    /// Buffers are taken in the order of delivery, so that the next delivery never waits for later ones.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
         self.read = self.read.saturating_add(bytes);
@@ -162,7 +166,7 @@ impl Plan {
         Some(Job { number, buffer, bytes, place })
     }
 
-    /// Ends the stream with this error, because the plan may be inconsistent after a panic.
+    /// Returns a job with the error of a panic, and ends the plan after it, because the plan may be inconsistent.
     fn broken(&mut self, panic: &(dyn Any + Send)) -> Job {
         (self.slot, self.shard) = (usize::MAX, None);
         let number = self.number;
@@ -200,10 +204,10 @@ impl Plan {
     }
 }
 
-/// Reads runs on its own thread until the dataset ends or the consumer is gone.
+/// The main function of a reading thread. It reads runs until the dataset ends or the consumer is gone.
 ///
-/// A panic becomes the error of the current run. If the thread ended without a delivery, the consumer would
-/// wait forever.
+/// A panic becomes the error of the current run. If the thread ended without a delivery instead, the consumer
+/// would wait for it forever.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
         let job = {
@@ -224,7 +228,7 @@ fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) 
     }
 }
 
-/// Returns the records from `first` on that fit into `run_bytes`, at least one.
+/// Returns the records from `first` on that fit into `run_bytes`, but at least one record.
 pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> {
     let index = shard.index();
     let start = index.row(first).map_or(0, |row| row.offset);
@@ -237,8 +241,8 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
 
 fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     let Place { shard, records, .. } = &place;
-    // Check every record: if the limit is below the size of a run, a run of several records may also contain
-    // one that exceeds the limit.
+    // Check every record, because if the limit is below the size of a run, even a run of several records may
+    // contain one that exceeds the limit.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
     let bytes = room(buffer, span.end - span.start)?;
@@ -253,23 +257,24 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// Returns the CRC32 of a record's body, whose length comes from the index. Checking the record compares that
-/// length with the frame.
+/// Returns the CRC32 of a record's body. The length is taken from the index, and the later check of the
+/// record compares it with the frame.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
     let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
-    // The index was checked, so no row is shorter than a frame or exceeds the space of its record.
+    // The index has been checked, so each row is at least as long as a frame and fits into the space of its record.
     Ok(crc32fast::hash(body.unwrap_or_else(|| bug("a row that is no shorter than a frame"))))
 }
 
 impl Stream {
-    /// Returns the next record, or `None` at the end. After an error the stream continues with the next
-    /// record, run or shard.
+    /// Returns the next record; `None` at the end. After an error, the stream continues with the next record,
+    /// run or shard.
     ///
     /// # Errors
-    /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if one is too large.
+    /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if a record or a
+    /// shard is too large.
     pub fn next_record(&mut self) -> Option<Result<RecordView<'_>>> {
         let (current, record) = match self.advance()? {
             Ok(place) => place,
@@ -278,7 +283,7 @@ impl Stream {
         Some(current.view(record))
     }
 
-    /// Moves to the next record, and returns its run and its index in the shard.
+    /// Advances to the next record. Returns the run that contains it, and its index in the shard.
     fn advance(&mut self) -> Option<Result<(&Current, u64)>> {
         while self.current.as_ref().is_none_or(|current| current.run.place.records.is_empty()) {
             if let Some(current) = self.current.take() {
@@ -293,7 +298,7 @@ impl Stream {
                 }
             }
         }
-        // Not `None`, because that would end the stream early.
+        // Do not return `None` here, because that would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
@@ -311,7 +316,7 @@ impl Stream {
                 Ok(delivery) => drop(self.early.insert(delivery.number, delivery)),
                 Err(_) if self.early.is_empty() => return None,
                 Err(_) => {
-                    // An earlier delivery is missing: report it once instead of skipping it.
+                    // An earlier delivery is missing. Report this once, rather than silently skipping the run.
                     self.early.clear();
                     let run =
                         Err(Error::internal("reading ahead", format!("run {}", self.next), "the end of all threads"));
@@ -356,11 +361,12 @@ impl Current {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The threads notice at their next send, or when they wait for a buffer.
+        // Dropping `full` and closing `empty` lets the threads notice the end when they send a delivery or
+        // wait for a buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A hanging read must not block the caller, so wait as long as a slow disk needs and then leave the
-        // threads to end by themselves.
+        // A read that hangs must not block the caller. So wait for as long as a slow disk might need, and
+        // then leave the threads to end on their own.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {
@@ -376,7 +382,7 @@ impl Drop for Stream {
     }
 }
 
-/// All samples of a dataset in stored order, each owning its bytes.
+/// Iterator over all samples of a dataset in stored order. Each sample owns its bytes.
 #[derive(Debug)]
 pub struct Samples(Stream);
 

@@ -1,4 +1,4 @@
-//! The union of several datasets: their fields by name, and one list of classes.
+//! The union of several datasets: their fields, matched by name, and a common list of classes.
 
 use crate::cast::{Cast, LABEL, packed};
 use crate::dataset::Dataset;
@@ -7,7 +7,7 @@ use shardpack_format::{Field, FieldKind, Schema};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// All fields and classes of several datasets, beginning with those of the first.
+/// All fields and classes of several datasets, beginning with the first dataset.
 pub(crate) struct Union {
     pub(crate) schema: Schema,
     pub(crate) classes: Option<Vec<String>>,
@@ -15,8 +15,8 @@ pub(crate) struct Union {
 
 impl Union {
     /// # Errors
-    /// `Usage` if a field has different kinds or types in two datasets, or if one dataset names its classes
-    /// and another has labels without class names. The error names the dataset.
+    /// `Usage`, naming the dataset, if a field has different kinds or types in two datasets, or if one
+    /// dataset names its classes and another has labels without class names.
     pub(crate) fn of(datasets: &[Dataset]) -> Result<Self> {
         let mut fields: Vec<(&Field, &Dataset)> = Vec::new();
         for dataset in datasets {
@@ -38,7 +38,7 @@ impl Union {
         Ok(Self { classes: classes(datasets)?, schema })
     }
 
-    /// Returns the conversion of the shards of `dataset` to the union, or `None` if they need none.
+    /// Returns the conversion of the shards of `dataset` to the union; `None` if they need no conversion.
     ///
     /// # Errors
     /// `Usage` if its labels are not integers, or their type is too narrow for the number of classes.
@@ -66,7 +66,7 @@ impl Union {
     }
 }
 
-/// Returns the union of the class names, or `None` if the datasets with labels name no classes.
+/// Returns the union of all class names; `None` if no dataset names its classes.
 fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     let mut all: Option<Vec<String>> = None;
     let mut first: Option<&Dataset> = None;
@@ -96,7 +96,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     Ok(all)
 }
 
-/// Describes a field in words: `a scalar of int64`.
+/// Describes a field in words, for example as `a scalar of int64`.
 fn words(field: &Field) -> String {
     match field {
         Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of {dtype}"),

@@ -1,23 +1,23 @@
-//! The fields of a shard in a union of several datasets.
+//! The columns of a shard that is part of a union of several datasets.
 
 use shardpack_format::Schema;
 use std::sync::Arc;
 
-/// Columns of a shard, in the order of the union's fields.
+/// Columns of a shard in the order of the union's fields.
 #[derive(Debug)]
 pub(crate) struct UnionColumns {
     pub(crate) schema: Schema,
-    /// Position of each stored field in the records.
+    /// For each stored field of the union, its position in the records of this shard; `None` if they lack the field.
     pub(crate) stored: Vec<Option<usize>>,
     pub(crate) columns: Vec<UnionColumn>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum UnionColumn {
-    /// A column of the index.
+    /// The column at this position of the shard's own index.
     Own(usize),
     /// Labels converted to the classes of the union.
     Changed(Arc<[u8]>),
-    /// Placeholders, because the samples have no values.
+    /// Placeholders, because the samples have no values for this field.
     Absent(Arc<[u8]>),
 }

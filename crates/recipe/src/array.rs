@@ -1,4 +1,4 @@
-//! The recipe of one field of arrays.
+//! The recipe of a single array field.
 
 use crate::Entry;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,10 +9,10 @@ use shardpack_array::{ArrayOptions, ArraySettings, Candidate, Trial};
 pub struct ArrayRecipe {
     /// Storage settings of the arrays.
     pub settings: ArraySettings,
-    /// Options that led to the settings; the defaults if another version wrote the entry.
+    /// Options from which the settings were found. These are the default options if another version wrote the entry.
     #[serde(default, deserialize_with = "options_of_any_version")]
     pub asked: ArrayOptions,
-    /// All candidates that were tried, best first. Empty if there was nothing to choose.
+    /// All candidates that were tried, best first. Empty if there was only one possibility.
     pub candidates: Vec<Candidate>,
 }
 

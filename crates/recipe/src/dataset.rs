@@ -20,7 +20,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Returns the seed of a shuffled order.
+    /// Returns the seed if the order is shuffled.
     #[must_use]
     pub const fn seed(self) -> Option<u64> {
         match self {
@@ -30,24 +30,24 @@ impl Order {
     }
 }
 
-/// The table of labels that a dataset was packed with.
+/// The table of labels with which a dataset was packed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelTable {
-    /// Columns of the table, without the key column.
+    /// Columns of the table, except the key column.
     pub columns: Vec<String>,
-    /// The label column, if its name is not one of the usual names.
+    /// Name of the label column, if it is not one of the usual names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_column: Option<String>,
-    /// The key column, if the user named one.
+    /// Name of the key column, if the user specified it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_column: Option<String>,
 }
 
-/// The variables that were read from files that can hold several variables.
+/// The variables that were read from the files, for formats that can hold several variables per file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Variables {
-    /// The named variable.
+    /// The variable of this name.
     One(String),
     /// The first of these variables that a file has.
     Several(Vec<String>),
@@ -74,7 +74,8 @@ impl Variables {
     }
 }
 
-/// The recipe of a dataset that was packed from files. An entry is `None` if a recipe of another version lacks it.
+/// The recipe of a dataset that was packed from files. An optional entry is `None` if the recipe was written
+/// by another version that does not have it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderRecipe {
     /// Version of shardpack that wrote the dataset.
@@ -83,16 +84,16 @@ pub struct FolderRecipe {
     /// Kind of the samples.
     #[serde(with = "crate::word")]
     pub kind: SourceKind,
-    /// Order of the samples.
+    /// Order of the stored samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Entry<Order>>,
-    /// Largest size of a shard, in bytes.
+    /// Maximum size of a shard in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<Entry<u64>>,
-    /// Treatment of files that could not be packed.
+    /// How to treat files that cannot be packed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_bad_input: Option<Entry<OnBadInput>>,
-    /// The table of labels, if there was one.
+    /// Table of labels, if the dataset was packed with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Entry<LabelTable>>,
     /// Storage options of pictures.
@@ -101,19 +102,19 @@ pub struct FolderRecipe {
     /// True if each sample is a clip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clips: Option<Entry<bool>>,
-    /// Names of the variables that were read from the files, if the user named them.
+    /// Names of the variables that were read from the files, if the user specified them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<Entry<Variables>>,
-    /// Height and width of cubes stored as matrices of bands × pixels, if the user gave them.
+    /// Height and width of cubes that are stored as matrices of bands × pixels, if the user specified them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spatial: Option<Entry<(u64, u64)>>,
-    /// Storage of cubes.
+    /// Storage of the cubes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cube: Option<Entry<ArrayRecipe>>,
-    /// Storage of masks.
+    /// Storage of the masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<Entry<ArrayRecipe>>,
-    /// Entries that this version does not understand.
+    /// Entries that this version does not know. They are kept unchanged.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -127,24 +128,24 @@ pub enum OfProgram {
     Samples,
 }
 
-/// The recipe of a dataset of the samples of a program.
+/// The recipe of a dataset whose samples were added by a program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProgramRecipe {
     /// Version of shardpack that wrote the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shardpack: Option<Entry<String>>,
-    /// Constant: the kind is the same in every such recipe.
+    /// Kind of the recipe, which is the same for all such recipes.
     pub kind: OfProgram,
     /// The order of the samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Entry<Order>>,
-    /// Largest size of a shard, in bytes.
+    /// Maximum size of a shard in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<Entry<u64>>,
     /// Kind of each field that the program adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Entry<Map<String, Value>>>,
-    /// Storage of the fields, and entries that this version does not understand.
+    /// Storage of the fields. Entries that this version does not know are kept here too.
     #[serde(flatten)]
     stored: Map<String, Value>,
 }
@@ -174,7 +175,8 @@ impl ProgramRecipe {
     }
 }
 
-/// Returns the name of a field's entry: the field's own name, unless a fixed entry has that name.
+/// Returns the name of a field's entry in the recipe. This is the name of the field, unless a fixed entry
+/// already has that name.
 fn entry_of(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
@@ -202,12 +204,12 @@ pub enum DatasetRecipe {
     Folder(Box<FolderRecipe>),
     /// A dataset that a program wrote sample by sample.
     Program(Box<ProgramRecipe>),
-    /// A dataset of another program, or one without a recipe.
+    /// A dataset that another program wrote, or that has no recipe.
     Other(Recipe),
 }
 
 impl DatasetRecipe {
-    /// Reads the recipe of a manifest or a shard.
+    /// Reads the recipe from a manifest or a shard.
     #[must_use]
     pub fn read(recipe: &Recipe) -> Self {
         let value = Value::Object(recipe.clone());
@@ -220,7 +222,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Returns the recipe in the form that a manifest stores.
+    /// Returns the recipe in the form in which manifests store it.
     #[must_use]
     pub fn to_map(&self) -> Recipe {
         let value = match self {
@@ -244,7 +246,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Returns the largest size of a shard, in bytes.
+    /// Returns the maximum size of a shard in bytes.
     #[must_use]
     pub fn shard_bytes(&self) -> Option<u64> {
         match self {

@@ -1,20 +1,20 @@
-//! Entries of a recipe that another version may have written.
+//! Entries of a recipe that may have been written by another version.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// An entry of a recipe: a value that this version understands, or JSON that it keeps as it is.
+/// An entry of a recipe. It is either a value that this version understands, or JSON that is kept unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry<T> {
-    /// A value of this version.
+    /// A value that this version understands.
     Typed(T),
-    /// An entry of a later version, or of another program.
+    /// JSON that a later version or another program wrote.
     Foreign(Value),
 }
 
 impl<T> Entry<T> {
-    /// Returns the value; `None` if this version does not understand it.
+    /// Returns the value; `None` if this version does not understand the entry.
     #[must_use]
     pub const fn typed(&self) -> Option<&T> {
         match self {

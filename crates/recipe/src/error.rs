@@ -3,7 +3,7 @@
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, Voice};
 use std::fmt;
 
-/// An option has a value that it cannot have.
+/// An option was given a value that it cannot have.
 ///
 /// ```
 /// use shardpack_format::{Explain, Voice};
@@ -22,17 +22,17 @@ pub struct ArgumentError {
 }
 
 impl ArgumentError {
-    /// Creates an error from the expected and the found value.
+    /// Creates an error that states the expected and the found value.
     pub fn new(option: &'static str, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::of(option, format!("expected {expected}, found {found}"))
     }
 
-    /// Creates an error from the whole text.
+    /// Creates an error with this text after the name of the option.
     pub fn of(option: &'static str, rest: impl Into<String>) -> Self {
         Self { option, rest: rest.into(), hint: None }
     }
 
-    /// Adds a next step.
+    /// Adds a hint, which names the next step.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());
@@ -45,7 +45,7 @@ impl ArgumentError {
         &self.rest
     }
 
-    /// The next step for the user.
+    /// Returns the hint, which names the next step for the user.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.hint.clone()

@@ -1,4 +1,4 @@
-//! The kind of a source's samples, and the treatment of damaged files.
+//! The kind of samples that a source has, and how to treat damaged files.
 
 use crate::Word;
 use serde::{Deserialize, Serialize};
@@ -22,14 +22,14 @@ impl Word for SourceKind {
     const WORDS: &'static [(&'static str, Self)] = &[("images", Self::Images), ("cubes", Self::Cubes)];
 }
 
-/// Treatment of source files that cannot be packed.
+/// How to treat source files that cannot be packed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnBadInput {
-    /// Stop before anything is written, and list the files.
+    /// Stop before anything is written, and list these files.
     #[default]
     Stop,
-    /// Leave the files out, and list them.
+    /// Pack without these files, and list them.
     Skip,
 }
 

@@ -1,12 +1,12 @@
-//! The typed recipe of a dataset: its origin, and the storage of its samples.
+//! The typed recipe of a dataset, which says where its samples come from and how they are stored.
 //!
-//! Every manifest and every shard holds a recipe as JSON (spec §3.4). [`DatasetRecipe`] reads and writes it. Its parts
-//! are the option types themselves: [`PictureOptions`] for a field of pictures, [`ArrayRecipe`] for a field of arrays.
-//! Entries of later versions are kept.
+//! Every manifest and every shard holds a recipe as JSON (spec §3.4), which [`DatasetRecipe`] reads and
+//! writes. Parts of a recipe are the option types themselves: [`PictureOptions`] for a field of pictures and
+//! [`ArrayRecipe`] for a field of arrays. Entries of later versions are kept.
 //!
-//! An option is declared once, in a table of [`Declared`]: its name, its help text, its check and its place.
-//! [`StorageOptions::OPTIONS`] is the table of the options that a recipe records. Front ends set options by name, with
-//! a [`OptionValue`].
+//! Each option is declared once, in a table of [`Declared`]: its name, its help text, its check, and the
+//! setting that it changes. [`StorageOptions::OPTIONS`] is the table of the options that a recipe records.
+//! Front ends set an option by its name and an [`OptionValue`].
 #![forbid(unsafe_code)]
 
 mod array;
@@ -38,5 +38,5 @@ pub use storage::StorageOptions;
 pub use value::{Given, OptionValue, parse_part, parse_spatial, parse_target, parse_threads};
 pub use word::Word;
 
-/// Default limit of the largest cube to read, and of the largest record or decoded field to accept: 4 GiB.
+/// Default limit on the size of a cube to read, and on the size of a record or decoded field to accept: 4 GiB.
 pub const MAX_BYTES: u64 = 4 << 30;

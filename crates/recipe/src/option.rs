@@ -1,50 +1,50 @@
-//! Options: each is declared once, in a table, with its name, help text, check and place.
+//! Options. Each is declared once, in a table, with its name, help text, check, and the setting that it changes.
 
 use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 
-/// The form of an option's value.
+/// The form of value that an option takes.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
-    /// No value: the option is on or off.
+    /// No value, because the option is either on or off.
     Switch,
-    /// One of these words. The text is the value's name in help texts, or empty.
+    /// One of these words. The text is the name of the value in help texts, or empty.
     Word(fn() -> Vec<&'static str>, &'static str),
     /// A path. The text is its name in help texts.
     Path(&'static str),
     /// A value. The text is its name in help texts.
     Value(&'static str),
-    /// A value; the option may be repeated. The text is the value's name in help texts.
+    /// A value of an option that may be repeated. The text is the name of the value in help texts.
     Several(&'static str),
-    /// Values separated by commas.
+    /// Values separated by commas. The text is the name of the value in help texts.
     List(&'static str),
-    /// Words separated by commas.
+    /// Words separated by commas. The text is the name of the value in help texts.
     Words(fn() -> Vec<&'static str>, &'static str),
 }
 
-/// Returns the words of a choice.
+/// Returns all words of a choice.
 #[must_use]
 pub fn words<T: Word>() -> Vec<&'static str> {
     T::WORDS.iter().map(|(word, _)| *word).collect()
 }
 
-/// The description of an option, for every front end.
+/// The description of an option, which all front ends share.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
-    /// Name in Python and in files; the command writes `-` for `_`.
+    /// Name in Python and in files. The command replaces each `_` by `-`.
     pub name: &'static str,
-    /// Heading of the option in help texts, or empty.
+    /// Heading under which help texts list the option, or empty.
     pub group: &'static str,
     /// Help text.
     pub help: &'static str,
-    /// The form of the value.
+    /// The form of the option's value.
     pub takes: Takes,
     /// Name of an option that contradicts this one, or empty.
     pub without: &'static str,
-    /// The ways to store JPEGs for which the option has an effect. Empty for an option that is not about pictures.
+    /// Ways of storing JPEGs for which this option has an effect. Empty if the option is not about pictures.
     pub jpeg: &'static [Jpeg],
 }
 
-/// A declared option of `O`.
+/// The declaration of an option that changes an `O`.
 #[derive(Debug)]
 pub struct Declared<O: 'static> {
     /// The description.
@@ -54,8 +54,7 @@ pub struct Declared<O: 'static> {
 }
 
 impl<O: 'static> Declared<O> {
-    /// Declares an option: its name, the form of its value, its help text, its setter, and a function that spells its
-    /// value, if it has one.
+    /// Declares an option. `set` sets its value, and `spelled` writes the value as text if there is one.
     pub const fn new(
         name: &'static str,
         takes: Takes,
@@ -66,21 +65,21 @@ impl<O: 'static> Declared<O> {
         Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled }
     }
 
-    /// Puts the option under a heading of the help texts.
+    /// Lists the option under this heading in help texts.
     #[must_use]
     pub const fn group(mut self, heading: &'static str) -> Self {
         self.about.group = heading;
         self
     }
 
-    /// Forbids the option together with `other`.
+    /// Forbids this option together with `other`.
     #[must_use]
     pub const fn without(mut self, other: &'static str) -> Self {
         self.about.without = other;
         self
     }
 
-    /// Limits the option to some ways to store JPEGs.
+    /// Restricts the option to some ways of storing JPEGs.
     #[must_use]
     pub const fn only_with(mut self, jpeg: &'static [Jpeg]) -> Self {
         self.about.jpeg = jpeg;
@@ -95,14 +94,14 @@ impl<O: 'static> Declared<O> {
         (self.set)(options, Given { option: self.about.name, value })
     }
 
-    /// Spells the value in a form that [`set`](Self::set) reads; `None` if the option is not set.
+    /// Writes the value in a form that [`set`](Self::set) can read; `None` if the option is not set.
     #[must_use]
     pub fn spelled(&self, options: &O) -> Option<String> {
         (self.spelled)(options)
     }
 }
 
-/// Sets the given options of a table, in the order of the table.
+/// Sets all given options that a table declares, in the order of the table.
 ///
 /// # Errors
 /// Fails if an option cannot have its value.
@@ -120,7 +119,7 @@ pub fn values_of<'a>(given: &'a [(String, OptionValue)], name: &str) -> impl Ite
     given.iter().filter(move |(given, _)| given == name).map(|(_, value)| value)
 }
 
-/// Returns true if an option is given. A switch that is off counts as not given.
+/// Returns true if an option was given. A switch that is off counts as not given.
 #[must_use]
 pub fn is_given(given: &[(String, OptionValue)], name: &str) -> bool {
     let is_off = |value: &OptionValue| match value {
@@ -131,7 +130,7 @@ pub fn is_given(given: &[(String, OptionValue)], name: &str) -> bool {
     values_of(given, name).any(|value| !is_off(value))
 }
 
-/// Fails if two options contradict each other.
+/// Checks that no two of the given options contradict each other.
 ///
 /// # Errors
 /// An error that names both options.

@@ -6,15 +6,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use shardpack_jpeg::{ReencodeOptions, Resize, TileOptions};
 
-/// Storage of JPEG pictures.
+/// How JPEG pictures are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Jpeg {
-    /// Stored in tiles, with unchanged pixels. A reader can cut out a rectangle without decoding the whole picture.
+    /// In tiles, with unchanged pixels. A reader can then cut out a rectangle without decoding the whole picture.
     #[default]
     Tile,
-    /// Stored byte for byte.
+    /// Byte for byte.
     Keep,
-    /// Decoded, resized if requested, and encoded again in tiles.
+    /// Re-encoded in tiles, after resizing if requested.
     Reencode,
 }
 
@@ -37,29 +37,30 @@ impl Word for Jpeg {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "jpeg", rename_all = "lowercase", remote = "Self")]
 pub enum PictureOptions {
-    /// Stored byte for byte.
+    /// JPEGs are stored byte for byte.
     Keep,
-    /// Stored in tiles.
+    /// JPEGs are stored in tiles.
     Tile {
-        /// Turn pictures upright by their coefficients if their edges allow it. Decoders then need
-        /// not turn them, but some pixels differ by a rounding step or two. Default: false.
+        /// If true, turns pictures upright by rearranging their coefficients, if their edges allow it.
+        /// Decoders then need not turn them, but some pixels differ by a rounding step or two. Default:
+        /// false.
         upright: bool,
-        /// Pictures that are decoded and compared with their sources, pixel by pixel. Default: a sample.
+        /// Share of pictures that are decoded and compared with their sources, pixel by pixel. Default: a sample.
         check_pixels: Share,
-        /// Keep all metadata segments in the stored JPEG. Default: false. The ICC profile then goes
-        /// into the field `icc`, the Exif orientation into the column `orientation`, and the rest is
-        /// dropped.
+        /// If true, keeps all metadata segments in the stored JPEG. If false, which is the default, the ICC
+        /// profile is stored in the field `icc`, the Exif orientation in the column `orientation`, and the
+        /// rest is dropped.
         keep_metadata: bool,
     },
-    /// Encoded again.
+    /// JPEGs are re-encoded.
     Reencode {
-        /// Quality, subsampling and size. Tiles are made with the default options.
+        /// Quality, subsampling and size. The tiles are made with their default options.
         #[serde(rename = "reencode")]
         how: ReencodeOptions,
-        /// Pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
+        /// Share of pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
         score: Share,
-        /// Keep the ICC profile in the stored JPEG, and all metadata in those that are not encoded
-        /// again. Default: false.
+        /// If true, keeps the ICC profile in re-encoded JPEGs, and all metadata in JPEGs that are not
+        /// re-encoded. Default: false.
         keep_metadata: bool,
     },
 }
@@ -74,7 +75,7 @@ impl<'de> Deserialize<'de> for PictureOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let options = Self::deserialize(&value).map_err(D::Error::custom)?;
-        // An option of a later version may change how pictures are stored.
+        // Refuse options of a later version, because they may change how pictures are stored.
         match serde_json::to_value(&options) {
             Ok(again) if again == value => Ok(options),
             _ => Err(D::Error::custom("an option of pictures that this version does not know")),
@@ -106,7 +107,7 @@ impl PictureOptions {
         Self::Reencode { how, score: Share::Sample, keep_metadata: false }
     }
 
-    /// Returns the storage of JPEGs.
+    /// Returns how JPEGs are stored.
     #[must_use]
     pub const fn jpeg(&self) -> Jpeg {
         match self {
@@ -122,13 +123,13 @@ impl PictureOptions {
         matches!(self, Self::Keep)
     }
 
-    /// Returns true if pictures are encoded again.
+    /// Returns true if pictures are re-encoded.
     #[must_use]
     pub const fn reencodes(&self) -> bool {
         matches!(self, Self::Reencode { .. })
     }
 
-    /// Returns true if stored JPEGs keep their metadata. With `keep` they always do.
+    /// Returns true if stored JPEGs keep their metadata. With `keep`, they always do.
     #[must_use]
     pub const fn keeps_metadata(&self) -> bool {
         match self {
@@ -151,7 +152,7 @@ impl PictureOptions {
         !self.keeps_files() && !self.keeps_metadata()
     }
 
-    /// Returns the options of the encoder, if pictures are encoded again.
+    /// Returns the encoder options if pictures are re-encoded.
     #[must_use]
     pub fn encoding(&self) -> Option<ReencodeOptions> {
         match self {
@@ -163,7 +164,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns the target size of shrunk pictures.
+    /// Returns the size to which pictures are shrunk.
     #[must_use]
     pub const fn resize(&self) -> Resize {
         match self {

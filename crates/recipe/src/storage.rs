@@ -1,4 +1,4 @@
-//! One table of the options that decide how samples are stored.
+//! The table of all options that decide how samples are stored.
 
 use crate::{
     ArgumentError, Declared, Given, Jpeg, OptionValue, PictureOptions, Share, Takes, Word, is_given, parse_target,
@@ -8,7 +8,8 @@ use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, 
 use shardpack_format::{Hint, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 
-/// Storage options of samples, shared by packing a folder, writing from a program and adding to a dataset.
+/// Options that decide how samples are stored. They are the same for packing a folder, writing from a program
+/// and adding to a dataset.
 ///
 /// ```
 /// use shardpack_recipe::{Jpeg, StorageOptions, OptionValue};
@@ -25,9 +26,9 @@ pub struct StorageOptions {
     pub pictures: PictureOptions,
     /// Storage of arrays. Default: auto.
     pub arrays: ArrayOptions,
-    /// Largest size of a shard, in bytes. Default: 1 GiB.
+    /// Maximum size of a shard in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the order; `None` keeps the order of the samples. Default: seed 0.
+    /// Seed with which the samples are shuffled; `None` keeps their order. Default: seed 0.
     pub shuffle: Option<u64>,
 }
 
@@ -45,7 +46,7 @@ const PICTURES: &str = "Pictures";
 const CUBES: &str = "Cubes";
 const OUTPUT: &str = "Output";
 
-/// Returns the options of re-encoding; `None` for pictures that are not re-encoded.
+/// Returns the re-encoding options; `None` if pictures are not re-encoded.
 fn how(options: &mut StorageOptions) -> Option<&mut ReencodeOptions> {
     match &mut options.pictures {
         PictureOptions::Reencode { how, .. } => Some(how),
@@ -76,13 +77,13 @@ fn word<T: Word>(word: T) -> Option<String> {
     Some(word.spelled().to_owned())
 }
 
-/// Reads the target length of a side in pixels, at most the largest side of a JPEG.
+/// Reads the length of a side in pixels, which is at most the maximum for a JPEG.
 fn side(given: Given<'_>) -> Result<u32> {
     given.integer(1..=65_535)
 }
 
 impl StorageOptions {
-    /// All options, in reading order: `jpeg` precedes the options that depend on it.
+    /// All options, in the order in which they are read: `jpeg` comes before the options that depend on it.
     pub const OPTIONS: &[StorageOption] = &[
         StorageOption::new(
             "jpeg",
@@ -346,7 +347,7 @@ impl StorageOptions {
         Self::OPTIONS.iter().find(|option| option.about.name == name)
     }
 
-    /// Reads the given options and checks them together; other options keep their defaults.
+    /// Reads the given options and checks them together. All other options keep their defaults.
     ///
     /// # Errors
     /// Fails if an option cannot have its value, contradicts another option, or would have no effect.
@@ -356,7 +357,7 @@ impl StorageOptions {
         Ok(options)
     }
 
-    /// Changes the given options.
+    /// Changes the options that are given.
     ///
     /// # Errors
     /// Fails like [`read`](Self::read).
@@ -364,7 +365,7 @@ impl StorageOptions {
         crate::check(Self::OPTIONS.iter().map(|option| &option.about), given)?;
         for option in Self::OPTIONS {
             for value in values_of(given, option.about.name) {
-                // Report a wrong value before an option without effect.
+                // Report a wrong value first, even if the option would have no effect.
                 Self::canonical(option, value)?;
                 if is_given(given, option.about.name) {
                     refuse_useless(option, self.pictures.jpeg())?;
@@ -387,7 +388,7 @@ impl StorageOptions {
     }
 }
 
-/// Refuses an option that has no effect on pictures that are stored in this way.
+/// Fails if an option has no effect on pictures that are stored in this way.
 fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
     let with = option.about.jpeg;
     if with.is_empty() || with.contains(&jpeg) {

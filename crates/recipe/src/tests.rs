@@ -1,4 +1,4 @@
-//! Recipes serialise to the bytes in the manifests.
+//! Tests that recipes serialise to exactly the bytes in the manifests.
 
 use super::*;
 use serde_json::Value;

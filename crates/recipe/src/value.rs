@@ -1,24 +1,24 @@
-//! Values as callers give them, and their conversion to typed values.
+//! Option values as callers give them, and their conversion to typed values.
 
 use crate::{ArgumentError, Word, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// The value of an option as the caller gave it. Numbers may also be given as text.
+/// The value of an option, as the caller gave it. Numbers may also be given as text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     /// A switch: on or off.
     Switch(bool),
     /// An integer.
     Integer(i128),
-    /// A number.
+    /// A number that may have a fraction.
     Float(f64),
     /// A word, or any other value as text.
     Text(String),
     /// A path, which need not be valid text.
     Path(PathBuf),
-    /// Two numbers: height and width, or a part and the number of parts.
+    /// Two numbers: a height and a width, or a part and the number of parts.
     Pair(u64, u64),
 }
 
@@ -37,10 +37,10 @@ impl fmt::Display for OptionValue {
 
 type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 
-/// A given value, with the name of its option.
+/// A value that was given, with the name of its option.
 #[derive(Debug, Clone, Copy)]
 pub struct Given<'a> {
-    /// The name of the option.
+    /// Name of the option.
     pub option: &'static str,
     /// The value as the caller gave it.
     pub value: &'a OptionValue,
@@ -59,7 +59,7 @@ impl Given<'_> {
         parse(&self.value.to_string()).map_err(|said| ArgumentError::of(self.option, said))
     }
 
-    /// Reads one of the words of a choice.
+    /// Reads a word, which must be one of the words of the choice.
     ///
     /// # Errors
     /// Fails if the value is not one of the words.
@@ -67,7 +67,7 @@ impl Given<'_> {
         self.read(T::parse)
     }
 
-    /// Reads on or off.
+    /// Reads a switch, which is on or off.
     ///
     /// # Errors
     /// Fails if the value is not a switch.
@@ -142,7 +142,7 @@ impl Given<'_> {
         }
     }
 
-    /// Reads height and width.
+    /// Reads a height and a width.
     ///
     /// # Errors
     /// Fails if the value is not a height and a width.
@@ -167,10 +167,10 @@ impl Given<'_> {
     }
 }
 
-/// Reads `480x640`.
+/// Parses a height and a width such as `480x640`.
 ///
 /// # Errors
-/// The expected and the found text.
+/// A text that states the expected and the found value.
 pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
     let fail = || format!("expected height and width such as 100x120, found `{text}`");
     let (h, w) = text.split_once(['x', 'X', '×']).ok_or_else(fail)?;
@@ -180,7 +180,7 @@ pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
-/// Reads `2/8`: part 2 of 8, counted from 1.
+/// Parses `2/8` as part 2 of 8. Parts are counted from 1.
 ///
 /// # Errors
 /// Fails like [`parse_spatial`].
@@ -193,7 +193,7 @@ pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
-/// Reads `ssimulacra2=80`.
+/// Parses a target score such as `ssimulacra2=80`.
 ///
 /// # Errors
 /// Fails like [`parse_spatial`].
@@ -203,7 +203,7 @@ pub fn parse_target(text: &str) -> Result<f64, String> {
     if (1.0..=100.0).contains(&score) { Ok(score) } else { Err(fail()) }
 }
 
-/// Reads a number of threads.
+/// Parses a number of threads.
 ///
 /// # Errors
 /// Fails like [`parse_spatial`].

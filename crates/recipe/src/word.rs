@@ -1,4 +1,5 @@
-//! Choices that are spelled as words. The table of words serves every front end as the parser.
+//! Choices that are spelled as words. The table of words is both the parser and the list of choices for every
+//! front end.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -13,13 +14,13 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// assert_eq!(Values::parse("float").unwrap_err(), "expected auto, keep, f16 or fixed, found `float`");
 /// ```
 pub trait Word: Copy + PartialEq + Sized + 'static {
-    /// Each word and its value.
+    /// All words of the choice, each with its value.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Reads a word.
+    /// Parses a word.
     ///
     /// # Errors
-    /// The words of the choice.
+    /// A text that lists the words of the choice.
     fn parse(text: &str) -> Result<Self, String> {
         if let Some((_, value)) = Self::WORDS.iter().find(|(word, _)| *word == text) {
             return Ok(*value);
@@ -31,7 +32,7 @@ pub trait Word: Copy + PartialEq + Sized + 'static {
 
     /// Returns the word of this value.
     fn spelled(self) -> &'static str {
-        // A test checks that every value has a word.
+        // The default is never used, because a test checks that every value has a word.
         Self::WORDS.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
     }
 }

@@ -1,4 +1,4 @@
-//! The words of choices whose types other crates define.
+//! The words of choices whose types are defined in other crates.
 
 use crate::Word;
 use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};

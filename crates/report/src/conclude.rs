@@ -1,4 +1,5 @@
-//! Draws conclusions from rows: distributions, the front, deltas between ladders, and the verdict.
+//! Draws conclusions from the measured rows: the distributions, the Pareto front, the deltas between ladders,
+//! and the verdict.
 
 use crate::data::{
     Better, Candidate, Distribution, Estimate, MEASURES, Measure, NO_NOISE, Report, SampleKind, Subject, Verdict,
@@ -7,7 +8,7 @@ use crate::stats::{bjontegaard_percent, distribution, pareto_front};
 use crate::want::{COSTS_LITTLE, Want, choose, choose_careful};
 use crate::words;
 
-/// Returns the measure for comparing candidates on a single axis.
+/// Returns the measure by which candidates are compared on a single axis.
 #[must_use]
 pub const fn main_measure(content: SampleKind) -> Measure {
     match content {
@@ -16,11 +17,11 @@ pub const fn main_measure(content: SampleKind) -> Measure {
     }
 }
 
-/// Returns the verdict's default conditions.
+/// Returns the default conditions of the verdict.
 ///
-/// For pictures: nine of ten have a very high score. For cubes: the largest error in each band of each cube
-/// is within that band's noise, and the spectra of 99 % of each cube's pixels turn by at most half a degree.
-/// Spectra within 0.1 rad, about ten times as much, usually count as one material.
+/// For pictures, nine of ten samples must have a very high score. For cubes, the largest error in each band
+/// of each cube must be within that band's noise, and the spectra of 99 % of each cube's pixels may turn by
+/// at most half a degree. Spectra within 0.1 rad, about ten times as much, usually count as one material.
 #[must_use]
 pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
@@ -29,7 +30,8 @@ pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] 
     }
 }
 
-/// Fills in distributions, deltas, the front, and the verdict under `wants`. Does not change the verdict's command.
+/// Fills in the distributions, the deltas, the front, and the verdict for the conditions `wants`. The command
+/// of the verdict is not changed.
 pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     for candidate in &mut report.candidates {
         spread(candidate);
@@ -68,11 +70,11 @@ fn spread(candidate: &mut Candidate) {
         .collect();
 }
 
-/// Compares each ladder with the first one. A ladder is a group of more than one candidate.
+/// Compares each ladder with the first one. A ladder is a group of at least two lossy candidates.
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
-        // An average of errors over a ladder means little; an average of decibels is meaningful.
+        // Decibels can be averaged over a ladder, whereas an average of errors would mean little.
         SampleKind::Cubes => Measure::Psnr,
     };
     let mut ladders: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -111,8 +113,8 @@ fn front(report: &mut Report) {
     }
 }
 
-/// Describes the result in short sentences: `Pack with q85. 110 GB become 26 GB. Nine of ten samples ….
-/// Loading is 1.9 times as fast as …`.
+/// Describes the result in short sentences, such as `Pack with q85. 110 GB become 26 GB. Nine of ten samples
+/// …. Loading is 1.9 times as fast as …`.
 fn sentence(report: &Report, candidate: &Candidate) -> String {
     let (named, become_) = match report.subject {
         Subject::Sources => ("Pack with", "become"),
@@ -124,7 +126,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         let after = words::bytes(value);
         sentences.push(match report.subject {
-            // Without its sources, a dataset does not show the size before packing.
+            // If only the dataset is known, and not its sources, the size before packing is unknown.
             Subject::Dataset if report.whole.is_alone(value) => format!("It takes {after}."),
             Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
@@ -148,7 +150,8 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// Describes the score that most samples reach. With few samples it names their number, because p10 is then the worst.
+/// Describes the score that most samples reach. With few samples, the text counts them, because p10 may then
+/// be the worst sample.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
@@ -166,7 +169,7 @@ fn reached(spread: &Distribution) -> String {
     }
 }
 
-/// Describes the saving over the smallest lossless candidate.
+/// Describes how much smaller this candidate is than the smallest lossless one.
 fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<String> {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map(|bytes| bytes.value);
     let lossless = report.candidates.iter().filter(|other| other.lossless && other.number != candidate.number);
@@ -180,7 +183,7 @@ fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<Strin
     })
 }
 
-/// Describes how a lossy candidate affects bands and spectra.
+/// Describes the effect of a lossy candidate on bands and spectra.
 fn cost(candidate: &Candidate) -> Option<String> {
     let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
     let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));
@@ -205,12 +208,12 @@ fn cost(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// Returns the relative difference between two candidates' rates that chance may cause.
+/// Returns the relative difference between two candidates' rates that chance alone may cause.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
 
-/// Describes the loading speed relative to another candidate. Rates that differ by less than their spread
+/// Describes the loading speed relative to another candidate. Rates that differ by no more than their spread
 /// count as equal.
 pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
     let larger = ratio.max(1.0 / ratio);
@@ -245,7 +248,7 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     }
 }
 
-/// Explains why the careful rule chose this candidate, and the smallest candidate's loss.
+/// Explains why the careful rule chose this candidate, and describes the loss of the smallest refused candidate.
 fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");

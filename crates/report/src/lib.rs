@@ -1,11 +1,11 @@
 //! The data of a report, its statistics, and the page that shows it.
 //!
 //! - [`data::Report`] holds all measurements. `shardpack report --json` prints it as JSON, and the page embeds it.
-//! - [`stats`] has percentiles, predictions of a whole from a sample, Bjøntegaard deltas and the Pareto
-//!   front; [`want`] has the rule that recommends a candidate.
+//! - [`stats`] computes percentiles, predictions of a whole from a sample, Bjøntegaard deltas and the Pareto
+//!   front. [`want`] contains the rule that recommends a candidate.
 //! - [`page`] renders the whole page, and [`fragment`] renders the part for a notebook.
 //!
-//! The crate opens no files and knows no codecs: data in, text out.
+//! This crate opens no files and knows no codecs. It only turns data into text.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

@@ -1,9 +1,10 @@
-//! The rule behind the verdict: conditions such as `ssimulacra2.p10>=80`, and the choice they make.
+//! The rule behind the verdict, which consists of conditions such as `ssimulacra2.p10>=80` and of the choice
+//! among the candidates that meet them.
 
 use crate::data::{Better, Candidate, Distribution, Measure};
 use std::fmt;
 
-/// A condition on a candidate.
+/// A condition that a candidate should meet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Want {
     subject: Subject,
@@ -46,7 +47,8 @@ impl fmt::Display for Want {
 
 impl Want {
     /// Parses `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. Without a
-    /// statistic the worst sample counts. `size_of` parses a number of bytes with its unit.
+    /// statistic, the condition applies to the worst sample. `size_of` parses a number of bytes with its
+    /// unit.
     ///
     /// ```
     /// use shardpack_report::want::Want;
@@ -56,7 +58,7 @@ impl Want {
     /// ```
     ///
     /// # Errors
-    /// Returns the expected and the found text.
+    /// A text that states the expected and the found value.
     pub fn parse(text: &str, size_of: &dyn Fn(&str) -> Result<u64, String>) -> Result<Self, String> {
         let fail = || {
             let found = text.escape_debug();
@@ -108,7 +110,7 @@ impl Want {
     }
 
     /// Returns true if a candidate meets the condition. A lossless candidate meets every condition on a
-    /// measure; any other candidate without the measure does not.
+    /// measure. Any other candidate fails the condition if it lacks the measure.
     #[must_use]
     pub fn is_met(&self, candidate: &Candidate) -> bool {
         let value = match self.subject {
@@ -119,7 +121,7 @@ impl Want {
         value.is_some_and(|value| if self.at_least { value >= self.value } else { value <= self.value })
     }
 
-    /// Returns the measure of the condition, if it has one.
+    /// Returns the measure that the condition is about, if any.
     #[must_use]
     pub const fn measure(&self) -> Option<Measure> {
         match self.subject {
@@ -129,9 +131,10 @@ impl Want {
     }
 }
 
-/// Returns the recommended candidate, and true if it meets all conditions: the smallest prediction among the
-/// candidates that meet them, otherwise the smallest lossless candidate, or the one that meets most
-/// conditions. A candidate that cannot store every sample is the last choice.
+/// Returns the position of the recommended candidate, and true if it meets all conditions. Among the
+/// candidates that meet all conditions, the candidate with the smallest predicted size is recommended. If there is
+/// none, it is the smallest lossless candidate, or else the candidate that meets most conditions. A candidate
+/// that cannot store every sample is the last choice.
 #[must_use]
 pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let met = |candidate: &Candidate| wants.iter().filter(|want| want.is_met(candidate)).count();
@@ -153,18 +156,20 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
         .map(|(position, candidate)| (position, candidate.failures.is_empty() && met(candidate) == wants.len()))
 }
 
-/// Maximum size ratio at which a candidate with less loss is preferred over a lossier one.
+/// Maximum ratio of sizes at which a candidate with less loss is preferred over a lossier one.
 pub const COSTS_LITTLE: f64 = 2.0;
-/// Sizes of equally lossy candidates count as equal up to this multiple of the smallest.
+/// Multiple of the smallest size up to which candidates of the same kind count as equally small.
 const AS_SMALL: f64 = 1.25;
 
-/// Returns the recommended candidate for cubes without given conditions: among candidates that meet `wants`,
-/// one with small loss that does not cost much. Otherwise as [`choose`].
+/// Returns the recommended candidate for cubes if the user gave no conditions. Among the candidates that meet
+/// `wants`, it is one with small loss that is not much larger than the smallest. If no candidate meets
+/// `wants`, the choice is the same as for [`choose`].
 ///
-/// Lossless precedes float16, whose error shrinks with the value, and float16 precedes fixed point, as long
-/// as the candidate is at most [`COSTS_LITTLE`] times as large as the smallest: precision is given up only to
-/// halve the bytes. Among candidates of one kind, the first in the ladder within a quarter of the smallest is
-/// chosen, because `pack`'s own choice of a codec comes first and decodes faster than the smallest.
+/// Lossless candidates are preferred over float16, whose error shrinks with the value, and float16 is
+/// preferred over fixed point. A preferred kind must be at most [`COSTS_LITTLE`] times as large as the
+/// smallest candidate, so precision is given up only to halve the bytes. Among the candidates of one kind,
+/// the first of the ladder is chosen that is at most a quarter larger than the smallest. The reason is that
+/// `pack`'s own choice of a codec comes first in the ladder, and decodes faster than the smallest.
 #[must_use]
 pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
@@ -243,7 +248,8 @@ mod tests {
         assert_eq!(choose(&all, &[]), Some((2, true)));
         assert!(!choose(&all, &[p10[0].clone(), want("size<=10").unwrap()]).unwrap().1);
         assert_eq!(choose(&[], &p10), None);
-        // A lossless candidate meets every score condition, and is the fallback if no candidate meets all conditions.
+        // A lossless candidate meets every condition on a score. It is also the fallback if no candidate
+        // meets all conditions.
         let tile = Candidate { lossless: true, ..candidate(120.0, 100.0) };
         let strict = [want("ssimulacra2>=99").unwrap()];
         assert_eq!(choose(&[all[0].clone(), tile.clone()], &strict), Some((1, true)));
@@ -270,21 +276,22 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // These are three times smaller but unusable, with errors above some band's noise or turned pixels.
+        // These candidates are three times smaller but unusable, because their errors exceed the noise of
+        // some band or turn the spectra of pixels.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
-        // The choice is lossless if float16 saves little, and float16 if it saves much.
+        // The choice is lossless if float16 would save little, and float16 if it saves much.
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(190.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(170.0)]), Some((2, true)));
-        // The choice is fixed point only if float16 costs more or is too coarse.
+        // The choice is fixed point only if float16 is much larger or too coarse.
         let quiet = |bytes| of("fixed", bytes, 0.9, 0.1);
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(80.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(70.0)]), Some((2, true)));
         assert_eq!(careful(&[keep.clone(), of("f16", 150.0, 1.5, 0.01), quiet(140.0)]), Some((2, true)));
-        // A slow codec is chosen for a large saving, not for a small one.
+        // A slow codec is chosen if it saves much, but not if it saves little.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
-        // If no candidate qualifies, the candidate with the smallest loss is shown.
+        // If no candidate qualifies, the candidate with the smallest loss is recommended.
         assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
         assert_eq!(careful(&[]), None);
     }

@@ -1,13 +1,13 @@
-//! Formats numbers for people: sizes, counts, times and scores in the page's notation.
+//! Formats numbers for people to read: sizes, counts, times and scores, in the notation of the page.
 //!
-//! A no-break space joins a number and its unit. A negative number has a real minus sign.
+//! A number and its unit are joined by a no-break space. Negative numbers have a real minus sign.
 
 use crate::data::{Measure, NO_NOISE};
 
 /// Space between a number and its unit.
 pub const NBSP: char = '\u{a0}';
 
-/// Formats bytes as `109.6 MB`, with three significant digits and powers of ten.
+/// Formats a size with three significant digits and a decimal unit, as in `43.2 MB`.
 pub fn bytes(n: f64) -> String {
     let (value, unit) = in_unit(n);
     let decimals = if unit == "B" { 0 } else { usize::from(value < 99.95) + usize::from(value < 9.995) };
@@ -39,7 +39,7 @@ pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
-/// Inserts a comma after each group of three digits of an integer.
+/// Separates the digits of an integer into groups of three by commas.
 fn grouped(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -51,7 +51,7 @@ fn grouped(digits: &str) -> String {
     out
 }
 
-/// Formats a count as `1 sample`, `2 samples`, `2 classes`.
+/// Formats a count with its noun, as in `1 sample`, `2 samples` and `2 classes`.
 pub fn plural(n: u64, noun: &str) -> String {
     let end = match n {
         1 => "",
@@ -61,7 +61,7 @@ pub fn plural(n: u64, noun: &str) -> String {
     format!("{}{NBSP}{noun}{end}", count(n))
 }
 
-/// Formats a duration as `420 µs`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`, `5 h 12 min`.
+/// Formats a duration, as in `420 µs`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s` and `5 h 12 min`.
 pub fn seconds(s: f64) -> String {
     let two =
         |n: f64, small: f64, a: &str, b: &str| format!("{:.0}{NBSP}{a} {:.0}{NBSP}{b}", (n / small).floor(), n % small);
@@ -77,13 +77,13 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Formats a number with `digits` significant digits. Uses scientific notation only if plain digits would be long.
+/// Formats a number with `digits` significant digits. Scientific notation is used only if plain digits would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();
     }
     let text = if (1e-4..1e6).contains(&value.abs()) {
-        // Take the magnitude after rounding: 9.996 with three digits is 10.0.
+        // Determine the magnitude after rounding, because 9.996 with three digits becomes 10.0.
         let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
         let magnitude = rounded.abs().log10().floor();
         let decimals =

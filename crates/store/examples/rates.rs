@@ -1,6 +1,7 @@
-//! Compares reading a dataset over HTTP from this machine (with a delay before each answer) with reading from
-//! disk and with sequential plain GETs, then measures a second read from a cache on disk: `cargo run
-//! --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`.
+//! Compares three ways to read a dataset: over HTTP from this machine, with a delay before each answer; from
+//! disk; and with plain GETs, one at a time. Then measures a second read from a cache on disk.
+//!
+//! `cargo run --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing)]
 
 #[path = "../tests/store/server/mod.rs"]

@@ -1,4 +1,4 @@
-//! Number of attempts at a request, and the pauses between them.
+//! Counts the attempts at a request, and pauses between them.
 
 use crate::folder::StoreFolder;
 use crate::schedule::RequestError;
@@ -6,20 +6,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Attempts until the store has answered once, few so that a wrong host name is reported soon.
+/// Maximum number of attempts until the store has answered once. It is small so that a wrong host name is
+/// reported soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     folder: &'a StoreFolder,
     begun: Instant,
-    /// Number of the attempt, from 1.
+    /// Number of the current attempt, counted from 1.
     pub(crate) number: u32,
     is_patient: bool,
 }
 
 impl<'a> Attempts<'a> {
-    /// Attempts at a read: few until the store has answered once.
+    /// Starts counting the attempts at a read. Few attempts are made until the store has answered once.
     pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }
@@ -28,7 +29,7 @@ impl<'a> Attempts<'a> {
         Self { is_patient: true, ..Self::to_read(folder) }
     }
 
-    /// Resets the attempts, because the last one made progress.
+    /// Starts counting again, because the last attempt made progress.
     pub(crate) fn restart(&mut self) {
         (self.begun, self.number) = (Instant::now(), 1);
     }
@@ -39,7 +40,7 @@ impl<'a> Attempts<'a> {
     /// Returns `error` if no attempts are left.
     pub(crate) async fn pause_after(&mut self, error: RequestError) -> Result<(), RequestError> {
         let (options, counters) = (&self.folder.options, &self.folder.counters);
-        // Only reads are slowed down, because writing an object sends few parallel parts anyway.
+        // Slow down only reads, because writing an object sends few parallel parts anyway.
         if error.slow_down && !self.is_patient {
             self.folder.schedule().tuner.slow_down();
         }
@@ -57,8 +58,9 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Returns half of a time that doubles with each attempt, plus a part of the other half that differs between
-/// requests, so that requests that failed together are not repeated together.
+/// Returns the pause after an attempt. It is half of a time that doubles with each attempt, plus a part of
+/// the other half. This part differs between requests, so that requests that failed together are not repeated
+/// together.
 fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
     let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
     let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;

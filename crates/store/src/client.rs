@@ -25,7 +25,7 @@ const THREADS: usize = 4;
 pub(crate) struct Client {
     fetcher: Arc<Fetcher>,
     runtime: Option<Runtime>,
-    /// The process that started the threads. Its forks have no such threads.
+    /// Id of the process that started the threads. A fork of this process does not have these threads.
     pid: u32,
 }
 
@@ -44,7 +44,7 @@ impl Client {
         Ok(Self { fetcher, runtime: Some(runtime), pid: std::process::id() })
     }
 
-    /// A fork lacks the threads, and its locks may be held forever.
+    /// Returns an error in a fork, which lacks the threads, and in which the locks may be held forever.
     fn check_process(&self) -> Result<(), Cause> {
         if self.pid == std::process::id() {
             return Ok(());
@@ -68,12 +68,12 @@ impl Client {
         }
     }
 
-    /// Returns true if the caller cancelled, through the options or the task of this thread.
+    /// Returns true if the caller has cancelled, either through the options or through the flag of this thread.
     fn is_cancelled(&self) -> bool {
         self.folder().options.is_cancelled() || shardpack_io::is_cancelled()
     }
 
-    /// Returns an error in a fork, or if the caller cancelled. A cancellation also drops all announcements.
+    /// Returns an error in a fork, or if the caller has cancelled. A cancellation also drops all announcements.
     fn check(&self) -> Result<(), Cause> {
         self.check_process()?;
         if self.is_cancelled() {
@@ -83,7 +83,8 @@ impl Client {
         Ok(())
     }
 
-    /// Returns an error, unless other readers aborted the request, which must then be sent again.
+    /// Returns the error of a failed request, or `Ok` if other readers aborted the request, which must then
+    /// be sent again.
     fn failed(&self, error: &RequestError) -> Result<(), Cause> {
         self.check()?;
         if error.is_abandoned() { Ok(()) } else { Err(error.cause()) }
@@ -115,7 +116,7 @@ impl Client {
         Ok(Arc::new(Pin { id, key, size, e_tag, modified }))
     }
 
-    /// Notes that no reader needs this object any more.
+    /// Records that no reader needs this object any more.
     pub(crate) fn forget(&self, pin: &Pin) {
         if self.check_process().is_ok() {
             self.folder().schedule().forget(pin);
@@ -123,7 +124,7 @@ impl Client {
         }
     }
 
-    /// Reads bytes that have arrived, waits for a request in flight, or sends a request.
+    /// Reads bytes that have already arrived. Otherwise, waits for a request in flight or sends one.
     pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
         self.check()?;
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
@@ -156,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Waits for a future of the store, or until the wait is cancelled.
+    /// Waits until a future of the store is ready, or until the caller cancels.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
         let given_up = async {
             while !self.is_cancelled() {
@@ -171,7 +172,7 @@ impl Client {
         })?
     }
 
-    /// Same as [`Self::wait`], for cleanup after a cancellation.
+    /// Same as [`Self::wait`], but without the check for cancellation, so that it can be used for cleanup after one.
     pub(crate) fn finish<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
         self.check_process()?;
         Ok(self.fetcher.handle.block_on(future))
@@ -205,11 +206,11 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
-            // Before the shutdown, because otherwise each aborted request would start the next one.
+            // Do this before the shutdown, because otherwise each aborted request would start the next one.
             self.folder().schedule().give_up();
             runtime.shutdown_background();
         } else {
-            // The threads and the holders of their locks run in the parent process.
+            // This is a fork. The threads, and the holders of their locks, run in the parent process.
             std::mem::forget(runtime);
             std::mem::forget(Arc::clone(&self.fetcher));
         }

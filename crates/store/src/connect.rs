@@ -1,4 +1,4 @@
-//! Builds an `object_store` client from a URL and options.
+//! Builds an `object_store` client from a URL and the options.
 
 use crate::diagnosis::hide;
 use crate::endpoint::{Address, is_on};
@@ -15,17 +15,19 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// Disables retries, because this crate counts, pauses and ends attempts itself.
+/// Returns a configuration without retries, because this crate counts and ends the attempts itself, and
+/// pauses between them.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 fn client(options: &StoreOptions) -> ClientOptions {
-    // The first byte and pauses have their own time-outs; a body may take any time while it flows.
+    // There are separate time-outs for the first byte and for pauses. A body may take any length of time as
+    // long as it keeps flowing.
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 
-/// Builds a store with one kind of builder. The builders are alike but share no trait.
+/// Builds a store with one of the builder types, which have the same methods but no trait in common.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
         let connector = GuardedConnector::default();
@@ -57,7 +59,7 @@ pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<d
         return Ok(connect_to_write(target, options)?);
     }
     let base = target.url[..Position::BeforePath].to_owned();
-    // An `http://` URL explicitly permits unencrypted requests.
+    // By writing `http://`, the user has permitted unencrypted requests.
     let client = client(options).with_allow_http(target.url.scheme() == "http");
     let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
     let connector = GuardedConnector::default();
@@ -87,8 +89,8 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
     })
 }
 
-/// Refuses invalid addresses, and unencrypted addresses unless the user permits them or they belong to an
-/// emulator on this machine.
+/// Refuses invalid addresses. Unencrypted addresses are refused too, unless the user has permitted them or
+/// they belong to an emulator on this machine.
 fn check_addresses(
     target: &StoreUrl,
     options: &StoreOptions,

@@ -40,7 +40,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
     let Some(http) = find::<HttpError>(error) else {
         return RequestError::again(ErrorKind::Other, words);
     };
-    // The request is invalid, so every attempt would fail.
+    // The request itself is invalid, so every further attempt would fail too.
     if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
         return RequestError::last(ErrorKind::InvalidInput, words);
     }
@@ -51,7 +51,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
             format!("no secure connection{to}: the server does not use TLS on this port"),
         )
         .with_hint("if the server does not support TLS, use http://"),
-        // Another attempt would meet the same certificate and versions.
+        // A further attempt would meet the same certificate and the same protocol versions.
         (
             Some(
                 TlsError::InvalidCertificate(_)
@@ -73,7 +73,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
     }
 }
 
-/// Returns the innermost error, which states the cause; outer errors state the place.
+/// Returns the innermost error, which states the cause. The outer errors only state where it occurred.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut error = error;
     while let Some(below) = error.source() {
@@ -88,7 +88,8 @@ fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
         if let Some(found) = at.downcast_ref::<T>() {
             return Some(found);
         }
-        // The `source` of an I/O error skips the inner error, which may itself be an I/O error.
+        // The `source` of an I/O error is the source of its inner error, so the inner error itself would be
+        // skipped. That inner error may be another I/O error.
         let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         error = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| at.source());
     }
@@ -101,11 +102,11 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
         text = text.replace(secret.as_str(), "…");
     }
     let text = plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ");
-    // The text may come from a server.
+    // Escape and shorten the text, because it may come from a server.
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
-/// Returns the error code in the body of an answer from S3 and compatible stores: ` (AccessDenied)`.
+/// Returns the error code, for example ` (AccessDenied)`, in an answer from S3 or a compatible store.
 fn code(error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

@@ -1,5 +1,5 @@
-//! Checks addresses among a store's options. `object_store` does not check them, and panics in the middle of
-//! a request if they are invalid.
+//! Checks the addresses in the options of a store. This is necessary because `object_store` does not check
+//! them, and panics in the middle of a request if they are invalid.
 
 use crate::http::switch;
 use crate::location::Protocol;
@@ -7,12 +7,12 @@ use shardpack_format::plain_urls;
 use shardpack_io::{Error, Result};
 use url::{Host, Url};
 
-/// Marks permitted in an address before its query, by the URL rules.
+/// Punctuation that the URL rules permit in an address before its query.
 const MARKS: &[u8] = b"-._~:/[]@!$&'()*+,;=%";
 
 pub(crate) struct Address<'a> {
     pub(crate) key: &'a str,
-    /// Name of the option or variable, as the user wrote it.
+    /// Name of the option or environment variable, as the user wrote it.
     pub(crate) name: String,
     pub(crate) value: &'a str,
 }
@@ -62,7 +62,8 @@ fn is_address(key: &str) -> bool {
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
 }
 
-/// Returns true for the address of a store, and false for an address of credentials, which may be on this machine.
+/// Returns true if the option is the address of the store itself. Other addresses are for fetching
+/// credentials, and may be on this machine.
 fn is_of_store(key: &str) -> bool {
     let name = ["aws_", "azure_", "google_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")

@@ -1,4 +1,4 @@
-//! Fetches one range of one object, in several attempts if needed.
+//! Fetches one range of an object, with several attempts if needed.
 
 use crate::attempts::Attempts;
 use crate::diagnosis::diagnose;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) enum Extent {
     Range(Range<u64>),
     Suffix(u64),
-    /// The whole object, or only its metadata if it is larger than this.
+    /// The whole object. If it is larger than this number of bytes, only its metadata.
     Whole(u64),
     Meta,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Answer {
     pub(crate) range: Range<u64>,
     pub(crate) size: u64,
     pub(crate) e_tag: Option<String>,
-    /// Seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     pub(crate) modified: i64,
 }
 
@@ -40,8 +40,8 @@ impl Answer {
         Self { range, size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() }
     }
 
-    /// Returns true if both answers are from the same version of the object: equal size and ETag,
-    /// or equal modification time if there is no ETag.
+    /// Returns true if both answers are from the same version of the object. This means that size and ETag
+    /// are equal and, if there is no ETag, that the modification times are equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let times = self.e_tag.is_some() || self.modified == other.modified;
         self.size == other.size && self.e_tag == other.e_tag && times
@@ -52,8 +52,8 @@ impl Answer {
     }
 }
 
-/// Passes the requested bytes to `push`, piece by piece and in order. An attempt continues where the previous
-/// one stopped. Ends early once the readers have given up.
+/// Fetches the requested bytes, and passes them to `push` piece by piece and in order. If an attempt fails,
+/// the next one continues where it stopped. Fetching ends early if all readers have given up.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -79,9 +79,9 @@ pub(crate) async fn fetch(
 
 #[derive(Debug)]
 struct FetchProgress {
-    /// Version of the object, from the first answer.
+    /// Version of the object according to the first answer.
     known: Option<Answer>,
-    /// The range in numbers, once known.
+    /// The requested range as numbers, as soon as it is known.
     range: Option<Range<u64>>,
     arrived: u64,
 }
@@ -105,7 +105,7 @@ impl FetchProgress {
             (None, Extent::Suffix(bytes)) => Some(GetRange::Suffix(*bytes)),
             (None, Extent::Whole(_) | Extent::Meta) => None,
         };
-        // Weak ETags never match in HTTP conditions, so compare them in the answer.
+        // Leave out weak ETags, which never match in HTTP conditions. They are compared after the answer arrives.
         let e_tag = self.known.as_ref().and_then(|known| known.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         GetOptions { range, if_match: e_tag, head: *extent == Extent::Meta, ..GetOptions::default() }
     }
@@ -139,7 +139,7 @@ async fn try_once(
     let all = match extent {
         Extent::Meta => return Ok(answer),
         Extent::Whole(most) if answer.size > *most => return Ok(Answer { range: 0..0, ..answer }),
-        // The range is known from an earlier answer, or from this one.
+        // The range is already known from an earlier answer, or is taken from this one.
         _ => at.range.get_or_insert(answer.range.clone()).clone(),
     };
     let mut body = result.into_stream();
@@ -179,11 +179,12 @@ async fn try_once(
     Ok(Answer { range: all, ..answer })
 }
 
-/// Content codings that change the object's bytes. Other values, such as `aws-chunked`, are left behind by
-/// some programs when they write.
+/// Content codings that change the bytes of the object. Other values are accepted, because some programs
+/// leave values such as `aws-chunked` behind when they write.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Rate of an answer. An answer that trickles never stalls, but never ends either.
+/// The rate at which an answer arrives. It is checked because an answer that only trickles never stalls, but
+/// would take forever.
 struct Pace {
     least: u64,
     window: Duration,
@@ -200,7 +201,7 @@ impl Pace {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Checks the rate at the end of each window.
+    /// Checks the rate whenever a window has ended.
     fn check(&mut self, now: Instant) -> Result<(), RequestError> {
         let took = now.saturating_duration_since(self.begun);
         if took < self.window {

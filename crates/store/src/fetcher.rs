@@ -1,4 +1,4 @@
-//! The fetching threads: each sends one request after another, as ordered by the schedule.
+//! Runs requests on the fetching threads, in the order that the schedule decides.
 
 use crate::fill::bring;
 use crate::folder::StoreFolder;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Handle;
 
-/// A folder of a store, and the threads that fetch from it.
+/// A folder of a store, together with the runtime of the threads that fetch from it.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) folder: StoreFolder,
@@ -21,12 +21,12 @@ impl Fetcher {
         Self { folder, handle, begun: Instant::now() }
     }
 
-    /// Sends a request that the schedule has already counted.
+    /// Sends a request, which the schedule has already counted as in flight.
     pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
         let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
         self.handle.spawn(async move {
-            // Moves the whole struct. Otherwise the closure would capture only some fields, and `drop` would
-            // not run here.
+            // Move the whole struct into the closure. Otherwise only some of its fields would be captured,
+            // and its `drop` would not run here.
             let mut running = running;
             let folder = &running.fetcher.folder;
             running.result = match &running.request {
@@ -36,7 +36,8 @@ impl Fetcher {
                 }
                 Request::Open(name, opening) => {
                     let result = open(folder, name, &opening.readers).await;
-                    // A failure is reported only after the name is free for a new request.
+                    // Only success is reported here. A failure is reported later, when the name is free for a
+                    // new request.
                     result.map(|pin| {
                         opening.finish(Ok(pin));
                         0
@@ -61,7 +62,7 @@ impl Fetcher {
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,
-    /// Number of bytes that arrived, or an error until the request ends.
+    /// Number of bytes that arrived. Until the request ends, this holds an error.
     result: Result<u64, RequestError>,
 }
 

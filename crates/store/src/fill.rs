@@ -1,7 +1,7 @@
-//! Fetches a range through the cache: cached pages come from disk, the others from the store.
+//! Fetches a range through the cache. Pages in the cache are read from disk, and all others are fetched from the store.
 //!
-//! If the cache has room for the dataset, a miss fetches the whole block around it, so that small samples in
-//! random order take one request and one file per MiB, not one per sample.
+//! If the cache has room for the whole dataset, a miss fetches the whole block around it. Reading small
+//! samples in random order then takes one request and one file per MiB instead of one per sample.
 
 use crate::cache::{Cache, CachedObject, PAGE, WHOLE, bytes_of, pages_of};
 use crate::fetch::{Extent, fetch};
@@ -13,9 +13,10 @@ use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Number of missing ranges of one transfer fetched in parallel.
+/// Maximum number of missing ranges of one transfer that are fetched at the same time.
 const HOLES: usize = 4;
-/// Fetches the bytes of `transfer`. Without a cache or a strong ETag, all bytes come from the store.
+/// Fetches the bytes of `transfer`. If there is no cache, or if the object has no strong ETag, all bytes are
+/// fetched from the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {
         let extent = Extent::Range(transfer.range.clone());
@@ -25,7 +26,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
     };
     let source = CacheFill { folder, pin, cache, object: Arc::new(object), readers: &transfer.readers };
     let found = source.find(pages_of(&transfer.range)).await?;
-    // The disk has room for the whole dataset, so the bytes around a miss will be needed eventually.
+    // If there is room for the whole dataset, the bytes around a miss will be needed sooner or later.
     let whole = cache.has_room_for(folder.schedule().opened_bytes);
     let holes = found.into_iter().flat_map(|(range, hit)| {
         let parts = if hit.is_none() && whole { by_blocks(&range) } else { vec![range] };
@@ -49,7 +50,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
 struct FilledRange {
     range: Range<u64>,
     pieces: Vec<Bytes>,
-    /// Bytes of this request. The others belong to other requests, or no reader needs them.
+    /// The part of `range` that this request needs. Other requests, or no readers at all, need the rest.
     wanted: Range<u64>,
     is_new: bool,
 }
@@ -63,7 +64,7 @@ struct CacheFill<'a> {
 }
 
 impl CacheFill<'_> {
-    /// Fetches one range of the transfer, from the cache if it was found there, otherwise from the store.
+    /// Returns one range of the transfer, either from the cache if it was found there, or from the store.
     async fn fill(&self, range: Range<u64>, hit: Option<Bytes>, whole: bool) -> Result<FilledRange, RequestError> {
         if let Some(bytes) = hit {
             return Ok(FilledRange { wanted: range.clone(), range, pieces: vec![bytes], is_new: false });
@@ -75,7 +76,7 @@ impl CacheFill<'_> {
         Ok(FilledRange { wanted: range.clone(), range, pieces, is_new: true })
     }
 
-    /// Fetches the whole block around a missing range and stores it as one file.
+    /// Fetches the whole block around a missing range, and stores it as one file.
     async fn fill_whole(&self, wanted: Range<u64>) -> Result<FilledRange, RequestError> {
         let number = wanted.start / (WHOLE * PAGE);
         let Some(turn) = self.folder.locks.of(self.pin, number) else { return Err(gone()) };
@@ -88,7 +89,7 @@ impl CacheFill<'_> {
         let _memory = self.folder.locks.memory.acquire().await;
         let range = bytes_of(&(number * WHOLE..(number + 1) * WHOLE), self.pin.size);
         let pieces = self.fetch(range.clone()).await?;
-        // Before the lock is released, so that the next request finds the pages.
+        // Store the block before the lock is released, so that the next request finds its pages.
         self.keep(range.clone(), pieces.clone()).await?;
         Ok(FilledRange { range, pieces, wanted, is_new: false })
     }
@@ -112,7 +113,7 @@ impl CacheFill<'_> {
     }
 }
 
-/// Splits a missing range that is shorter than a block at block boundaries.
+/// Splits a missing range at the boundary of a block if the range is shorter than a block.
 fn by_blocks(range: &Range<u64>) -> Vec<Range<u64>> {
     let middle = (range.start + 1).next_multiple_of(WHOLE * PAGE);
     if range.end - range.start >= WHOLE * PAGE || middle >= range.end {
@@ -125,7 +126,8 @@ fn gone() -> RequestError {
     RequestError::given_up()
 }
 
-/// Passes on the wanted part of `bytes`, which begin at offset `at`, limited to the range of the transfer.
+/// Passes a part of `bytes` to the transfer: the bytes that are both in `wanted` and in the range of the
+/// transfer. `at` is the offset of the first byte.
 fn push(transfer: &Transfer, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
     let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(transfer.range.start.max(wanted.start))..place(transfer.range.end.min(wanted.end));

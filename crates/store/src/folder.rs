@@ -1,4 +1,4 @@
-//! A folder of a store, and the state shared by all its readers.
+//! A folder of a store, with the state that all its readers share.
 
 use crate::cache::{BlockLocks, Cache, CachedObject, PAGE};
 use crate::latencies::Latencies;
@@ -19,7 +19,7 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
 }
 
-/// A folder of a store, shared by fetching and reading threads.
+/// A folder of a store. The fetching threads and the reading threads share it.
 #[derive(Debug)]
 pub(crate) struct StoreFolder {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -75,17 +75,17 @@ impl StoreFolder {
         key.ok_or_else(not_below)
     }
 
-    /// Returns the name of an object in the folder: empty for an object with the folder's own name, `None` if
-    /// the object is outside.
+    /// Returns the name of an object relative to the folder. The name is empty if the object has the same
+    /// name as the folder itself. Returns `None` if the object is outside the folder.
     pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
         let parts: Vec<_> = key.prefix_match(&self.key)?.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
     }
 
-    /// Returns the sorted names directly in the folder, from a store listing.
+    /// Returns the sorted names of the entries directly in the folder, given the store's listing.
     pub(crate) fn names(&self, found: &object_store::ListResult) -> Vec<String> {
         let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
-        // Some programs create an empty object with the folder's own name.
+        // Some programs create an empty object with the name of the folder.
         let inside = keys.filter(|key| **key != self.key);
         let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
         names.sort();
@@ -93,7 +93,7 @@ impl StoreFolder {
         names
     }
 
-    /// Returns the cache and the cached object, or `None` if the object is not cached.
+    /// Returns the cache, and the object as the cache identifies it. Returns `None` if the object cannot be cached.
     pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
         let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
         Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))

@@ -1,10 +1,10 @@
-//! Times to the first byte, used to recognise slow requests.
+//! Measured times to the first byte, by which slow requests are recognised.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const SAMPLES: usize = 256;
-/// Minimum number of times for a meaningful percentile.
+/// Minimum number of measured times for a meaningful percentile.
 const LEAST_SAMPLES: usize = 100;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct LatestTimes {
 }
 
 impl Latencies {
-    /// Returns the 99th percentile of the times to the first byte, or `None` if too few are known.
+    /// Returns the 99th percentile of the times to the first byte, or `None` if too few have been measured.
     pub(crate) fn slow_after(&self) -> Option<Duration> {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner).times.clone();
         times.sort_unstable();

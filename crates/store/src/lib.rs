@@ -1,5 +1,5 @@
-//! Datasets in object stores: S3, Google Cloud Storage, Azure and plain HTTP, for `shardpack-reader`, which
-//! itself reads only files.
+//! Datasets in object stores: S3, Google Cloud Storage, Azure and plain HTTP. This crate extends
+//! `shardpack-reader`, which can read only files.
 //!
 //! ```no_run
 //! use shardpack_reader::DatasetOptions;
@@ -10,10 +10,10 @@
 //! # Ok::<(), shardpack_reader::Error>(())
 //! ```
 //!
-//! The crate `object_store` handles requests and credentials. This crate decides which bytes are requested
-//! and when: readers announce their reads, and up to 256 requests fetch the bytes in advance ([`Remote`]).
-//! Every object is pinned to the size and ETag of its first answer, so a shard that changes during a run is
-//! an error, never a mixture.
+//! The crate `object_store` handles requests and credentials. This crate decides which bytes to request and
+//! when: readers announce their reads, and up to 256 requests fetch the bytes in advance ([`Remote`]). Every
+//! object is pinned to the size and ETag of its first answer. A shard that changes during a run therefore
+//! causes an error, and never a mixture of two versions.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -50,12 +50,12 @@ use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyRep
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the dataset at a URL: a folder with a manifest, a manifest (`….json`), or a single shard
-/// (`….shard`). Local paths and `file://` URLs are opened as paths.
+/// Opens the dataset at a URL, which may be a folder with a manifest, a manifest (`….json`), or a single
+/// shard (`….shard`). Local paths and `file://` URLs are opened as paths.
 ///
 /// # Errors
 /// `Usage` if the URL or an option is invalid; `Io` if the store cannot be reached, refuses the request, or
-/// has no such object; otherwise same as [`DatasetOptions::open`].
+/// has no such object; otherwise the same as [`DatasetOptions::open`].
 pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Result<Dataset> {
     match Location::parse(url)? {
         Location::Local(path) => dataset.open(path),
@@ -69,10 +69,11 @@ pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Resu
     }
 }
 
-/// Returns the local path in a text: a plain path, or the path of a `file://` URL. Returns `None` for other URLs.
+/// Returns the local path that a text names, either as a plain path or as a `file://` URL. Returns `None` for
+/// other URLs.
 ///
 /// # Errors
-/// `Usage` for an invalid URL.
+/// `Usage` if the URL is invalid.
 pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
     Ok(match Location::parse(text)? {
         Location::Local(path) => Some(path),
@@ -83,7 +84,7 @@ pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
 /// Verifies the dataset at a path, or at a URL as in [`open`].
 ///
 /// # Errors
-/// Those of [`open`] and [`shardpack_reader::verify`].
+/// The errors of [`open`] and [`shardpack_reader::verify`].
 pub fn verify(url: &str, verify: &VerifyOptions<'_>, options: &StoreOptions) -> Result<VerifyReport> {
     match Location::parse(url)? {
         Location::Local(path) => shardpack_reader::verify(Path::new(&path), verify),

@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-/// Lists all objects below the folder. Stores return a thousand names per answer, one answer after another.
-/// After a failure, the listing continues after the last name.
+/// Lists all objects below the folder. Stores return up to a thousand names per answer. After a failure, the
+/// listing resumes after the last name received.
 pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
     let mut attempts = Attempts::to_read(folder);
@@ -35,7 +35,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
             folder.store.list_with_offset(folder.prefix(), &last.location)
         }
-        // A store that does not list in order is listed from the beginning.
+        // If the store does not list in order, start again from the beginning.
         _ => {
             found.clear();
             folder.store.list(folder.prefix())
@@ -56,18 +56,18 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
     }
 }
 
-/// Returns the object, or `None` if it has the folder's own name.
+/// Converts an object of the listing. Returns `None` if the object has the same name as the folder itself.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
         let words = format!("the listing contains `{}`, which is outside the folder", object.location);
         return Err(RequestError::last(ErrorKind::InvalidData, words));
     };
-    // Some programs create an empty object with the folder's own name.
+    // Some programs create an empty object with the name of the folder.
     if name.is_empty() {
         return Ok(None);
     }
     let modified_ns = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
-    // Azure lists ETags without the quotes of its other answers.
+    // In listings, Azure omits the quotes that surround ETags in its other answers.
     let quoted = |tag: String| if tag.ends_with('"') { tag } else { format!("\"{tag}\"") };
     Ok(Some(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) }))
 }

@@ -14,11 +14,11 @@ pub struct Scheme {
     pub name: &'static str,
     /// Other names of the same scheme.
     pub aliases: &'static [&'static str],
-    /// True if datasets can be written there. `file` is a folder, not a store.
+    /// True if datasets can be written to such URLs. It is false for `file`, which is a folder and not a store.
     pub is_written: bool,
 }
 
-/// URL schemes of datasets.
+/// All URL schemes that datasets can have.
 ///
 /// ```
 /// let names: Vec<&str> = shardpack_store::SCHEMES.iter().map(|scheme| scheme.name).collect();
@@ -33,7 +33,7 @@ pub const SCHEMES: [Scheme; 6] = [
     Scheme { name: "file", aliases: &[], is_written: false },
 ];
 
-/// Lists the schemes for a message: `s3://, gs:// or az://`.
+/// Lists the schemes for a message, as in `s3://, gs:// or az://`.
 pub(crate) fn schemes(is_listed: impl Fn(&Scheme) -> bool) -> String {
     let names: Vec<String> = SCHEMES.iter().filter(|s| is_listed(s)).map(|s| format!("{}://", s.name)).collect();
     match names.split_last() {
@@ -62,7 +62,7 @@ pub(crate) struct StoreUrl {
     pub(crate) protocol: Protocol,
     pub(crate) name: String,
     pub(crate) folder: Key,
-    /// Manifest or shard in the folder, if the URL names one.
+    /// Name of the manifest or shard in the folder, if the URL contains one.
     pub(crate) file: Option<String>,
 }
 
@@ -72,10 +72,10 @@ impl Location {
             return Ok(Self::Local(text.into()));
         }
         let expected = schemes(|_| true);
-        // The error does not repeat the URL, because the URL may contain a password.
+        // Do not repeat the URL in the error, because it may contain a password.
         let url =
             Url::parse(text).map_err(|error| Error::usage(format!("invalid URL ({error}): expected {expected}")))?;
-        // In `abfss://container@account…`, the part before `@` is not a user name.
+        // In `abfss://container@account…`, the part before `@` is the container, not a user name.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
             return Err(Error::usage("the URL contains a user or a password")

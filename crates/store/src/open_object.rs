@@ -1,4 +1,4 @@
-//! Opens an object: fetches its size, its ETag, and the first bytes that every reader needs, in one round trip.
+//! Opens an object. A single round trip fetches its size, its ETag, and the first bytes that every reader needs.
 
 use crate::fetch::{Answer, Extent, fetch};
 use crate::folder::StoreFolder;
@@ -8,7 +8,7 @@ use object_store::path::Path as Key;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// A larger manifest is read range by range.
+/// Maximum size of a manifest that is fetched as a whole. A larger manifest is read range by range.
 const MOST_WHOLE_BYTES: u64 = 64 << 20;
 const HEAD_BYTES: u64 = 64;
 
@@ -17,8 +17,8 @@ struct Arrived {
     pieces: Vec<Bytes>,
 }
 
-/// Opens `name` and passes the fetched bytes to the schedule. A manifest is fetched whole; for other objects,
-/// only the first and last bytes are fetched.
+/// Opens the object `name`, and passes the bytes that were fetched to the schedule. Manifests are fetched as
+/// a whole; of other objects, only the first and the last bytes are fetched.
 pub(crate) async fn open(folder: &StoreFolder, name: &str, readers: &Readers) -> Result<Arc<Pin>, RequestError> {
     let key = folder.key(name)?;
     let (answer, arrived) = match name.ends_with(".json") {
@@ -58,7 +58,8 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
     )
     .await;
     let tail = match tail {
-        // Azure does not support suffix ranges, and an empty object has no last bytes.
+        // Azure does not support suffix ranges, and an empty object has no last bytes. In both cases, ask for
+        // the size first.
         Err(error) if matches!(error.kind, ErrorKind::Unsupported | ErrorKind::InvalidData) => {
             last.clear();
             let answer = fetch(folder, key, Extent::Meta, None, readers, &mut |_| {}).await?;
@@ -73,7 +74,7 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
         other => other?,
     };
     let mut arrived = vec![Arrived { start: tail.range.start, pieces: last }];
-    // If the object was replaced in between, drop the bytes; the next read reports it.
+    // If the object was replaced between the two requests, drop the first bytes. The next read reports the change.
     if head.is_ok_and(|head| head.is_same(&tail)) && tail.range.start >= HEAD_BYTES {
         arrived.push(Arrived { start: 0, pieces: first });
     }

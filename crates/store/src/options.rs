@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// Options of a store. Every field has a default.
 ///
-/// Keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) are those of the crate
-/// `object_store`. Set them in capitals with [`StoreOptions::environment`], or with [`StoreOptions::set`].
+/// The keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) have the names that the crate
+/// `object_store` defines. They can be set in capitals with [`StoreOptions::environment`], or with
+/// [`StoreOptions::set`].
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -23,38 +24,41 @@ use std::time::Duration;
 pub struct StoreOptions {
     /// Maximum time to connect. Default 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time to the first byte of an answer. Default 20 s.
+    /// Maximum time until the first byte of an answer arrives. Default 20 s.
     pub first_byte_timeout: Duration,
     /// Maximum pause within an answer. Default 20 s.
     pub stall_timeout: Duration,
-    /// Minimum rate of an answer in bytes per second, over each [`Self::stall_timeout`]; 0 for no limit.
-    /// Default 1000, which even the slowest line with 256 parallel requests exceeds.
+    /// Minimum rate of an answer in bytes per second, measured over each [`Self::stall_timeout`]; 0 for no
+    /// limit. Default 1000, which even the slowest connection exceeds with 256 parallel requests.
     pub min_rate: u64,
-    /// Maximum number of attempts per range. Default 10, but 3 until the store has answered once.
+    /// Maximum number of attempts per range. Default 10. Until the store has answered once, at most 3.
     pub max_attempts: u32,
-    /// Maximum time for repeated attempts at a range. Default 3 min.
+    /// Maximum total time for the attempts at a range. Default 3 min.
     pub retry_timeout: Duration,
-    /// Pause before the second attempt. Doubles with each attempt, up to 100 times its value. Default 100 ms.
+    /// Pause before the second attempt. It doubles with each further attempt, up to 100 times its value.
+    /// Default 100 ms.
     pub backoff: Duration,
     /// Maximum bytes in flight or waiting for a reader. Default 256 MiB.
     pub read_ahead_bytes: u64,
-    /// Minimum and maximum number of parallel requests; in between, the number follows the rate. Default 8 and 256.
+    /// Minimum and maximum number of parallel requests. Between these, the number adapts to the measured
+    /// rate. Default 8 and 256.
     pub in_flight: (usize, usize),
-    /// Sends a second request if the first byte takes longer than for 99 of 100 requests. Default false,
-    /// because it costs requests.
+    /// Sends a second request if the first byte takes longer than it does for 99 of 100 requests. Default
+    /// false, because this costs additional requests.
     pub hedge: bool,
-    /// Local folder for cached blocks, shared by all processes on this machine. Must be empty or already a
-    /// cache. Default none.
+    /// Local folder for cached blocks, which all processes on this machine may share. The folder must be
+    /// empty or already be a cache. Default none.
     pub cache: Option<PathBuf>,
-    /// Maximum size of the cache in bytes. Each additional process that fills it may add a 32nd. Default 100 GB.
+    /// Maximum size of the cache in bytes. Each additional process that fills the cache may exceed it by a
+    /// 32nd. Default 100 GB.
     pub cache_bytes: u64,
-    /// Flag that, once true, makes threads waiting for the store return an error. Default none.
+    /// Flag that cancels waiting: once it is true, threads that wait for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Keys of the store itself. Default empty, so that only the URL counts.
+    /// Keys of the store itself. By default there are none, so that only the URL matters.
     pub keys: Keys,
 }
 
-/// Keys of a store. Their values are never shown.
+/// Keys of a store. Their values are never displayed.
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -97,8 +101,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`. Unknown names
-    /// are ignored, because other programs use these prefixes too.
+    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…` and `AZURE_…`. Unknown
+    /// names are ignored, because other programs use these prefixes too.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |key: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| key.starts_with(prefix));
@@ -106,11 +110,11 @@ impl StoreOptions {
         self
     }
 
-    /// Sets one option by its name: a field of this struct (`stall_timeout`, `read_ahead_bytes`, `hedge`, …)
-    /// or a key of the store.
+    /// Sets one option by its name, which is either a field of this struct (`stall_timeout`,
+    /// `read_ahead_bytes`, `hedge`, …) or a key of the store.
     ///
     /// # Errors
-    /// `Usage` for an invalid field value. Keys of the store are checked when it is opened.
+    /// `Usage` if the value of a field is invalid. Keys of the store are checked when the store is opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let wrong =
             |expected: &str| Error::usage(format!("storage option `{key}`: expected {expected}, found `{value}`"));
@@ -148,7 +152,7 @@ impl StoreOptions {
         self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
     }
 
-    /// Returns the store endpoints that the URL does not name.
+    /// Returns the endpoints that are configured for the store and are therefore not part of the URL.
     pub(crate) fn endpoints(&self) -> String {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_where =
@@ -171,7 +175,7 @@ impl StoreOptions {
     }
 }
 
-/// Parses `500ms`, `20s`, `3min`, or a number of seconds.
+/// Parses a duration such as `500ms`, `20s` or `3min`. A plain number means seconds.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.trim().parse().ok().filter(|n: &f64| *n > 0.0)?;

@@ -1,4 +1,4 @@
-//! A folder in a store as the storage of a dataset.
+//! The storage of a dataset in a folder of a store.
 
 use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 /// A folder in an object store, for [`shardpack_reader::DatasetOptions::open_in`].
 ///
-/// Announced ranges are fetched at once, neighbours together up to 16 MiB per request. The number of requests
-/// grows as long as the rate does, within [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read takes
-/// bytes that have arrived, waits for a request in flight, or sends its own request. A `Remote` holds up to
-/// four threads until it is dropped.
+/// Announced ranges are fetched at once. Neighbouring ranges are fetched together, with up to 16 MiB per
+/// request. The number of parallel requests grows for as long as the rate grows with it, within
+/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read takes bytes that have already arrived, waits
+/// for a request in flight, or sends its own request. A `Remote` runs up to four threads until it is dropped.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -37,13 +37,13 @@ use std::sync::Arc;
 pub struct Remote {
     client: Arc<Client>,
     path: PathBuf,
-    /// True for plain HTTP, whose server may not support listing.
+    /// True for plain HTTP, because an HTTP server may not support listing.
     is_http: bool,
 }
 
 impl Remote {
-    /// Uses the folder `folder` of `store`; `""` is the whole store. The retries in `options` are in addition
-    /// to those of the store itself.
+    /// Uses the folder `folder` of `store`; `""` is the whole store. Requests are retried as `options`
+    /// specifies, in addition to any retries that the store makes itself.
     ///
     /// # Errors
     /// `Usage` if `folder` is not a valid key or no thread can be started.
@@ -63,7 +63,7 @@ impl Remote {
         Ok(Self { is_http: url.protocol == Protocol::Http, ..remote })
     }
 
-    /// Uses the folder at a URL, in the form accepted by [`crate::open`].
+    /// Uses the folder at a URL. The URL has the same form as for [`crate::open`].
     ///
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or if it is a local path.
@@ -105,8 +105,7 @@ impl Storage for Remote {
         let listed = listed.map_err(|_| fail(ErrorKind::TimedOut.into()))?;
         let listed = listed.map_err(|error| {
             let mut error = diagnose(&error, &folder.secrets);
-            // A plain file server answers requests that it does not support with a status of 400 or
-            // more.
+            // A plain file server cannot list, and answers with a status of 400 or more.
             if self.is_http && error.kind != ErrorKind::PermissionDenied {
                 error.kind = ErrorKind::Unsupported;
             }

@@ -1,4 +1,4 @@
-//! Writes objects. Each appears whole or not at all.
+//! Writes objects, each of which appears whole or not at all.
 
 use crate::attempts::Attempts;
 use crate::client::{Client, cannot_start};
@@ -21,16 +21,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes per part. S3 allows 10,000 parts, so objects of up to 156 GiB.
+/// Number of bytes per part. S3 allows 10,000 parts, so an object can have up to 156 GiB.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_A_TIME: usize = 4;
 
-/// A writable folder in an object store. It knows nothing about datasets: the caller chooses the order of the
-/// objects, with the manifest last.
+/// A folder in an object store that can be written to. It knows nothing about datasets: the caller chooses
+/// the order of the objects, with the manifest last.
 ///
-/// A request that fails temporarily is repeated, within [`max_attempts`](StoreOptions::max_attempts) and
-/// [`retry_timeout`](StoreOptions::retry_timeout). Calls may come from many threads; each call sends and
-/// holds up to four parts of 16 MiB.
+/// If a request fails temporarily, it is repeated within [`max_attempts`](StoreOptions::max_attempts) and
+/// [`retry_timeout`](StoreOptions::retry_timeout). Many threads may call at once. Each call sends up to four
+/// parts of 16 MiB in parallel and holds them in memory.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -59,7 +59,7 @@ impl Upload {
         Self::start(store, key, folder, options)
     }
 
-    /// Uses the folder at a URL: `s3://`, `gs://` or `az://`.
+    /// Uses the folder at a URL that begins with `s3://`, `gs://` or `az://`.
     ///
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or the folder is not writable.
@@ -80,7 +80,7 @@ impl Upload {
         Ok(Self { client: Arc::new(client), store, path: name.into() })
     }
 
-    /// Same as [`Objects::send`](shardpack_io::Objects::send), but the errors do not name the object.
+    /// Same as [`Objects::send`](shardpack_io::Objects::send), except that errors do not name the object.
     pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> Result<u64, Cause> {
         let key = self.key(name)?;
         let first = part(source)?;
@@ -92,7 +92,7 @@ impl Upload {
         let id = self.ask(async || self.store.create_multipart(&key).await)?;
         let sent = self.send_parts(&key, &id, first, source);
         if sent.is_err() {
-            // If this fails too, the store's own rules remove the unfinished upload.
+            // If this fails too, the unfinished upload remains until the store's own rules remove it.
             let abort = self.store.abort_multipart(&key, &id);
             let most = self.client.folder().options.first_byte_timeout;
             let _ = self.client.finish(async { tokio::time::timeout(most, abort).await });
@@ -118,7 +118,7 @@ impl Upload {
                         continue;
                     }
                 }
-                // Before the next part is read, so that memory holds only parts being sent.
+                // Wait before reading the next part, so that only parts in flight are in memory.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
                 next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
@@ -144,7 +144,7 @@ impl Upload {
         if is_new {
             return Ok(true);
         }
-        // An earlier attempt may have written the object without its answer arriving.
+        // An earlier attempt may have written the object although its answer was lost.
         match self.ask(async || {
             let answer = self.store.get(&key).await?;
             if answer.meta.size == bytes.len() as u64 { answer.bytes().await.map(Some) } else { Ok(None) }
@@ -162,7 +162,7 @@ impl Upload {
         self.wait(self.attempts(request))
     }
 
-    /// Sends one request, repeating it if needed, for [`Self::wait`].
+    /// Sends one request, and repeats it if needed. The result is a future for [`Self::wait`].
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
@@ -183,7 +183,7 @@ impl Upload {
     }
 }
 
-/// Reads the next part of the source. Only the last part is shorter.
+/// Reads the next part of the source. Only the last part can be shorter than the others.
 fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     let mut part = Vec::new();
     let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
@@ -196,8 +196,8 @@ async fn attempts<T>(
     mut request: impl AsyncFnMut() -> object_store::Result<T>,
 ) -> Result<T, RequestError> {
     let options = &folder.options;
-    // A part is uploaded before the first byte of its answer, so a slow line may need longer than the
-    // first-byte time-out.
+    // The first byte of the answer arrives only after the whole part has been uploaded, so a slow line may
+    // need more than the first-byte time-out.
     let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
     let mut attempts = Attempts::to_write(folder);
     loop {

@@ -1,6 +1,6 @@
-//! Writes the lines of a text file as samples, in shards, with all threads. This low-level interface takes
-//! the plan and the bytes of each record; `shardpack_pack::collect` adds pictures and arrays sample by
-//! sample.
+//! Writes the lines of a text file as samples, with all threads. This is the low-level interface, to which
+//! the program passes a plan and the bytes of each record. With `shardpack_pack::collect`, a program adds
+//! pictures and arrays sample by sample instead.
 //!
 //! `cargo run --release -p shardpack-writer --example write -- LINES.txt OUT`
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -57,13 +57,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let samples = keys.iter().map(|(key, bytes)| PlanSample {
         key,
         source_bytes: *bytes,
-        // A record is a little larger than its text. The plan cuts shards by this size.
+        // A record is a little larger than its text. The plan uses this size to cut shards.
         stored_bytes: bytes + 192,
         ..PlanSample::default()
     });
     let metadata = Metadata { schema: source.schema.clone(), ..Metadata::default() };
     let plan = Plan::new(samples, metadata, PlanOptions::default())?;
-    // After an interruption, the same command continues.
+    // After an interruption, running the same command again continues the work.
     let report = write_dataset(Path::new(&out), &plan, &source, &WriteOptions::default())?;
     println!("{:?}: {} samples in {out}", report.outcome, report.samples);
     Ok(())

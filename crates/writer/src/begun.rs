@@ -8,10 +8,10 @@ use crate::names::NEXT;
 use shardpack_format::{Hint, Setting};
 
 impl Growth<'_> {
-    /// Makes room for the next generation before its samples are known. Drops a killed program's unfinished
-    /// generation ([`Plan::of_program`](crate::Plan::of_program)), because its samples are lost. With
-    /// `force`, also drops an unfinished generation from files. A generation that is ready is put in place,
-    /// not dropped.
+    /// Clears the folder of the next generation, before the samples of that generation are known. If a killed
+    /// program has left an unfinished generation ([`Plan::of_program`](crate::Plan::of_program)), it is
+    /// removed, because the program's samples are lost. An unfinished generation made from files is removed
+    /// only if `force` is true. A generation that is ready is not removed but put in place.
     ///
     /// ```
     /// use shardpack_writer::Growth;
@@ -28,17 +28,17 @@ impl Growth<'_> {
     /// # Errors
     /// `Refused` if an addition of files, or a removal, is unfinished and `force` is not set; `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
-        // A `write` call that failed at its very end may have left a ready generation.
+        // If a call of `write` failed at its very end, it may have left a generation that is ready.
         settle(&self.target)?;
         let folder = self.target.below(NEXT);
         if folder.names_if_there()?.is_empty() {
             return Ok(());
         }
         let survey = Survey::take(&folder)?;
-        // A missing or unreadable journal does not show whether a program made the shards.
+        // If a journal is missing or unreadable, nothing shows whether a program made the shards.
         let is_of_program = |journal: &Option<Journal>| journal.as_ref().is_some_and(|it| it.head.is_of_program());
         let all_of_program = !survey.journals.is_empty() && survey.journals.values().all(is_of_program);
-        // A run that finished no shard leaves nothing to lose.
+        // If a run has finished no shard, there is nothing to lose.
         let is_lost = !survey.has_shards() || all_of_program;
         if force || is_lost {
             return remove_next(&self.target);

@@ -1,4 +1,5 @@
-//! A folder in an object store as the destination of a dataset, with a spool: a local folder for unfinished files.
+//! A folder in an object store as the destination of a dataset. Unfinished files are in its spool, which is a
+//! local folder.
 
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
@@ -11,19 +12,21 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Attempts to lock a spool, which an ending run may remove just before the next run locks it.
+/// Number of attempts to lock a spool. A run that is ending may remove the spool just before the next run locks it.
 const LOCK_TRIES: u32 = 3;
 
-/// A folder in an object store that [`write_dataset`](crate::write_dataset) writes to like a folder on a disk.
+/// A folder in an object store, to which [`write_dataset`](crate::write_dataset) writes as if it were a
+/// folder on a disk.
 ///
-/// The spool holds at most three shards: one being written, one waiting, and one being sent. Then packing
-/// waits for the store.
+/// The spool holds at most three shards: one being written, one waiting, and one being sent. If there are
+/// three, packing waits for the store.
 ///
 /// - A shard is sent once it is complete, and appears whole or not at all. It is not sent again if the store
-///   has it: size, header and footer (which has the CRCs of all other bytes) are compared.
-/// - An interrupted run continues from the journal in the spool and the shards in the store. Without that
-///   spool, shards are packed again.
-/// - Two runs do not mix; see [`Bucket::take_over`].
+///   already has it. To find out, size, header and footer are compared; the footer covers all other bytes by
+///   CRC32s.
+/// - If a run was interrupted, the next one continues from the journal in the spool and the shards in the
+///   store. If that spool is missing, the shards are packed again.
+/// - Two runs never mix; see [`Bucket::take_over`].
 #[derive(Debug, Clone)]
 pub struct Bucket {
     name: PathBuf,
@@ -31,7 +34,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a handle for the folder `objects`, with its own spool in the local folder `spools`. Touches no file.
+    /// Creates a handle for the folder `objects`, with a spool of its own in the local folder `spools`.
+    /// Touches no file.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, spools: &Path) -> Self {
         let name = objects.path().to_string_lossy().trim_end_matches('/').to_owned();
@@ -40,8 +44,8 @@ impl Bucket {
         Self { name: name.into(), claims: Arc::new(Claims::new(objects, spool, false)) }
     }
 
-    /// Takes over the claim of a run that was killed and lost its spool. If that run is still alive, it stops
-    /// before its next object. Default: false.
+    /// Sets whether to take over the claim of a run that was killed and whose spool is lost. If that run is
+    /// in fact alive, it stops before it writes its next object. Default: false.
     #[must_use]
     pub fn take_over(self, take_over: bool) -> Self {
         let Claims { objects, spool, .. } = &*self.claims;
@@ -49,7 +53,7 @@ impl Bucket {
         Self { claims: Arc::new(claims), ..self }
     }
 
-    /// Returns the local folder for files that are being written. It exists only during a run.
+    /// Returns the local folder for files that are being written. The folder exists only during a run.
     #[must_use]
     pub fn spool(&self) -> &Path {
         &self.claims.spool
@@ -76,7 +80,7 @@ impl Bucket {
         &*self.claims.objects
     }
 
-    /// Creates the spool, readable only by this user.
+    /// Creates the spool so that only this user can access it.
     pub(crate) fn create_spool(&self) -> Result<(), Cause> {
         let spool = self.spool();
         if let Some(parent) = spool.parent() {
@@ -88,8 +92,8 @@ impl Bucket {
         }
     }
 
-    /// Takes the lock `name` in the spool, and the claim of that name in the store. Returns `None` if another
-    /// run holds either.
+    /// Takes the lock `name` in the spool, and the claim of the same name in the store. Returns `None` if
+    /// another run holds the lock or the claim.
     pub(crate) fn lock(&self, name: &str, mode: LockMode, holder: &Holder) -> Result<Option<StoreLock>> {
         let path = self.spool().join(name);
         let mut tries = 1;
@@ -106,7 +110,7 @@ impl Bucket {
         Ok(self.claims.take(name, mode, holder, file)?)
     }
 
-    /// Fails once another run has taken over. The error names the object `name`.
+    /// Fails if another run has taken over. `name` is the object that the error names.
     pub(crate) fn check(&self, name: &str) -> Result<()> {
         Ok(self.claims.check(name)?)
     }
@@ -160,7 +164,8 @@ impl Bucket {
             _ => {}
         }
         let sent = match self.send(file, name) {
-            // The upload is gone. If the answer to its last request was lost, the object may exist.
+            // The store no longer knows the upload. If only the answer to its last request was lost, the
+            // object may exist nevertheless.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
@@ -179,7 +184,8 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Refuses another user's spool folder, because any user can write to a folder for temporary files.
+/// Refuses a spool folder that belongs to another user, because any user can create one in a folder for
+/// temporary files.
 fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
@@ -189,7 +195,7 @@ fn check_own(spool: &Path) -> Result<(), Cause> {
     Err(cause.with_hint(Hint::new("choose another folder with ").and([Setting::named("spool")])))
 }
 
-/// Adds the object's possible state to the error of a run that was taken over during an upload.
+/// Adds a hint on the possible state of the object, for a run that was taken over during an upload.
 fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
@@ -204,7 +210,7 @@ fn meanwhile(error: Error, name: &str) -> Error {
     }
 }
 
-/// Adds the next step to the error for an object that could not be sent.
+/// Adds a hint about the next step to the error for an object that could not be sent.
 fn to_go_on(error: Error) -> Error {
     if error.hint().is_some() {
         return error;

@@ -1,11 +1,12 @@
 //! The locks of a run that writes to a store: a lock file in the spool, and a claim in the store.
 //!
-//! The spool lock keeps out other runs on this machine; a *claim* keeps out runs on other machines. A claim
-//! is an object that is created only if its name is free. It holds the run's name and the spool's number, and
-//! is removed when the run ends, unless the run is killed. A run that holds a spool lock knows that every
-//! claim with that spool's number is from a dead run. Other claims are taken over only at the caller's
-//! request, because no clock tells a dead run from a slow one. A run checks its claims before it writes each
-//! object.
+//! The lock in the spool keeps out other runs on this machine, and a *claim* keeps out runs on other
+//! machines. A claim is an object that is created only if its name is free. It contains the name of the run
+//! and the number of its spool. The claim is removed when the run ends, unless the run is killed.
+//!
+//! A run that holds the lock of a spool knows that any other claim with the number of that spool is from a
+//! dead run. All other claims are taken over only if the caller requests it, because no clock can tell a dead
+//! run from a slow one. Before a run writes an object, it checks that it still has its claims.
 
 use crate::names::{LOCK_NAME, TOKEN_NAME};
 use shardpack_io::{Cause, Disk, Error, FileLock, FileSystem as _, Holder, LockMode, Objects, Result, read_whole};
@@ -40,7 +41,7 @@ impl Claims {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if another run has taken over. Called before the object `name` is written.
+    /// Fails if another run has taken over. Must be called before the object `name` is written.
     pub(crate) fn check(&self, name: &str) -> Result<()> {
         let held = self.held().clone();
         for claim in held {
@@ -69,7 +70,7 @@ impl Claims {
     }
 
     /// Claims `name` for a run that holds the spool lock `file`. Returns `None` if another run holds the
-    /// claim. Parts share the spool lock, but each has its own claim.
+    /// claim. Runs of different parts share the spool lock, but each has a claim of its own.
     pub(crate) fn take(
         self: &Arc<Self>,
         name: &str,
@@ -104,9 +105,9 @@ impl Claims {
         Ok(Some(lock))
     }
 
-    /// Completes the claim `name`: takes it over from a dead run, and removes excluded claims of dead runs.
-    /// `is_new` is true if the name was free. Returns false if another run holds this claim or an excluded
-    /// one.
+    /// Completes the claim `name`. If it belongs to a dead run, this run takes it over, and claims of dead
+    /// runs that it excludes are removed. `is_new` is true if the name was free. Returns false if another run
+    /// holds this claim or one that it excludes.
     fn complete(&self, name: &str, is_new: bool, token: &str, text: &str) -> Result<bool> {
         let is_dead = |text: &str| self.take_over || text.ends_with(&format!("(spool {token})"));
         if !is_new {
@@ -115,7 +116,8 @@ impl Claims {
                 return Ok(false);
             }
         }
-        // Check only after writing the claim, so that at least one of two conflicting runs sees the other.
+        // Do this only after the claim has been written, so that at least one of two conflicting runs sees
+        // the claim of the other.
         let alone = self.exclude(name, is_dead);
         if !matches!(alone, Ok(true)) {
             self.objects.remove(name)?;
@@ -123,7 +125,8 @@ impl Claims {
         alone
     }
 
-    /// Removes the claims of dead runs that the claim `name` excludes. Returns false if such a run may be alive.
+    /// Removes the claims that the claim `name` excludes, if their runs are dead. Returns false if one of
+    /// these runs may be alive.
     fn exclude(&self, name: &str, is_dead: impl Fn(&str) -> bool) -> Result<bool> {
         for other in self.objects.names()?.iter().filter(|other| excludes(name, other)) {
             match self.read(other)? {
@@ -135,7 +138,7 @@ impl Claims {
         Ok(true)
     }
 
-    /// Returns the spool's number, which the first lock creates.
+    /// Returns the number of the spool, which is created when the spool is first locked.
     fn token(&self) -> Result<String, Cause> {
         let path = self.spool.join(TOKEN_NAME);
         let known = || -> Result<String, Cause> {
@@ -146,19 +149,19 @@ impl Claims {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
-        // In the standard library, only hasher keys are random.
+        // Take the key of a hasher, because the standard library has no other random numbers.
         let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-        // Parts share the spool: the first to create the file, which appears whole, sets the number.
+        // Parts share the spool. The first of them to create the file sets the number, and the file appears whole.
         let mine = self.spool.join(format!("{TOKEN_NAME}-{token}"));
         let linked = fs::write(&mine, &token).and_then(|()| {
             File::open(&mine)?.sync_all()?;
             match fs::hard_link(&mine, &path) {
-                // Some file systems have no hard links.
+                // Some file systems do not support hard links.
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => fs::rename(&mine, &path),
                 other => other,
             }
         });
-        // After a rename, the file no longer exists.
+        // If the file was renamed instead, it is already gone.
         let _ = fs::remove_file(&mine);
         match linked {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => known(),
@@ -170,7 +173,7 @@ impl Claims {
     }
 }
 
-/// Returns true if the two claims exclude each other: a whole run excludes every part.
+/// Returns true if the two claims exclude each other. The claim of a whole run excludes the claims of all parts.
 fn excludes(name: &str, other: &str) -> bool {
     other != name && other.starts_with(LOCK_NAME) && (name == LOCK_NAME || other == LOCK_NAME)
 }
@@ -187,9 +190,9 @@ pub(crate) struct StoreLock {
 enum ClaimState {
     /// The claim exists with this text, unless another run has taken over.
     Held(String),
-    /// Another run holds the claim.
+    /// Another run holds the claim, or the store refused to create it.
     Refused,
-    /// The claim may exist, because the store did not answer, or this lock needs no claim.
+    /// It is unknown whether the claim exists, because the store did not answer. Also used if this lock needs no claim.
     Unknown,
 }
 
@@ -212,8 +215,8 @@ impl Drop for StoreLock {
                 other => other.is_ok(),
             },
         };
-        // The number is removed under the lock, and the folder once it is empty. The next run with this
-        // number takes over a claim that could not be removed.
+        // Remove the number while the lock is held, and then the folder if it is empty. If the claim could
+        // not be removed, keep the number, because the next run with the same number takes that claim over.
         let ours = [TOKEN_NAME, LOCK_NAME, name];
         let is_ours = |names: Vec<String>| names.iter().all(|name| ours.contains(&name.as_str()));
         if is_free && Disk.names(spool).is_ok_and(is_ours) {

@@ -1,4 +1,4 @@
-//! The commit thread, which makes finished shards durable while the next one is being written.
+//! The thread that makes finished shards durable while the next shard is being written.
 
 use crate::error::Error;
 use crate::gate::{Gate, StopReason};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) enum CommitMessage {
     /// Sync the bytes of a shard written so far, so that little is left to sync at its end.
     Ahead { number: u32, temporary: PathBuf, file: Arc<dyn GrowingFile> },
-    /// A shard is complete.
+    /// Commit a shard that is complete.
     Shard(Box<Finished>),
 }
 
@@ -21,9 +21,9 @@ pub(crate) enum CommitMessage {
 pub(crate) struct Finished {
     pub(crate) temporary: String,
     pub(crate) file: Arc<dyn GrowingFile>,
-    /// Digest, once the hash thread has finished.
+    /// Receives the digest once the hash thread has finished.
     pub(crate) sha256: Receiver<[u8; 32]>,
-    /// Everything except the digest.
+    /// The journal entry, complete except for the digest.
     pub(crate) entry: JournalEntry,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Committer<'a, T> {
 }
 
 impl<T> Committer<'_, T> {
-    /// Runs until the writer ends. After a failure or a stop, it only removes temporary files.
+    /// Handles messages until the writer ends. After a failure or a stop, only temporary files are removed.
     pub(crate) fn run(&self, messages: &Receiver<CommitMessage>) {
         for message in messages {
             let result = match message {
@@ -56,8 +56,9 @@ impl<T> Committer<'_, T> {
         }
     }
 
-    /// Syncs, renames, syncs the folder and writes the journal, in this order. After a crash at any moment,
-    /// the final name holds the whole shard or nothing, and the journal names only shards that exist.
+    /// Syncs the file, renames it, syncs the folder and writes the journal, in this order. After a crash at
+    /// any moment, the final name is either a whole shard or missing, and the journal names only shards that
+    /// exist.
     fn commit(&self, finished: Finished) -> Result<(), StopReason> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;
@@ -84,14 +85,15 @@ impl<T> Committer<'_, T> {
 
     fn discard(&self, finished: Finished) {
         drop(finished.file);
-        // If the removal fails, the next run removes the file.
+        // If this fails, the next run removes the file.
         let _ = self.target.remove_scratch(&finished.temporary);
     }
 }
 
 fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), StopReason> {
     file.sync().map_err(|e| match e.kind() {
-        // With delayed allocation, a full disk may show only here. Writing the shard again would not help.
+        // If the file system delays allocation, a full disk may be noticed only here. Writing the shard again
+        // would not help.
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             StopReason::Fatal(Error::io("sync", path, e))
         }

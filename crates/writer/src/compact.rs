@@ -1,7 +1,7 @@
-//! Deletes older generations, and with them the bytes of removed samples (spec §3.5).
+//! Deletes older generations and, with them, the bytes of removed samples (spec §3.5).
 //!
-//! Shard headers, and not only the older manifests, show which shards to delete, because manifests are
-//! deleted first and the shards must still be found after a kill at that moment.
+//! Which shards to delete is decided by their headers, and not only by the older manifests. The reason is
+//! that manifests are deleted first: if the program is killed after that, the shards must still be found.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -12,21 +12,21 @@ use shardpack_format::{
 };
 use std::collections::{BTreeMap, HashSet};
 
-/// Files that [`Growth::compact`] removed.
+/// Generations and shards that [`Growth::compact`] has removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// Deleted generations, which can no longer be opened.
+    /// Generations that were deleted and can no longer be opened.
     pub generations: Vec<u32>,
-    /// Deleted shards, which the newest generation does not use.
+    /// Shards that were deleted because the newest generation does not use them.
     pub shards: Vec<String>,
     /// Total size of the deleted shards, in bytes.
     pub bytes: u64,
 }
 
 impl Growth<'_> {
-    /// Removes all older generations, and the dataset's shards that the newest generation does not use. First
-    /// checks that the newest generation is in place and whole.
+    /// Removes all older generations, and all shards of the dataset that the newest generation does not use.
+    /// Before that, checks that the newest generation is in place and whole.
     ///
     /// # Errors
     /// `Refused` if an addition or a removal is unfinished, because it may use the same samples, or if a file
@@ -46,7 +46,7 @@ impl Growth<'_> {
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
-        // Remove manifests first, because the shards of an existing manifest must exist.
+        // Remove the manifests first, because as long as a manifest exists, its shards must exist too.
         older.keys().try_for_each(|(_, name)| target.remove(name))?;
         target.sync()?;
         leaving.keys().try_for_each(|name| target.remove(name))?;
@@ -59,7 +59,7 @@ impl Growth<'_> {
         })
     }
 
-    /// Returns the manifests of older generations, by number and file name.
+    /// Returns the manifests of older generations. The keys are the number and the file name.
     fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
         let own = self.manifest.generation();
         let mut older = BTreeMap::new();
@@ -87,7 +87,7 @@ impl Growth<'_> {
         Ok(older)
     }
 
-    /// Returns the dataset's shards that the newest generation does not use, with sizes.
+    /// Returns the name and size of each shard of the dataset that the newest generation does not use.
     fn leaving<'a>(
         &self,
         names: &[String],
@@ -103,7 +103,7 @@ impl Growth<'_> {
                 continue;
             }
             let ends = match self.target.read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
-                // A folder or a link with the name of a shard.
+                // This is a folder or a symlink with the name of a shard.
                 Err(_) if !is_listed => continue,
                 other => other?,
             };
@@ -113,7 +113,7 @@ impl Growth<'_> {
             let is_own = |identity: &Identity| identity.dataset_id == self.manifest.dataset_id;
             match identity {
                 Some(identity) if is_own(&identity) => self.refuse_later(name, is_listed, written_for, &identity)?,
-                // A shard of another dataset is not removed.
+                // Keep a shard that belongs to another dataset.
                 Some(_) => continue,
                 None if is_listed => return Err(self.unknown(name, self.manifest.dataset_id)),
                 None => continue,
@@ -123,7 +123,8 @@ impl Growth<'_> {
         Ok(leaving)
     }
 
-    /// Refuses an unlisted shard that may be of a later generation, which would make this manifest outdated.
+    /// Refuses a shard that no manifest lists and that may be of a later generation. In that case, this
+    /// manifest would be outdated.
     fn refuse_later(&self, name: &str, is_listed: bool, written_for: Option<u32>, identity: &Identity) -> Result<()> {
         let own = self.manifest.generation();
         let count = self.manifest.shards.len() as u64;

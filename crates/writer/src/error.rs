@@ -1,4 +1,4 @@
-//! Errors of packing.
+//! Errors that occur while packing.
 
 use crate::unfinished::Unfinished;
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible_path};
@@ -6,29 +6,29 @@ use shardpack_io::Cause;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Result type of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the packer's engine.
 ///
-/// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset), `Usage` (the
-/// caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy), `Source` (an error of the
-/// caller's [`SampleSource`](crate::SampleSource)), `Internal` (a defect of this crate). `Locked` and
-/// `Cancelled` are reasons not to run at all.
+/// The families are: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
+/// `Usage` (the caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy), `Source` (an
+/// error of the caller's [`SampleSource`](crate::SampleSource)), and `Internal` (a bug in this crate).
+/// `Locked` and `Cancelled` are reasons not to run at all.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
     #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
-        /// Failed operation, as a verb.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// File or folder.
+        /// File or folder on which it failed.
         path: PathBuf,
         /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// The disk or the user's quota is full.
+    /// The disk is full, or the user's quota is exhausted.
     #[error(
         "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}: {source}",
         visible_path(path), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
@@ -36,9 +36,9 @@ pub enum Error {
     NoSpace {
         /// File that could not be written.
         path: PathBuf,
-        /// Estimated size of the unfinished shards.
+        /// Estimated size of the shards that are not finished, in bytes.
         needed_bytes: u64,
-        /// Free bytes of the file system once the temporary file is removed, if the system reports them.
+        /// Number of bytes that will be free in the file system once the temporary file is removed, if known.
         free_bytes: Option<u64>,
         /// Error of the operating system or of the store.
         source: Cause,
@@ -46,26 +46,26 @@ pub enum Error {
     /// Bytes of an existing dataset or of a record violate the specification.
     #[error(transparent)]
     Format(shardpack_format::Error),
-    /// A complete dataset has a damaged manifest or shard.
+    /// The manifest or a shard of a complete dataset is damaged.
     #[error("{source}")]
     Damaged {
-        /// Damage, with the file's name.
+        /// The damage, with the name of the file.
         source: shardpack_format::Error,
     },
     /// The caller requested something impossible.
     #[error("{text}")]
     Usage {
-        /// Argument or folder, and the problem.
+        /// Message that names the argument or the folder, and the problem.
         text: String,
-        /// Next step; may be empty.
+        /// Hint about the next step. It may be empty.
         hint: Hint,
     },
-    /// The folder has content that this run must not change or cannot continue.
+    /// The content of the folder is something that this run must not change or cannot continue.
     #[error("{what}")]
     Refused {
-        /// Folder and its content.
+        /// Message that names the folder and its content.
         what: String,
-        /// Next step; may be empty.
+        /// Hint about the next step. It may be empty.
         hint: Hint,
     },
     /// A quantity exceeds a limit of this crate or of the format.
@@ -77,7 +77,7 @@ pub enum Error {
         limit: u64,
         /// Requested value.
         found: u64,
-        /// Next step; may be empty.
+        /// Hint about the next step. It may be empty.
         hint: Hint,
     },
     /// The source could not provide a sample.
@@ -85,26 +85,26 @@ pub enum Error {
     Source {
         /// Key of the sample.
         key: String,
-        /// The source's error, or the message of its panic.
+        /// Error of the source, or the message of its panic.
         source: Arc<dyn Explain + Send + Sync>,
     },
-    /// Parts of a dataset cannot be merged yet.
+    /// The parts of a dataset cannot be merged yet.
     #[error("{0}")]
     Unfinished(Box<Unfinished>),
-    /// A case that the code rules out: always [`shardpack_format::Error::Internal`].
+    /// A case that should be impossible. Always holds a [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(shardpack_format::Error),
-    /// The caller set `cancel`. Finished shards are kept.
+    /// The caller has set `cancel`. Shards that were finished are kept.
     #[error("cancelled")]
     Cancelled,
     /// Another packer is running in the same folder.
     #[error("`{}` is being written by another packer: {holder}", visible_path(path))]
     Locked {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// Process, host and start time of the holder, from the lock file.
+        /// Process, host and start time of the holder, as stated in the lock file.
         holder: String,
-        /// Next step.
+        /// Hint about the next step.
         hint: Hint,
     },
 }
@@ -131,14 +131,14 @@ pub(crate) fn samples(count: u64) -> String {
     format!("{count} sample{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns the hint to replace the existing dataset, after another hint.
+/// Returns `other`, followed by the hint to replace the existing dataset.
 pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
     Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
 }
 
 impl Error {
-    /// Returns the next step. It is not part of the error text, because the command and the Python package
-    /// spell options differently ([`Hint::told`]).
+    /// Returns the hint about the next step. It is not part of the error text, because the command and the
+    /// Python package spell options differently ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let hint = match self {
@@ -180,7 +180,8 @@ impl Error {
         Self::Internal(shardpack_format::Error::internal(what, expected, found))
     }
 
-    /// Turns "disk full" into [`Error::NoSpace`], which states the needed and the free bytes.
+    /// Converts an error that means "disk full" to [`Error::NoSpace`], which states how many bytes are needed
+    /// and how many are free.
     pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

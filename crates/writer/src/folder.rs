@@ -1,4 +1,5 @@
-//! Content of the output folder and its origin. Only files that this crate wrote may be replaced or removed.
+//! Examines the content of the output folder and its origin. Only files that this crate wrote may be
+//! replaced or removed.
 
 use crate::error::{Error, Result, start_over};
 use crate::journal::{Journal, JournalEntry};
@@ -16,7 +17,7 @@ use std::io;
 
 const CHECKED_AT_A_TIME: usize = 32;
 
-/// Identifies a manifest of this format that can no longer be parsed.
+/// Text by which a manifest of this format is recognised even if it can no longer be parsed.
 const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 #[derive(Debug)]
@@ -27,9 +28,9 @@ struct Unreadable {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// A shard of the dataset to be written, or of a dataset with a manifest or journal in the folder.
+    /// A shard of the dataset that is to be written, or of a dataset that has a manifest or a journal in the folder.
     Known,
-    /// A shard that this crate wrote, for a dataset without manifest or journal in the folder.
+    /// A shard that this crate wrote, but for a dataset that has no manifest or journal in the folder.
     Ours,
     Foreign,
 }
@@ -37,23 +38,24 @@ enum Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
-    /// A file with the manifest's name that cannot be read as a manifest.
+    /// The file with the name of the manifest, if it cannot be read as one.
     unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
-    /// True if an earlier `force` was interrupted while removing the old dataset.
+    /// True if an earlier run with `force` was interrupted while it removed the old dataset.
     pub(crate) is_being_removed: bool,
     is_set_aside: bool,
-    /// Journals by file name; `None` if the first line is not whole.
+    /// All journals by file name. `None` if the first line of the journal is damaged.
     pub(crate) journals: BTreeMap<String, Option<Journal>>,
-    /// Manifests with the name of a generation, by file name.
+    /// Manifests that are named after their generation, by file name.
     generations: BTreeMap<String, Manifest>,
-    /// Numbers of the files with a shard's name.
+    /// Numbers of all files that have the name of a shard.
     shards: Vec<u32>,
-    /// Shards whose names say that a later generation rewrote them.
+    /// Shards whose names show that a later generation has rewritten them.
     written_anew: Vec<String>,
-    /// Files with names that only this crate uses.
+    /// Temporary files, whose names only this crate uses.
     temporaries: Vec<String>,
-    /// Files of other programs, except names with a leading dot, which systems and desktops create in any folder.
+    /// Files of other programs. Names with a leading dot are left out, because operating systems and desktops
+    /// create such files in any folder.
     foreign: Vec<String>,
 }
 
@@ -90,20 +92,21 @@ impl Survey {
                 survey.foreign.push(name);
             }
         }
-        // The user has since restored or rebuilt the manifest.
+        // If there is a manifest, the user has restored or rebuilt it since then.
         survey.is_being_removed &= survey.manifest.is_none();
         Ok(survey)
     }
 
-    /// Refuses a folder with files that are not ours. Unless `force` will remove our files, also refuses
-    /// remains of a dataset that may have another `id`: a damaged manifest, or shards without one.
+    /// Refuses a folder with files that are not ours. Unless `force` is going to remove our own files, also
+    /// refuses the remains of a dataset that may have another `id`, that is, a damaged manifest, or shards
+    /// without a manifest.
     pub(crate) fn refuse(&self, target: &Target<'_>, id: DatasetId, force: bool) -> Result<()> {
         let owners: Vec<_> = self.owners(target, Some(id)).collect();
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
         foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(target, name)).cloned());
-        // Many programs use this file name. Without other evidence that it is ours, its content decides.
+        // Many programs use this file name. If nothing else shows that the file is ours, its content decides.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
         if self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.is_marked && !is_dataset) {
             foreign.push(MANIFEST_NAME.into());
@@ -141,7 +144,7 @@ impl Survey {
         !self.shards.is_empty()
     }
 
-    /// Returns true if a run left a journal, shards or temporary files in the folder.
+    /// Returns true if a run has left a journal, shards or temporary files in the folder.
     pub(crate) fn is_begun(&self) -> bool {
         !self.journals.is_empty() || !self.shards.is_empty() || !self.temporaries.is_empty()
     }
@@ -153,9 +156,9 @@ impl Survey {
         }
     }
 
-    /// Removes all our files, so that a run can start over. Removes the manifest first, so that the rest does
-    /// not pass for a dataset, and last the files that identify ours, so that an interrupted removal can be
-    /// finished.
+    /// Removes all our files, so that a run can start over. The manifest is removed first, so that the rest
+    /// is not mistaken for a dataset. The files by which we recognise our own are removed last, so that an
+    /// interrupted removal can be finished.
     pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
         let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -182,8 +185,8 @@ impl Survey {
         target.sync()
     }
 
-    /// Removes the shards of a part that starts over, except those that another part has replaced. The part's
-    /// journal stays until it is replaced, because it identifies the other files.
+    /// Removes the shards of a part that starts over, except shards that another part has replaced. The
+    /// journal of the part stays until it is replaced, because the other files are recognised by it.
     pub(crate) fn remove_part(&self, target: &Target<'_>, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.shards()?);
@@ -208,7 +211,8 @@ impl Survey {
         self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }
 
-    /// Returns the origins of the files with a shard's name, if `id` is ours.
+    /// Returns the origin of each file that has the name of a shard. If an `id` is given, shards of that
+    /// dataset are ours too.
     fn owners(&self, target: &Target<'_>, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
@@ -222,14 +226,14 @@ impl Survey {
             if identity.is_ok_and(|i| i.shard_number == number && ids.contains(&i.dataset_id)) {
                 return (number, Owner::Known);
             }
-            // A shard of a later version, a renumbered shard, or a shard damaged at one end.
+            // A shard of a later version, a renumbered shard, and a shard that is damaged at one end are still ours.
             let ours =
                 ends.head.starts_with(&HEADER_MAGIC) || Footer::parse(&ends.tail, ends.bytes, &Limits::none()).is_ok();
             (number, if ours { Owner::Ours } else { Owner::Foreign })
         })
     }
 
-    /// Returns true if a rewritten shard belongs to a dataset with a manifest or journal in the folder.
+    /// Returns true if a rewritten shard belongs to a dataset that has a manifest or a journal in the folder.
     fn is_own(&self, target: &Target<'_>, name: &str) -> bool {
         let Ok(ends) = target.read_ends(name, HEADER_BYTES, 0) else { return false };
         Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
@@ -250,9 +254,9 @@ impl Survey {
     }
 }
 
-/// Removes the files of an unfinished addition or removal, and their folder if it is then empty.
+/// Removes the files of an unfinished addition or removal, and then their folder if it is empty.
 pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
-    // A dataset in a store has no later generations.
+    // A dataset in a store never has later generations.
     let next = target.below(NEXT);
     if target.is_store() || next.names_if_there()?.is_empty() {
         return Ok(());
@@ -274,14 +278,14 @@ fn list(names: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Returns the content of a shard's header, if the header is whole.
+/// Returns the content of a shard's header; `None` if the header is damaged.
 fn identity(target: &Target<'_>, number: u32) -> Option<Identity> {
     let ends = target.read_ends(&shard_name(number), HEADER_BYTES, 0).ok()?;
     Identity::parse_header(&ends.head).ok()
 }
 
-/// Compares a finished shard with its journal entry in two small reads: size, header, and every byte of the
-/// footer. `Ok(Err)` describes the difference.
+/// Compares a finished shard with its journal entry, using two small reads. The comparison includes the size,
+/// the header, and every byte of the footer. Returns `Ok(Err)` with the difference if there is one.
 pub(crate) fn check_shard(
     target: &Target<'_>,
     id: DatasetId,
@@ -331,8 +335,8 @@ pub(crate) fn keep_present(
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
 }
 
-/// Checks several shards with [`check_shard`], in order. Store shards are checked in parallel, because each
-/// check waits for the network.
+/// Checks several shards with [`check_shard`], and returns the results in order. Shards in a store are
+/// checked in parallel, because each check waits for the network.
 pub(crate) fn check_shards(
     target: &Target<'_>,
     id: DatasetId,

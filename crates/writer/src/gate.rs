@@ -1,8 +1,9 @@
-//! The gate between the encoding threads and the writer. It hands out samples in plan order, admits only as
-//! many as the memory budget allows, and returns results in plan order.
+//! The gate between the encoding threads and the writer. It gives out samples in the order of the plan,
+//! admits only as many samples as the memory budget allows, and returns their results in the order of the
+//! plan.
 //!
-//! It cannot deadlock: samples are admitted strictly in order, so the writer's next sample is always
-//! admitted. With no sample in flight, the next is admitted whatever its size.
+//! It cannot deadlock: samples are admitted strictly in order, so the sample that the writer needs next is
+//! always admitted. If no sample is in flight, the next one is admitted regardless of its size.
 
 use crate::error::Error;
 use crate::source::Encoded;
@@ -10,13 +11,14 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes up to which more than two samples per thread may run ahead of the writer. Enough to hide a slow
-/// sample among small ones, and small compared to the budget.
+/// Number of bytes up to which more than two samples per thread may run ahead of the writer. This is enough
+/// to hide a slow sample among small ones, and little compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
-/// Maximum number of samples ahead, because the bookkeeping of tiny samples takes more memory than their bytes.
+/// Maximum number of samples ahead of the writer. It is needed because the bookkeeping of tiny samples takes
+/// more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
-/// Result of one sample, and the bytes charged for it until [`Gate::release`].
+/// Result of one sample. Its bytes are charged until [`Gate::release`].
 pub(crate) struct SampleResult<T> {
     pub(crate) sample: u64,
     pub(crate) key: String,
@@ -27,7 +29,7 @@ pub(crate) struct SampleResult<T> {
 #[derive(Debug)]
 pub(crate) enum StopReason {
     Fatal(Error),
-    /// A shard could not be synced. It may be written once more from the start.
+    /// A shard could not be synced. It may be written once more, from its beginning.
     Sync {
         shard: u32,
         error: Error,
@@ -40,7 +42,7 @@ impl From<Error> for StopReason {
     }
 }
 
-/// The run has stopped; the gate knows why.
+/// The run has stopped. The gate knows the reason.
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
@@ -51,17 +53,17 @@ pub(crate) struct Admitted {
 
 pub(crate) struct Gate<T> {
     state: Mutex<InFlight<T>>,
-    /// Where workers wait for memory.
+    /// Workers wait on this until there is memory for the next sample.
     room: Condvar,
-    /// Where the writer waits for the next sample.
+    /// The writer waits on this until the next sample is ready.
     ready: Condvar,
     budget_bytes: u64,
     threads: u64,
 }
 
-/// Samples that are admitted but not yet written.
+/// Samples that have been admitted but not yet written.
 struct InFlight<T> {
-    /// Results of the slots from `first` on; `None` while being encoded.
+    /// Results of the slots from `first` on. `None` while a sample is being encoded.
     window: VecDeque<Option<SampleResult<T>>>,
     first: u64,
     in_flight: u64,
@@ -89,8 +91,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Admits the next sample once there is room for it. Returns `None` if the run has stopped. Only one
-    /// thread at a time may call this.
+    /// Waits until there is room for the next sample, and admits it. Returns `None` if the run has stopped.
+    /// Only one thread at a time may call this.
     pub(crate) fn admit(&self, memory_bytes: u64) -> Option<Admitted> {
         let mut state = self.lock();
         while !state.stopped && !self.has_room(&state, memory_bytes) {
@@ -112,7 +114,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// Delivers a result. From then on, the sample is charged only for the bytes of its record.
+    /// Delivers the result of a sample. From then on, only the bytes of its record are charged.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
@@ -124,7 +126,7 @@ impl<T> Gate<T> {
         let waiting = state.window.len();
         match offset.and_then(|offset| state.window.get_mut(offset)) {
             Some(entry @ None) => *entry = Some(SampleResult { sample, key, result, charge }),
-            // Without this result the writer would wait forever.
+            // Stop the run, because without this result the writer would wait forever.
             _ => {
                 drop(state);
                 let found = format!("slot {offset:?} of {waiting}");
@@ -139,8 +141,8 @@ impl<T> Gate<T> {
         self.room.notify_one();
     }
 
-    /// Moves all results that are next in order into `run`, waiting at most `patience` for one. Returns false
-    /// if the run has stopped.
+    /// Moves all results that are next in order into `run`. If there are none, waits for one, but no longer
+    /// than `patience`. Returns false if the run has stopped.
     pub(crate) fn take_ready(&self, run: &mut VecDeque<SampleResult<T>>, patience: Duration) -> bool {
         let mut state = self.lock();
         if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
@@ -167,7 +169,7 @@ impl<T> Gate<T> {
         self.ready.notify_all();
     }
 
-    /// Stops the run for a reason. The first reason counts.
+    /// Stops the run for this reason. If there are several reasons, the first one is reported.
     pub(crate) fn fail(&self, reason: StopReason) {
         self.lock().reason.get_or_insert(reason);
         self.stop();
@@ -188,13 +190,14 @@ impl<T> Gate<T> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).reason
     }
 
-    /// Locks the state. It is valid after every statement, so a panic elsewhere must not cause another here.
+    /// Locks the state. A poisoned lock is accepted, because the state is valid after every statement and a
+    /// panic elsewhere must not cause another one here.
     fn lock(&self) -> MutexGuard<'_, InFlight<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Stops the run when it goes out of scope, even if the thread that holds it panics.
+/// Stops the run when it is dropped, even if the thread that holds it panics.
 pub(crate) struct StopOnDrop<'a, T>(pub(crate) &'a Gate<T>);
 
 impl<T> Drop for StopOnDrop<'_, T> {

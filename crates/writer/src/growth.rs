@@ -1,9 +1,9 @@
-//! Generations: adds samples to a dataset, or removes some, without changing existing bytes.
+//! Generations: adds samples to a dataset, or removes some of them, without changing existing bytes.
 //!
-//! New shards are written with a journal, like any dataset, into a folder inside the dataset's folder.
-//! Writing the next manifest there commits the generation. Then the shards are moved next to the existing
-//! ones, the old manifest is renamed after its generation, and the new one takes its place (spec §3.5). Every
-//! step can be repeated, and the next run does the missing ones.
+//! The new shards are written with a journal, like any dataset, into a folder inside the folder of the
+//! dataset. Writing the next manifest there commits the generation. After that, the shards are moved next to
+//! the existing ones, the old manifest is renamed after its generation, and the new manifest takes its place
+//! (spec §3.5). Every step can be repeated. If a run is interrupted, the next one does the missing steps.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A dataset that is about to get its next generation. Holds the folder's lock.
+/// A dataset that is about to get its next generation. It holds the lock of the folder.
 ///
 /// ```
 /// use shardpack_writer::Growth;
@@ -42,8 +42,8 @@ pub struct Growth<'a> {
     pub(crate) target: Target<'a>,
     lock: RunLock,
     pub(crate) manifest: Manifest,
-    /// Generation that [`write`](Self::write) has prepared. If putting it in place fails, the same call
-    /// repeats that step.
+    /// Generation that [`write`](Self::write) has prepared. If it could not be put in place, calling `write`
+    /// again repeats that step.
     ready: Mutex<Option<(JournalHead, Report)>>,
 }
 
@@ -53,11 +53,11 @@ impl std::fmt::Debug for Growth<'_> {
     }
 }
 
-/// The remaining samples, and the figures over all samples.
+/// The figures that a new generation needs: for shards that are kept, and for all samples.
 pub struct Next<'a, T> {
     /// Figures of the unchanged shards, by number.
     pub kept: BTreeMap<u32, T>,
-    /// Figures of all samples, in the manifest's form.
+    /// Computes the figures of all samples, in the form in which the manifest stores them.
     pub fidelity: &'a dyn Fn(&T) -> Map<String, Value>,
 }
 
@@ -68,7 +68,8 @@ impl<T> std::fmt::Debug for Next<'_, T> {
 }
 
 impl Growth<'static> {
-    /// Opens the dataset in the folder `out`. First puts in place any generation that an interrupted run had ready.
+    /// Opens the dataset in the folder `out`. If an interrupted run has left a generation that is ready, it
+    /// is put in place first.
     ///
     /// # Errors
     /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if its
@@ -80,7 +81,7 @@ impl Growth<'static> {
 
 impl<'a> Growth<'a> {
     pub(crate) fn take_on(target: Target<'a>) -> Result<Self> {
-        // Check before locking, so that a mistyped folder does not get a lock file.
+        // Check this before locking, so that no lock file is created in a mistyped folder.
         let names = target.names_if_there()?;
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
@@ -103,7 +104,7 @@ impl<'a> Growth<'a> {
         &self.manifest
     }
 
-    /// Reports the dataset as it is.
+    /// Returns a report on the dataset as it is.
     ///
     /// # Errors
     /// `Damaged` if a shard is missing or differs from the manifest; `Io`.
@@ -111,7 +112,7 @@ impl<'a> Growth<'a> {
         already_complete(&self.target, &self.manifest, Instant::now())
     }
 
-    /// Returns the number of the next generation, which no earlier generation had.
+    /// Returns the number of the next generation. No earlier generation has had this number.
     ///
     /// # Errors
     /// `Io`.
@@ -128,12 +129,12 @@ impl<'a> Growth<'a> {
     }
 
     /// Writes the shards of `plan` (from [`Plan::behind`] or [`Plan::anew`]), and with them the next
-    /// generation. An interrupted run leaves the dataset unchanged; the same call continues it, or puts the
-    /// generation in place if all shards were written.
+    /// generation. If the run is interrupted, the dataset is unchanged. Calling this again with the same plan
+    /// continues the run, or puts the generation in place if all shards were written.
     ///
     /// # Errors
-    /// Same as [`write_dataset`](crate::write_dataset); also `Refused` if an earlier call with another plan
-    /// put a generation in place, because this plan is for the dataset before it.
+    /// Same as [`write_dataset`](crate::write_dataset). Also `Refused` if an earlier call with another plan
+    /// has put a generation in place, because this plan is for the dataset before that.
     pub fn write<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -179,7 +180,7 @@ impl<'a> Growth<'a> {
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        // After an error, the manifest may or may not exist.
+        // Set this first, because if the next step fails, the manifest may or may not exist.
         *self.ready() = Some((head, report.clone()));
         folder.replace(MANIFEST_NAME, &encoded)?;
         settle(&self.target)?;
@@ -192,7 +193,7 @@ impl<'a> Growth<'a> {
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
-        // This run holds the lock, so `settle` has put a ready generation in place.
+        // If the generation had been ready, `settle` would have put it in place, because this run holds the lock.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
         }
@@ -231,8 +232,9 @@ impl<'a> Growth<'a> {
             match (entries.get(&number), self.manifest.shards.get(place), next.kept.remove(&number)) {
                 (Some(entry), ..) => {
                     let mut file = entry.file.clone();
-                    // A rewritten shard's name includes the generation, even if compacting freed the former
-                    // name, so that a reader with the old shard cannot take the new one for it.
+                    // The name of a rewritten shard includes the generation, even if compacting has freed the
+                    // old name. Otherwise, a reader that still has the old shard open could mistake the new
+                    // one for it.
                     if place < self.manifest.shards.len() || taken.contains(&file.name) {
                         file.name = shard_name_of(number, generation);
                     }
@@ -311,15 +313,15 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let survey = Survey::take(&folder)?;
     survey.remove_temporaries(&folder)?;
     survey.remove_journals(&folder)?;
-    // A journal without its manifest would look like an unfinished run.
+    // Remove the manifest after the journal, because a journal without its manifest would look like an unfinished run.
     folder.sync()?;
     folder.remove(MANIFEST_NAME)?;
-    // Files of a desktop or a file system may stay in the folder.
+    // The folder may still contain files of a desktop or a file system.
     folder.remove_folder_if_empty()?;
     target.sync()
 }
 
-/// Refuses to overwrite a foreign file with the name that the manifest `now` gets.
+/// Fails if another program's file has the name to which the manifest `now` will be renamed.
 fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
     let (name, generation) = (generation_name(now.generation()), now.generation());
     if !target.names()?.contains(&name) {

@@ -1,8 +1,9 @@
 //! The journal of a run, which lists its finished shards. It stays in the output folder until the manifest is written.
 //!
-//! It consists of JSON lines, each beginning with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line.
-//! The first line describes the run. Each other line names a finished shard, with everything that the
-//! manifest needs. The journal ends at the first torn or damaged line; shards from there on are packed again.
+//! The journal consists of JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, which is the CRC32 of the
+//! rest of the line. The first line describes the run. Every other line names a finished shard, with
+//! everything that the manifest needs. The journal ends at the first torn or damaged line, and the shards of
+//! that line and later ones are packed again.
 
 use crate::error::{Error, Result};
 use crate::names::{journal_name, journal_temporary};
@@ -20,17 +21,18 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Largest journal, in bytes. A million shards need less.
+/// Maximum size of a journal in bytes. A million shards need less.
 const MAX_BYTES: u64 = 4 << 30;
-/// Longest line, in bytes. The first line holds the metadata, the others the skipped samples of a shard.
+/// Maximum size of a line in bytes. The first line holds the metadata, and each other line the skipped
+/// samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
-/// The first line: everything that must be equal for a run to continue. All parts must have equal heads,
-/// except for modification times.
+/// The first line, with everything that must be equal for a run to continue. All parts of a dataset must have
+/// equal heads, except for the modification times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalHead {
-    /// Packer version, because another version may encode the same sample differently.
+    /// Version of the packer, because another version may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
     pub(crate) part: Option<Part>,
@@ -48,8 +50,8 @@ pub(crate) struct JournalEntry {
     pub(crate) number: u32,
     pub(crate) file: ShardEntry,
     pub(crate) source_bytes: u64,
-    /// Tally of the shard's samples, as JSON. Totals are computed only from this JSON, so that an interrupted
-    /// run adds up exactly the same numbers.
+    /// Tally of the samples in the shard, as JSON. Totals are always computed from this JSON, so that a run
+    /// that was interrupted adds up exactly the same numbers.
     pub(crate) tally: Value,
     pub(crate) skipped: Vec<SkippedSample>,
 }
@@ -81,13 +83,13 @@ impl JournalHead {
         }
     }
 
-    /// Returns true if the samples come from a program and are lost when it ends.
+    /// Returns true if the samples come from a program, and are therefore lost when it ends.
     pub(crate) fn is_of_program(&self) -> bool {
         self.mtimes == hex(&OF_PROGRAM)
     }
 
-    /// Returns the first difference between two heads, apart from the part and modification times, which
-    /// belong to one machine's copy of the sources.
+    /// Returns the first difference between two heads. The part and the modification times are not compared,
+    /// because they depend on the machine's own copy of the sources.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
@@ -106,8 +108,8 @@ impl JournalHead {
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    /// Returns the first difference to the interrupted run `begun`. Modification times count, because the
-    /// sources must be unchanged.
+    /// Returns the first difference between this run and the interrupted run `begun`. Modification times are
+    /// compared too, because the sources must be unchanged.
     pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
         let times = || Difference { what: "modification times of the sources".into(), values: None };
         self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
@@ -119,10 +121,10 @@ impl JournalHead {
 }
 
 /// Returns the first option that differs between two recipes. Values that the packer measured on samples are
-/// not options.
+/// not options, so they are not compared.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
-    // Related options form a group.
+    // Options that belong together form a group, so look for the difference inside the groups.
     while let (Some(inner_a), Some(inner_b)) = (group(a.get(name)), group(b.get(name)))
         && let Some(inner) = differing(inner_a, inner_b)
     {
@@ -132,7 +134,8 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// Returns the options of a group. A group with the requested value (`asked`) also has the resulting value.
+/// Returns the options of a group. If a group holds both the requested options (`asked`) and the result, only
+/// the requested ones are returned.
 fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
     let all = value?.as_object()?;
     all.get("asked").and_then(Value::as_object).or(Some(all))
@@ -159,7 +162,7 @@ fn shown(value: &Value) -> String {
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) what: String,
-    /// Values of both runs; `None` if they were compared by digest, which tells a reader nothing.
+    /// Values of both runs. `None` if the runs were compared by digest, because a digest says nothing to a reader.
     pub(crate) values: Option<(String, String)>,
 }
 
@@ -170,7 +173,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads the whole lines. Returns `None` if even the first is damaged, because then no shard was finished under it.
+    /// Reads all lines up to the first damaged one. Returns `None` if even the first line is damaged, because
+    /// then no shard was finished.
     pub(crate) fn read(target: &Target<'_>, name: &str) -> Result<Option<Self>> {
         let path = &target.file(name);
         let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
@@ -187,7 +191,7 @@ impl Journal {
         Ok(Some(Self { head, entries }))
     }
 
-    /// Rewrites the journal with the valid entries, and opens it for appending.
+    /// Rewrites the journal with its valid entries, and opens it for appending.
     pub(crate) fn begin(&self, target: &Target<'_>) -> Result<OpenJournal> {
         let name = journal_name(self.head.part);
         let mut bytes = line(&self.head)?;
@@ -200,7 +204,7 @@ impl Journal {
     }
 }
 
-/// The lines of a journal, with one at a time in memory.
+/// The lines of a journal. Only one line at a time is in memory.
 struct Lines<'a, R> {
     path: &'a Path,
     file: R,
@@ -209,7 +213,7 @@ struct Lines<'a, R> {
 }
 
 impl<R: BufRead> Lines<'_, R> {
-    /// Returns the value of the next line; `None` at the end, or at a torn or damaged line.
+    /// Returns the value of the next line. Returns `None` at the end, or if the line is torn or damaged.
     fn next<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>> {
         self.line.clear();
         let mut limited = self.file.by_ref().take(MAX_LINE_BYTES.saturating_add(1));
@@ -223,7 +227,7 @@ impl<R: BufRead> Lines<'_, R> {
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
-        // The memory for JSON depends on its nodes, and is computed before any is allocated.
+        // The memory that JSON needs depends on the number of its nodes. Compute it before any is allocated.
         let limits = Limits::default();
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
@@ -258,7 +262,7 @@ impl OpenJournal {
         })
     }
 
-    /// Returns the finished shards whose journal line could not be written.
+    /// Returns the finished shards whose lines could not be written to the journal.
     pub(crate) fn not_noted(self) -> Vec<JournalEntry> {
         self.not_noted.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -271,7 +275,7 @@ fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 
-/// Returns the text after a line's checksum, if the line is whole.
+/// Returns the text after the checksum of a line; `None` if the line is torn or damaged.
 fn whole_line(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;
@@ -299,7 +303,7 @@ mod tests {
         let found = recipe_difference(&recipe("auto", 1), &recipe("zstd", 2)).unwrap();
         assert_eq!(found.what, "option `codec`");
         assert_eq!(found.values, Some(("\"auto\"".to_owned(), "\"zstd\"".to_owned())));
-        // With another kind of samples, the group is missing on one side.
+        // If the kind of samples differs, one of the recipes does not have the group at all.
         let mut other = recipe("auto", 1);
         other.remove("cube");
         let (shown, _) = recipe_difference(&recipe("auto", 1), &other).unwrap().values.unwrap();

@@ -1,24 +1,26 @@
-//! The packer's engine: decides which sample goes into which shard, and writes the shards.
+//! The engine of the packer. It decides which sample goes into which shard, and writes the shards.
 //!
-//! It knows files and shards, but no codecs and no sources: samples come through [`SampleSource`], already
-//! laid out as records.
+//! This crate knows about files and shards, but not about codecs and sources. Samples come from a
+//! [`SampleSource`], already laid out as records.
 //!
 //! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples and cuts
 //!   the order into shards.
 //! - [`write_dataset`]: runs the plan, or this machine's [`Part`] of it. It continues where an earlier run of
-//!   the same plan stopped, and writes the same bytes whatever the number of threads and interruptions.
+//!   the same plan stopped. The bytes that it writes do not depend on the number of threads or on
+//!   interruptions.
 //! - [`Reservation`]: reserves a folder for a program that does not know its samples yet.
-//! - [`Growth`]: adds a generation to a dataset, with more shards or some rewritten shards.
-//! - [`Bucket`]: a place in an object store, for any of these.
+//! - [`Growth`]: adds a generation to a dataset, with more shards or with some shards rewritten.
+//! - [`Bucket`]: a place in an object store, as the destination for any of these.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
-//! **Guarantees.** A final name holds a complete shard on disk, or nothing; the manifest comes last. This
-//! crate never removes files that it did not write, and never follows a symlink in the folder. An interrupted
-//! run loses at most the shards that were being written. A refused run leaves nothing behind.
+//! **Guarantees.** A file with a final name is a complete shard on disk, and the manifest is written last.
+//! This crate never removes files that it did not write, and never follows a symlink in the folder. An
+//! interrupted run loses at most the shards that were being written. A run that is refused leaves nothing
+//! behind.
 //!
 //! **Method.** Each shard is written under a temporary name in the output folder, synced and renamed. Then
-//! the folder is synced, and the shard is entered into a journal, which is also synced. The manifest is made
-//! from the journal, which is then removed.
+//! the folder is synced, and the shard is entered into a journal, which is also synced. At the end, the
+//! manifest is made from the journal, and the journal is removed.
 #![forbid(unsafe_code)]
 
 mod begun;

@@ -1,10 +1,10 @@
-//! Lock files in the output folder, which admit one packer at a time.
+//! Lock files in the output folder, which let only one packer at a time write to it.
 //!
-//! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` exclusively. Runs that write
-//! parts share it, and part i of n, counted from 1, holds `.shardpack-lock-0000i-of-0000n` exclusively. The
-//! operating system releases a lock when its holder dies, so an old lock file blocks no later run. Where the
-//! file system has no locks, the file's existence is the lock ([`FileLock::is_by_name`]). A store also has
-//! claims.
+//! A run that writes the whole dataset, or a `merge`, holds `.shardpack-lock` exclusively. Runs that write
+//! parts share this lock, and the run for part i of n, counted from 1, holds `.shardpack-lock-0000i-of-0000n`
+//! exclusively. The operating system releases a lock when its holder dies, so an old lock file never blocks a
+//! later run. On a file system without locks, the existence of the file is the lock
+//! ([`FileLock::is_by_name`]). In a store, there are claims as well.
 
 use crate::error::{Error, Result};
 use crate::names::LOCK_NAME;
@@ -16,7 +16,7 @@ use std::io::Read;
 
 const MAX_TEXT_BYTES: u64 = 4096;
 
-/// Returns the next step for a claim in a store, which outlives a run that was killed on another machine.
+/// Returns the hint for a claim in a store. Such a claim remains if its run was killed on another machine.
 fn store_hint() -> Hint {
     Hint::new("wait for it, or stop it; if it was killed, use ")
         .and([Setting::on("take_over")])
@@ -27,16 +27,16 @@ fn part_lock_name(part: Part) -> String {
     format!("{LOCK_NAME}{}", part.suffix())
 }
 
-/// Locks of one run, held until dropped.
+/// The locks of one run, which are released when dropped.
 #[derive(Debug)]
 pub(crate) struct RunLock {
-    // Dropped in this order: the part's own lock first.
+    // The fields are dropped in this order, so the part's own lock is released first.
     own: Option<Box<dyn FileLock>>,
     folder: Box<dyn FileLock>,
 }
 
 impl RunLock {
-    /// Takes the locks for a run of `holder`. If they are taken, the error names the other holder.
+    /// Takes the locks for a run of `holder`. If another run holds them, the error names it.
     pub(crate) fn take(target: &Target<'_>, part: Option<Part>, holder: &Holder) -> Result<Self> {
         let mode = if part.is_some() { LockMode::Shared } else { LockMode::Exclusive };
         let folder = take(target, LOCK_NAME, mode, holder)?;
@@ -44,7 +44,8 @@ impl RunLock {
         Ok(Self { own, folder })
     }
 
-    /// Returns true if the lock is a file's existence, which outlives a run that is killed on another machine.
+    /// Returns true if one of the locks is only the existence of a file, which remains if the run is killed
+    /// on another machine.
     pub(crate) fn is_by_name(&self) -> bool {
         self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }
@@ -64,7 +65,7 @@ fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Res
     taken.ok_or_else(|| Error::Locked { holder: holder_of(target, name), path, hint })
 }
 
-/// Describes a lock's holder, from this file or, if parts share the lock, from a part's file.
+/// Describes the holder of a lock. This is read from its own file or, if parts share the lock, from the file of a part.
 fn holder_of(target: &Target<'_>, name: &str) -> String {
     let mut names = vec![name.to_owned()];
     names.extend(target.names().unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));

@@ -1,19 +1,20 @@
-//! Names of the files in an output folder, which identify this crate's files. Only those may be replaced or removed.
+//! Names of the files in an output folder, by which this crate recognises its own files. Only these may be
+//! replaced or removed.
 
 use crate::part::Part;
 use shardpack_format::{bug, shard_name, shard_name_of};
 
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
-/// Folder for the next generation's shards while they are written.
+/// Name of the folder in which the shards of the next generation are written.
 pub(crate) const NEXT: &str = ".shardpack-next";
-/// Manifest of a dataset that `force` is removing. The dataset is no longer valid, but its files are
-/// recognised as ours.
+/// Name of the manifest of a dataset that `force` is removing. The dataset is no longer valid, but this file
+/// shows that its other files are ours.
 pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
-/// Damaged manifest that `shardpack salvage` set aside.
+/// Name of a damaged manifest that `shardpack salvage` has set aside.
 pub(crate) const SET_ASIDE_NAME: &str = "manifest.json.damaged";
-/// Lock of the folder; the locks of parts have a suffix.
+/// Name of the lock of the folder. The locks of parts have a suffix.
 pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
-/// File with a spool's number, which consecutive runs with that spool share.
+/// Name of the file with the number of a spool. Consecutive runs with the same spool share this number.
 pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
 
 const JOURNAL_PREFIX: &str = ".shardpack-journal";
@@ -33,20 +34,20 @@ pub(crate) fn is_shard_temporary(name: &str) -> bool {
     number.is_some_and(|n| shard_temporary(n) == name)
 }
 
-/// Returns the shard number in a name from [`shard_name`].
+/// Returns the shard number in a name that [`shard_name`] made.
 pub(crate) fn shard_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
     (shard_name(number) == name).then_some(number)
 }
 
-/// Returns the generation in a name from [`shard_name_of`].
+/// Returns the generation in a name that [`shard_name_of`] made.
 fn generation_of_shard(name: &str) -> Option<u32> {
     let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
     let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
     (shard_name_of(number, generation) == name).then_some(generation)
 }
 
-/// Returns true for names from [`shard_name_of`].
+/// Returns true for names that [`shard_name_of`] made.
 pub(crate) fn is_written_anew(name: &str) -> bool {
     generation_of_shard(name).is_some()
 }
@@ -72,7 +73,7 @@ pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }
 
-/// Returns true if files of this name stay on this machine even for a dataset in a store.
+/// Returns true if files of this name stay on this machine, even if the dataset is in a store.
 pub(crate) fn is_scratch(name: &str) -> bool {
     [MANIFEST_TEMPORARY, RETIRED_NAME, NEXT].contains(&name)
         || name == journal_name(None)

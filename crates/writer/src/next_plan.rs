@@ -1,4 +1,4 @@
-//! Plans of a later generation: new shards after the existing ones, or rewritten shards.
+//! Plans of later generations, which either add shards after the existing ones or rewrite some shards.
 
 use crate::error::{Error, Result};
 use crate::names::shard_count;
@@ -9,17 +9,17 @@ use shardpack_format::{Manifest, Metadata};
 /// Record that stays when its shard is rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptSample {
-    /// Sample id, which stays the same.
+    /// Id of the sample, which does not change.
     pub sample_id: u64,
-    /// Size of the record, in bytes.
+    /// Size of the record in bytes.
     pub record_bytes: u64,
-    /// CRC32 of the body.
+    /// CRC32 of the record's body.
     pub crc32: u32,
 }
 
 impl Plan {
-    /// Turns this plan into an addition to a dataset. Shard numbers continue after the shards of `manifest`,
-    /// and sample ids from `first_id`.
+    /// Turns this plan into an addition to a dataset. The shard numbers continue after the shards of
+    /// `manifest`, and the sample ids begin at `first_id`.
     ///
     /// # Errors
     /// `Limit` if a manifest cannot list that many shards; `Usage` if ids run out.
@@ -41,8 +41,8 @@ impl Plan {
         Ok(self)
     }
 
-    /// Plans to rewrite these shards of a dataset with only the given samples. The source numbers the samples
-    /// across all shards, in the given order.
+    /// Plans to rewrite these shards of a dataset so that each holds only the given samples. The source
+    /// numbers the samples across all these shards, in the given order.
     ///
     /// # Errors
     /// `Usage` unless the shards are in ascending order.
@@ -90,8 +90,8 @@ impl Plan {
     }
 }
 
-/// Returns a digest of the added samples and the previous generation, because an unfinished generation
-/// continues only on top of the same previous one.
+/// Returns a digest of the added samples and the previous generation. The previous one is included because an
+/// unfinished generation may be continued only on top of the same one.
 fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     digest.update(inputs);

@@ -1,22 +1,22 @@
-//! Destinations of a dataset: a folder on a disk or in an object store.
+//! Destinations of a dataset, which are folders on a disk or in an object store.
 
 use crate::bucket::Bucket;
 use crate::target::Target;
 use shardpack_io::Disk;
 use std::path::{Path, PathBuf};
 
-/// Destination of a dataset, made from a path or a [`Bucket`].
+/// Destination of a dataset. It is made from a path or a [`Bucket`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Output {
-    /// A folder.
+    /// A folder on a disk.
     Folder(PathBuf),
     /// A folder in an object store.
     Bucket(Bucket),
 }
 
 impl Output {
-    /// Returns the folder, or its name in the store.
+    /// Returns the path of the folder, or its name in the store.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -25,7 +25,8 @@ impl Output {
         }
     }
 
-    /// Returns the local folder for files that are being written: the folder itself, or the spool.
+    /// Returns the local folder for files that are being written. This is the destination itself or, for a
+    /// store, the spool.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {

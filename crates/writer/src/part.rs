@@ -1,13 +1,14 @@
-//! One of several slices of a plan, each written by its own machine.
+//! A slice of a plan, which one of several machines writes.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, saturating_u32};
 use std::fmt;
 use std::ops::Range;
 
-/// One of several contiguous slices of a plan's shards, so that several machines can write one dataset into one folder.
+/// One of several contiguous slices of a plan's shards. With parts, several machines can write one dataset
+/// into one folder.
 ///
-/// Parts count from 0 here, but from 1 in messages, in file names and on the command line.
+/// Parts are counted from 0 here, but from 1 in messages, in file names and on the command line.
 ///
 /// ```
 /// use shardpack_writer::Part;
@@ -41,7 +42,7 @@ impl TryFrom<StoredPart> for Part {
 }
 
 impl Part {
-    /// Creates part `index`, counted from 0, of `count`.
+    /// Creates part `index` of `count`, counted from 0.
     ///
     /// # Errors
     /// `Usage` unless `index < count`.
@@ -54,7 +55,7 @@ impl Part {
             .with_hint("the last of 4 parts is 4/4"))
     }
 
-    /// Returns the index of this part, from 0.
+    /// Returns the index of this part, counted from 0.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
@@ -70,16 +71,16 @@ impl Part {
         format!("-{:05}-of-{:05}", u64::from(self.index) + 1, self.count)
     }
 
-    /// Returns this part's range of `shards`: from `⌊shards · index / count⌋` up to, but not including,
-    /// `⌊shards · (index + 1) / count⌋`.
+    /// Returns which of `shards` shards belong to this part: from `⌊shards · index / count⌋` up to, but not
+    /// including, `⌊shards · (index + 1) / count⌋`.
     #[must_use]
     pub fn shards(self, shards: u32) -> Range<u32> {
-        // At most `shards`, because `i` never exceeds the count.
+        // The result is at most `shards`, because `i` never exceeds the count.
         let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
         edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
     }
 
-    /// Returns the part, of `count`, that contains shard `number` of `shards`.
+    /// Returns which of `count` parts contains shard `number` of `shards`.
     pub(crate) fn of_shard(number: u32, shards: u32, count: u32) -> Self {
         // Find the largest index with ⌊shards · index / count⌋ ≤ number.
         let above = (u64::from(number) + 1) * u64::from(count);

@@ -1,4 +1,4 @@
-//! The seeded permutation of the samples. Datasets must be reproducible, so this algorithm never changes:
+//! The seeded permutation of the samples. Because datasets must be reproducible, this algorithm never changes:
 //!
 //! Fisher–Yates from the end: for `i` from `n − 1` down to 1, swap elements `i` and `j = ⌊r · (i + 1) /
 //! 2⁶⁴⌋`, where `r` is the next value of SplitMix64 seeded with `seed`. The multiplication favours no
@@ -21,7 +21,7 @@ pub(crate) fn shuffle(order: &mut [u32], seed: u64) {
     let mut random = SplitMix64(seed);
     for i in (1..order.len()).rev() {
         let product = u128::from(random.next()) * (i as u128 + 1);
-        // At most `i`, because the other factor is below 2^64.
+        // `j` is at most `i`, because the other factor is below 2^64.
         let j = usize::try_from(product >> 64).unwrap_or(i);
         debug_assert!(product >> 64 <= i as u128, "element {} of {i}", product >> 64);
         order.swap(i, j);

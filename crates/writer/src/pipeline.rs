@@ -1,4 +1,5 @@
-//! The pipeline: encoding threads → the writer (the calling thread) → a hash thread and a commit thread.
+//! The pipeline: the encoding threads pass records to the writer (the calling thread), and the writer passes
+//! bytes to a hash thread and finished shards to a commit thread.
 
 use crate::commit::{CommitMessage, Committer, Done};
 use crate::error::{Error, Result};
@@ -21,11 +22,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which the waiting writer checks `cancel` and reports progress.
+/// Interval at which a waiting writer checks `cancel` and reports progress.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Bytes between two syncs of a shard while it is written, so that the disk works from the start and little
-/// is left to sync at the end. Packing 600 MB to a virtual disk took 0.83 of the time without these syncs;
-/// 256 MiB took as long as 64.
+/// Number of bytes between two syncs of a shard while it is being written. With these syncs, the disk works
+/// from the start, and little is left to sync at the end. With them, packing 600 MB to a virtual disk took
+/// 0.83 of the time. An interval of 256 MiB took as long as 64 MiB.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Pipeline<'a, S> {
@@ -37,7 +38,7 @@ pub(crate) struct Pipeline<'a, S> {
 }
 
 impl<S: SampleSource> Pipeline<'_, S> {
-    /// Writes the shards `todo`. Finished shards are in `done` and in the journal, even after a failure.
+    /// Writes the shards `todo`. Shards that were finished are in `done` and in the journal, even after a failure.
     pub(crate) fn shards(
         &self,
         todo: &[u32],
@@ -50,7 +51,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
         let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
         let line = Mutex::new(Line { source: self.source, samples, ahead: VecDeque::new(), announced: 0 });
         thread::scope(|scope| {
-            // Also wakes the other threads if the caller's progress function panics.
+            // This also wakes the other threads if the caller's progress function panics.
             let _stop = StopOnDrop(&gate);
             let spawned =
                 |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.target.path(), e));
@@ -85,13 +86,13 @@ impl<S: SampleSource> Pipeline<'_, S> {
                 progress,
                 reported: Instant::now(),
             };
-            // After a failure, the gate has the reason.
+            // The result can be ignored, because after a failure the gate has the reason.
             let _ = todo.iter().try_for_each(|&number| writer.shard(number));
-            // Both threads end once all senders are dropped.
+            // The hash thread and the commit thread end once all senders are dropped.
             let progress = writer.progress;
             drop(writer);
             drop(hash_line);
-            // The last shards are not on disk yet; the channel closes when the commit thread ends.
+            // The last shards are not on disk yet. The channel closes when the commit thread ends.
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PATIENCE) {
                 if self.is_cancelled() {
                     gate.fail(Error::Cancelled.into());
@@ -102,7 +103,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
             Ok::<(), Error>(())
         })?;
         match gate.into_reason() {
-            // Cancelling the run aborted its uploads.
+            // The error occurred because the cancellation aborted the uploads.
             Some(StopReason::Fatal(Error::Io { .. })) if self.target.is_store() && self.is_cancelled() => {
                 Err(Error::Cancelled.into())
             }
@@ -122,11 +123,11 @@ impl<S: SampleSource> Pipeline<'_, S> {
     }
 }
 
-/// Samples with their shard numbers, in order. Announces upcoming samples to the source.
+/// Iterator over the samples with their shard numbers, in order. It announces upcoming samples to the source.
 struct Line<'a, S, I> {
     source: &'a S,
     samples: I,
-    /// Announced samples, each with its bytes.
+    /// Samples that have been announced, each with its number of bytes.
     ahead: VecDeque<((u32, u64), u64)>,
     announced: u64,
 }
@@ -177,7 +178,7 @@ fn encode<S: SampleSource>(
     }
 }
 
-/// Gives a record the plan's sample id, because sources count from 0.
+/// Sets the sample id of a record to the id in the plan, because sources count from 0.
 fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Encoded<T>> {
     if let Encoded::Record(record) = &mut encoded
         && record.frame.sample_id == sample
@@ -187,8 +188,8 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     Ok(encoded)
 }
 
-/// Refuses an unreadable record before any byte of it is written, with the reader's own checks. The source
-/// decides the largest record size.
+/// Refuses a record that readers would refuse, before any byte of it is written, using the reader's own
+/// checks. Only the maximum size of a record is up to the source.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
@@ -202,7 +203,7 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     Ok(encoded)
 }
 
-/// Turns a panic in the caller's code into an error. After a panic, this run no longer uses the source.
+/// Turns a panic in the caller's code into an error. After a panic, this run does not use the source any more.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
         .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding of the sample", &*panic)) as _)
@@ -225,12 +226,12 @@ struct Writer<'a, S: SampleSource> {
 }
 
 impl<S: SampleSource> Writer<'_, S> {
-    /// Writes one shard under its temporary name and passes it to the commit thread.
+    /// Writes one shard under its temporary name, and passes it to the commit thread.
     fn shard(&mut self, number: u32) -> Result<(), Stopped> {
         let temporary = shard_temporary(number);
         let result = self.fill(number);
         if result.is_err() {
-            // If the removal fails, the next run removes the file.
+            // If this fails, the next run removes the file.
             let _ = self.pipeline.target.remove_scratch(&temporary);
         }
         let finished = result?;
@@ -265,7 +266,7 @@ impl<S: SampleSource> Writer<'_, S> {
             if shard.written() >= sync_at {
                 sync_at = shard.written() + SYNC_AHEAD_BYTES;
                 let temporary = self.pipeline.target.scratch_file(&shard.temporary);
-                // If the commit thread is busy, so is the disk, and the sync is skipped.
+                // If the commit thread is busy, the disk is busy too, so the sync is skipped.
                 let _ = self.commits.try_send(CommitMessage::Ahead { number, temporary, file: shard.handle() });
             }
         }

@@ -1,4 +1,4 @@
-//! The plan assigns samples to shards. It is a pure function of samples and options.
+//! The plan, which assigns samples to shards. It is a pure function of samples and options.
 
 use crate::error::{Error, Result};
 use crate::names::shard_count;
@@ -11,21 +11,21 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// A sample as plan input.
+/// A sample as it is passed to a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanSample<'a> {
-    /// Sample key: the path below the source folder.
+    /// Key of the sample, which is the path below the source folder.
     pub key: &'a str,
-    /// Size of the source, in bytes.
+    /// Size of the source in bytes.
     pub source_bytes: u64,
-    /// Estimated size of the record, in bytes, which determines where shards end. Must be a pure function of
-    /// source and options, not of a run.
+    /// Estimated size of the record in bytes, which determines where shards end. It must be a pure function
+    /// of the source and the options, so that it is the same in every run.
     pub stored_bytes: u64,
-    /// Modification time of the source in nanoseconds since 1970, or 0. It shows whether inputs changed
-    /// between runs, and is not part of the dataset's id.
+    /// Modification time of the source in nanoseconds since 1970, or 0. It shows whether the source has
+    /// changed between runs, and is not part of the dataset's id.
     pub mtime_ns: i64,
-    /// Digest of all other properties known before the sample is read, such as its label and other columns;
-    /// zeros if there are none. Part of the dataset's id.
+    /// Digest of all other properties that are known before the sample is read, such as its label and other
+    /// columns. Zeros if there are none. It is part of the dataset's id.
     pub extra_digest: [u8; 16],
 }
 
@@ -36,10 +36,10 @@ pub struct PlanSample<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Size limit of a shard, in bytes. A shard ends before the sample that would exceed it; a larger sample
-    /// gets its own shard. Default 1 GiB.
+    /// Maximum size of a shard in bytes. A shard ends before the sample that would exceed this size. A sample
+    /// that is larger gets a shard of its own. Default 1 GiB.
     pub shard_bytes: u64,
-    /// Seed that permutes the samples; `None` keeps their order. Default: seed 0.
+    /// Seed with which the samples are permuted; `None` keeps their order. Default: seed 0.
     pub shuffle: Option<u64>,
 }
 
@@ -49,10 +49,10 @@ impl Default for PlanOptions {
     }
 }
 
-/// Replaces the digest of modification times for a program's samples, which have no such times.
+/// Stands in place of the digest of modification times for samples of a program, which have no such times.
 pub(crate) const OF_PROGRAM: [u8; 32] = [0xFF; 32];
 
-/// Assignment of samples to shards, and the dataset's id. Takes 4 bytes per sample.
+/// The assignment of samples to shards, with the dataset's id. It takes 4 bytes of memory per sample.
 ///
 /// ```
 /// use shardpack_writer::{Plan, PlanOptions, PlanSample};
@@ -73,21 +73,21 @@ pub struct Plan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ids {
-    /// Ascending numbers from this one, in the given order.
+    /// Ascending ids from this number on, in the order in which the samples were given.
     From(u64),
-    /// One id per sample, in the given order.
+    /// One id for each sample, in the order in which the samples were given.
     Listed(Vec<u64>),
 }
 
-/// Properties that are compared separately, so that an error can name the difference between two plans.
+/// Properties of a plan. They are compared one by one, so that an error can name the difference between two plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) dataset_id: DatasetId,
     pub(crate) options: PlanOptions,
     pub(crate) samples: u64,
-    /// SHA-256 of keys, sizes and extra digests.
+    /// SHA-256 of all keys, sizes and extra digests.
     pub(crate) inputs: [u8; 32],
-    /// SHA-256 of modification times.
+    /// SHA-256 of all modification times.
     pub(crate) mtimes: [u8; 32],
 }
 
@@ -100,17 +100,17 @@ pub(crate) struct PlannedShard {
 }
 
 impl Plan {
-    /// Plans a dataset of these samples, numbered from 0 in the given order. The plan sets `metadata.shards`.
+    /// Plans a dataset of these samples, which are numbered from 0 in the given order. The plan sets `metadata.shards`.
     ///
-    /// The dataset id is the first 16 bytes of a SHA-256 over the format version, the metadata, the options,
-    /// and for every sample its key, both sizes and extra digest. It does not depend on local paths, times or
-    /// the number of threads.
+    /// The dataset id is the first 16 bytes of a SHA-256. This is computed over the format version, the
+    /// metadata, the options and, for every sample, its key, both sizes and the extra digest. The id does not
+    /// depend on local paths, times or the number of threads.
     ///
     /// # Errors
     /// `Usage` if there are no samples, if a key occurs twice, or if `shard_bytes` is 0; `Format` if a key is
-    /// not allowed; `Limit` at 2³² samples, and for anything that a reader with the default [`Limits`] would
-    /// refuse: fields, metadata, the index of a shard, or more shards than a manifest can list (about
-    /// 200,000).
+    /// not allowed; `Limit` if there are 2³² samples or more, or if a reader with the default [`Limits`]
+    /// would refuse the fields, the metadata, the index of a shard, or the number of shards (a manifest can
+    /// list about 200,000).
     pub fn new<'a, I>(samples: I, metadata: Metadata, options: PlanOptions) -> Result<Self>
     where
         I: IntoIterator<Item = PlanSample<'a>>,
@@ -122,7 +122,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // Check first, because a dataset without room for its shards is unreadable in any case.
+        // Check this first, because a dataset without room for its shards is unreadable in any case.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -163,8 +163,8 @@ impl Plan {
         Ok(Self { identity, metadata, order, shards, ids: Ids::From(0) })
     }
 
-    /// Marks the samples as a program's, which are lost when the program ends:
-    /// [`Growth::clear`](crate::Growth::clear) drops the plan's unfinished shards.
+    /// Marks the samples as coming from a program. Such samples are lost when the program ends, so
+    /// [`Growth::clear`](crate::Growth::clear) removes the unfinished shards of this plan.
     #[must_use]
     pub const fn of_program(mut self) -> Self {
         self.identity.mtimes = OF_PROGRAM;
@@ -189,13 +189,14 @@ impl Plan {
         self.identity.samples
     }
 
-    /// Returns the number of shards to write, at least 1.
+    /// Returns the number of shards to write, which is at least 1.
     #[must_use]
     pub fn shard_count(&self) -> u32 {
         shard_count(self.shards.len())
     }
 
-    /// Returns a shard's samples in stored order, as numbers in the given order; empty past the last shard.
+    /// Returns the samples of a shard in stored order. Each is a number in the order in which the samples
+    /// were given. Empty past the last shard.
     #[must_use]
     pub fn samples(&self, shard_number: u32) -> &[u32] {
         let shard = self.shard(shard_number);
@@ -204,13 +205,13 @@ impl Plan {
         samples.unwrap_or_default()
     }
 
-    /// Returns the source bytes of a shard.
+    /// Returns the total size of a shard's sources in bytes.
     #[must_use]
     pub fn source_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.source_bytes)
     }
 
-    /// Returns the estimated bytes of a shard's records.
+    /// Returns the estimated total size of a shard's records in bytes.
     #[must_use]
     pub fn stored_bytes(&self, shard_number: u32) -> u64 {
         self.shard(shard_number).map_or(0, |s| s.stored_bytes)
@@ -245,14 +246,14 @@ fn size_of(sizes: &[Size], sample: u32) -> Size {
     sizes.get(to_usize(sample)).copied().unwrap_or_else(|| bug("a size for every sample of the order"))
 }
 
-/// Cuts the order into runs of at most `shard_bytes` stored bytes, but at least one sample.
+/// Cuts the order into shards of at most `shard_bytes` stored bytes, each with at least one sample.
 fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedShard>> {
     let mut shards = Vec::new();
     let mut open = PlannedShard { number: 0, samples: 0..0, source_bytes: 0, stored_bytes: 0 };
     for (position, &sample) in order.iter().enumerate() {
         let Size { source, stored, .. } = size_of(sizes, sample);
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
-            // Too many shards are refused below.
+            // This may saturate, because too many shards are refused below.
             let number = open.number.saturating_add(1);
             let next = PlannedShard { number, samples: position..position, source_bytes: 0, stored_bytes: 0 };
             shards.push(std::mem::replace(&mut open, next));
@@ -265,10 +266,10 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     Ok(shards)
 }
 
-/// Checks the metadata and returns the maximum number of shards, because a dataset that default readers
-/// refuse must not be begun.
+/// Checks the metadata, and returns the maximum number of shards. A dataset that readers with default limits
+/// would refuse must not be begun.
 pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
-    // The number of shards is unknown yet, so use the longest number.
+    // The number of shards is not known yet, so assume the one that takes the most digits.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
@@ -334,8 +335,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Refuses keys that occur twice. Sorted hashes take 8 bytes per sample; a set of keys would take 50. Only
-/// keys with equal hashes are compared.
+/// Refuses keys that occur twice. Sorted hashes are used because they take 8 bytes per sample, whereas a set
+/// of keys would take 50. Only keys with equal hashes are compared.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

@@ -1,4 +1,5 @@
-//! Examines the output folder before a run: the folder is complete, empty, to be continued, or refused.
+//! Examines the output folder before a run, to find out whether it is complete or empty, and whether to
+//! continue or refuse it.
 
 use crate::error::{Error, Result, samples};
 use crate::folder::{Survey, keep_present};
@@ -12,19 +13,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub(crate) enum Prepared {
-    /// The dataset is complete; there is nothing to do.
+    /// The dataset is complete, so there is nothing to do.
     Complete(Manifest),
-    /// Begin, or continue with the shards that this journal names.
+    /// Begin the dataset, or continue it after the shards that this journal names.
     Begin(Journal),
 }
 
-/// Examines the folder, then refuses, clears or continues it. Changes nothing until all reasons to refuse are
-/// ruled out.
+/// Examines the folder, and then refuses it, clears it or continues it. Nothing is changed until it is
+/// certain that the folder will not be refused.
 pub(crate) fn prepare(target: &Target<'_>, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
     prepare_or(target, plan, options, |difference| other_run(difference, target.path()))
 }
 
-/// Same as [`prepare`], with the caller's own error for a run of another plan.
+/// Same as [`prepare`], but the caller creates the error for a run of another plan.
 pub(crate) fn prepare_or(
     target: &Target<'_>,
     plan: &Plan,
@@ -81,7 +82,7 @@ pub(crate) fn prepare_or(
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
     for begun in survey.journals.values().flatten() {
-        // With `force`, the other parts may also be about to start over; `merge` checks this later.
+        // With `force`, other parts may be about to start over too. `merge` checks for differences later.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
         refuse_difference(difference)?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;

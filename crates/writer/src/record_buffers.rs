@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Reusable record buffers: one per thread and one in between, which bounds their memory.
+/// Record buffers for reuse: one per thread and one more. This number limits the memory that they take.
 pub(crate) struct RecordBuffers {
     free: Mutex<Vec<Vec<u8>>>,
     max: usize,

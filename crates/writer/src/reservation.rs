@@ -14,13 +14,13 @@ use shardpack_format::{DatasetId, bug};
 use shardpack_io::Holder;
 use std::fs;
 
-/// A folder reserved for a program that writes a dataset once it has all samples.
+/// A folder that is reserved for a program, which writes a dataset once it has all samples.
 ///
-/// [`write_dataset`](crate::write_dataset) refuses an unusable folder only once the plan is made, which can
-/// be hours later for a program that makes its samples. A reservation refuses it at the start, and holds the
-/// folder's lock against other reservations and packers. The lock ends with the process: a killed program
-/// leaves only a lock file, which blocks no later run. Dropping a reservation also removes the folder, if the
-/// reservation created it and it is empty.
+/// [`write_dataset`](crate::write_dataset) refuses an unusable folder only when the plan has been made. For a
+/// program that makes its samples itself, this may be hours after its start. A reservation refuses such a
+/// folder at once, and holds the folder's lock so that other reservations and packers cannot use it. The lock
+/// ends with the process: a killed program leaves only a lock file, which does not block later runs. When a
+/// reservation is dropped, it also removes the folder if it created the folder and the folder is empty.
 ///
 /// ```
 /// use shardpack_writer::Reservation;
@@ -45,18 +45,19 @@ impl std::fmt::Debug for Reservation {
 }
 
 impl Reservation {
-    /// Reserves `out` and creates it if needed.
+    /// Reserves `out`, and creates it if needed.
     ///
     /// # Errors
-    /// `Usage` if the folder holds other files, or a dataset, finished or not, that `force` does not allow to
-    /// replace later; `Damaged`; `Locked` if another reservation is held or a packer is running; `Io`.
+    /// `Usage` if the folder holds other files, or if it holds a dataset, finished or not, and `force` does
+    /// not permit replacing it later; `Damaged`; `Locked` if another reservation is held or a packer is
+    /// running; `Io`.
     pub fn take(out: impl Into<Output>, force: bool) -> Result<Self> {
         let out = out.into();
         let target = &out.target();
         let made = !out.folder().exists();
         target.create()?;
         let lock = RunLock::take(target, None, &Holder::this_process())?;
-        // From here on, a refusal removes the folder that was created.
+        // From here on, if the folder is refused after it was created, it is removed again.
         let reservation = Self { out: out.clone(), made, lock: Some(lock) };
         let survey = Survey::take(target)?;
         survey.refuse(target, DatasetId([0; 16]), force)?;
@@ -66,7 +67,7 @@ impl Reservation {
             (Some(manifest), _) => format!("already holds a dataset of {}", crate::error::samples(manifest.samples)),
             (None, false) => "holds an unfinished dataset".to_owned(),
         };
-        // A store has no additions, and an incomplete dataset cannot get any.
+        // Nothing can be added to a dataset in a store or to an incomplete dataset.
         let hint = match survey.manifest {
             Some(_) if !target.is_store() => crate::prepare::replace_or_append(),
             _ => crate::prepare::replace(),
@@ -74,10 +75,10 @@ impl Reservation {
         Err(Error::usage(format!("output folder `{}` {content}", target.path().display()), hint))
     }
 
-    /// Same as [`write_dataset`](crate::write_dataset), into the reserved folder.
+    /// Same as [`write_dataset`](crate::write_dataset), for the reserved folder.
     ///
     /// # Errors
-    /// Same as [`write_dataset`](crate::write_dataset); also `Usage` for a part of a dataset, because parts
+    /// Same as [`write_dataset`](crate::write_dataset). Also `Usage` for a part of a dataset, because parts
     /// share their folder.
     pub fn write_dataset<S: SampleSource>(
         &self,
@@ -99,8 +100,8 @@ impl Reservation {
         write_locked(&self.out.target(), plan, source, options, lock)
     }
 
-    /// Returns true if [`write_dataset`](Self::write_dataset) began the dataset `id` in the folder but did
-    /// not finish it.
+    /// Returns true if [`write_dataset`](Self::write_dataset) has begun the dataset `id` in this folder but
+    /// has not finished it.
     ///
     /// # Errors
     /// `Io`.
@@ -110,7 +111,7 @@ impl Reservation {
         Ok(survey.manifest.is_none() && survey.journals.values().flatten().any(is_it))
     }
 
-    /// Removes the unfinished dataset `id`, for a caller that will not continue it.
+    /// Removes the unfinished dataset `id`, for callers that do not want to continue it.
     ///
     /// # Errors
     /// `Io`.
@@ -127,7 +128,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.lock = None;
         if self.made {
-            // Fails, as intended, if the folder is not empty.
+            // If the folder is not empty, this fails, as intended.
             let _ = fs::remove_dir(self.out.folder());
         }
     }

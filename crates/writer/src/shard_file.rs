@@ -1,5 +1,5 @@
-//! A shard that is being written. Gathers records into large writes and rows into the index, and passes all
-//! bytes to the hash thread.
+//! A shard that is being written. It gathers records into large writes and their rows into the index, and
+//! passes all bytes to the hash thread.
 
 use crate::commit::Finished;
 use crate::error::{Error, Result};
@@ -16,16 +16,17 @@ use shardpack_io::GrowingFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Size of a write, in bytes. Records of at least this size are written directly, without a copy.
+/// Size of a write in bytes. Records of at least this size are written directly, without copying them.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 pub(crate) const CHUNKS_WAITING: usize = 2;
 
 pub(crate) enum HashMessage {
-    /// Bytes of a file; the buffer is returned afterwards.
+    /// Bytes of a file. The buffer is sent back afterwards.
     Chunk(Vec<u8>),
-    /// A large record, hashed and written at the same time. The last user returns its memory to the budget.
+    /// A large record, which is hashed and written at the same time. Whichever finishes last returns its
+    /// memory to the budget.
     Record { bytes: Arc<Vec<u8>>, charge: u64 },
-    /// End of a file, to be answered with its SHA-256.
+    /// The end of a file. The hash thread answers with the SHA-256 of the file.
     Finish(Sender<[u8; 32]>),
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn hash<T>(
             HashMessage::Chunk(mut bytes) => {
                 sha256.update(&bytes);
                 bytes.clear();
-                // If the writer has ended, it does not need the buffer.
+                // Ignore a failure, because the writer has then ended and does not need the buffer.
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
@@ -71,7 +72,7 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // Fails only if the hash thread is gone. Then `Finish` gets no answer, which the commit reports.
+        // This fails only if the hash thread is gone. In that case `Finish` gets no answer, which the commit reports.
         let _ = self.messages.send(message);
     }
 }
@@ -119,8 +120,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns the buffer if the caller must return it and its charge to the budget;
-    /// otherwise the hash thread does so.
+    /// Appends a record. Returns the record's buffer if it is no longer needed; the caller must then return
+    /// the buffer for reuse and its charge to the budget. Otherwise the hash thread does both.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -143,7 +144,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.tally.merge(tally);
         if record.len() >= CHUNK_BYTES {
             self.write_chunk()?;
-            // Hash and write at the same time. A failed write ends the run, and the hash is not used.
+            // Hash and write the record at the same time. If the write fails, the run ends and the hash is not used.
             let record = Arc::new(record);
             self.hash.send(HashMessage::Record { bytes: Arc::clone(&record), charge });
             self.write(&record)?;
@@ -166,7 +167,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         Arc::clone(&self.file)
     }
 
-    /// Writes index and footer, after which the file is complete but not yet synced.
+    /// Writes the index and the footer. After that, the file is complete but not synced.
     pub(crate) fn finish(&mut self, metadata: &[u8]) -> Result<Finished> {
         let index = self.index.encode(metadata)?;
         let footer = Footer {
@@ -201,7 +202,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            // Never 0, because a full chunk is written at once.
+            // This is never 0, because a full chunk is written at once.
             let room = CHUNK_BYTES.saturating_sub(self.chunk.len());
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);

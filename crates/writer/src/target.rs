@@ -1,9 +1,9 @@
-//! The folder that a dataset is written to, on a disk or in a store.
+//! The folder to which a dataset is written, on a disk or in a store.
 //!
-//! *Scratch* files are shards, manifests and journals that are being written, in a local folder. For a
-//! dataset on a disk, this is the dataset's own folder, and a rename commits a file. For a dataset in a
-//! store, it is the spool, and an upload commits a file. So the order of steps that makes a folder safe also
-//! makes a store safe.
+//! *Scratch* files are shards, manifests and journals that are being written. They are in a local folder. For
+//! a dataset on a disk, this is the folder of the dataset itself, and a file is committed by renaming it. For
+//! a dataset in a store, it is the spool, and a file is committed by uploading it. In this way, the order of
+//! steps that makes a folder safe makes a store safe as well.
 
 use crate::bucket::Bucket;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use std::io::{Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A dataset's folder. Functions take file names; errors have the path.
+/// The folder of a dataset. Its functions take file names, and their errors contain the path.
 #[derive(Clone)]
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
@@ -74,7 +74,7 @@ impl<'a> Target<'a> {
         Ok(names)
     }
 
-    /// Same as [`Self::names`], but empty if the folder does not exist.
+    /// Same as [`Self::names`], but returns no names if the folder does not exist.
     pub(crate) fn names_if_there(&self) -> Result<Vec<String>> {
         match self.names() {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -104,7 +104,8 @@ impl<'a> Target<'a> {
         Ok(read_whole(&*file, &path, max_bytes)?)
     }
 
-    /// Opens a journal or a lock: a local file during a run, which may also be in the store for other machines.
+    /// Opens a journal or a lock. During a run, this is a local file. If there is none, the store may have a
+    /// copy from another machine.
     pub(crate) fn open_shared(&self, name: &str) -> Result<Box<dyn Read>> {
         let path = self.scratch_file(name);
         match (self.files.open(&path), self.store) {
@@ -116,7 +117,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Creates a scratch file. Replaces a file of the same name that a killed run left.
+    /// Creates a scratch file. If a killed run has left a file of the same name, it is replaced.
     pub(crate) fn create_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         self.remove_scratch(name)?;
         let path = self.scratch_file(name);
@@ -150,7 +151,7 @@ impl<'a> Target<'a> {
         self.remove_scratch(name)
     }
 
-    /// Turns a complete scratch file into a dataset file.
+    /// Turns a complete scratch file into a file of the dataset.
     pub(crate) fn commit(&self, scratch: &str, name: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.commit(&self.scratch_file(scratch), name),
@@ -163,16 +164,17 @@ impl<'a> Target<'a> {
         self.files.rename(&self.scratch_file(from), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Moves a file from another folder on the same disk into this one.
+    /// Moves a file into this folder from another folder on the same disk.
     pub(crate) fn take_in(&self, folder: &Self, name: &str, own_name: &str) -> Result<()> {
         let to = self.file(own_name);
         self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Turns the manifest into a scratch file, which identifies the other files while they are removed.
+    /// Turns the manifest into a scratch file. While the other files are being removed, this file shows that
+    /// they are ours.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Check the claim before the scratch file exists, because the files may already belong to another run.
+        // Check the claim before the scratch file is created, because the files may by now belong to another run.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
@@ -181,7 +183,7 @@ impl<'a> Target<'a> {
         bucket.remove(MANIFEST_NAME)
     }
 
-    /// Uploads a part's journal for a later merge, if the dataset is in a store.
+    /// If the dataset is in a store, uploads the journal of a part for a later merge.
     pub(crate) fn publish(&self, journal: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.publish(&self.scratch_file(journal), journal),
@@ -189,7 +191,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Makes the names in the folder durable, if the file system can. Otherwise [`Self::syncs_folders`] returns false.
+    /// Makes the names in the folder durable if the file system can do this. If it cannot,
+    /// [`Self::syncs_folders`] returns false.
     pub(crate) fn sync(&self) -> Result<()> {
         match self.files.sync_dir(&self.scratch) {
             Err(e) if !is_unsupported(&e) => Err(Error::io("sync folder", &self.scratch, e)),
@@ -202,8 +205,8 @@ impl<'a> Target<'a> {
         !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Writes a small dataset file atomically: afterwards it holds `bytes` or its old content, whatever
-    /// happens. Steps: temporary file, sync, commit, folder sync.
+    /// Writes a small file of the dataset atomically: whatever happens, it holds either `bytes` or its old
+    /// content afterwards. The steps are: write a temporary file, sync it, commit it, and sync the folder.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }
@@ -239,7 +242,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Turns "not found" into success.
+/// Converts the error "not found" to success.
 fn not_there(removed: Result<(), Cause>) -> Result<(), Cause> {
     match removed {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),

@@ -1,4 +1,5 @@
-//! The parts that [`merge`](crate::merge()) cannot join yet, as one expression for the job system that runs them.
+//! The parts that [`merge`](crate::merge()) cannot join yet. They can be written as an expression for the job
+//! system that runs them.
 
 use crate::part::Part;
 use shardpack_format::Hint;
@@ -7,13 +8,13 @@ use std::path::PathBuf;
 
 const SHOWN: usize = 10;
 
-/// Parts of a dataset to pack again before a merge.
+/// Parts of a dataset that must be packed again before a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
-    /// The folder.
+    /// Folder of the dataset.
     pub folder: PathBuf,
-    /// Number of all parts; `None` for a dataset written as a whole.
+    /// Number of all parts; `None` if the dataset was written as a whole.
     pub parts: Option<u32>,
     /// Total number of shards.
     pub shards: u32,
@@ -21,24 +22,24 @@ pub struct Unfinished {
     pub unfinished: Vec<UnfinishedPart>,
 }
 
-/// A part that has shards to write.
+/// A part that still has shards to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedPart {
-    /// The part.
+    /// The part itself.
     pub part: Part,
     /// True if a run left the part's journal.
     pub begun: bool,
-    /// Number of shards of the part.
+    /// Number of shards in the part.
     pub shards: u32,
     /// Number of finished and undamaged shards.
     pub finished: u32,
-    /// Reason why the first finished shard that is damaged or missing is unusable.
+    /// Why the first finished shard that is damaged or missing cannot be used.
     pub damage: Option<String>,
 }
 
 impl Unfinished {
-    /// Returns the numbers of the parts, from 1, in the syntax of Slurm's `--array`.
+    /// Returns the numbers of the parts, counted from 1, in the syntax of Slurm's `--array`.
     #[must_use]
     pub fn array(&self) -> String {
         array_expression(self.unfinished.iter().map(|part| part.part.index().saturating_add(1)))
@@ -46,7 +47,7 @@ impl Unfinished {
 }
 
 impl UnfinishedPart {
-    /// Returns `missing`, `half done` or `damaged`.
+    /// Returns the state of the part: `missing`, `half done` or `damaged`.
     #[must_use]
     pub const fn state(&self) -> &'static str {
         match (self.begun, &self.damage) {
@@ -81,7 +82,7 @@ impl fmt::Display for Unfinished {
 }
 
 impl Unfinished {
-    /// Returns the next step.
+    /// Returns a hint that names the next step.
     #[must_use]
     pub fn hint(&self) -> Hint {
         match self.parts {
@@ -91,7 +92,7 @@ impl Unfinished {
     }
 }
 
-/// Formats ascending numbers as `17,203-210`.
+/// Formats ascending numbers as an expression such as `17,203-210`.
 ///
 /// ```
 /// assert_eq!(shardpack_writer::array_expression([1, 2, 3, 7, 9, 10]), "1-3,7,9-10");

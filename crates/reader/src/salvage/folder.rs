@@ -1,4 +1,5 @@
-//! The folder of a damaged dataset: regular files directly in it or one folder below. Links are not followed.
+//! The folder of a damaged dataset. Only regular files directly in it or one level below are read, and
+//! symlinks are not followed.
 
 use super::metadata;
 use super::newest::Newest;
@@ -13,11 +14,11 @@ use std::sync::{Arc, OnceLock};
 
 const MAX_OPEN_FILES: usize = 64;
 
-/// A folder whose shards are to be salvaged.
+/// A folder with shards to salvage.
 ///
-/// An untrusted dataset may hold links to any of your files, FIFOs or devices. None of them is opened, and
-/// `salvage` copies nothing from outside the folder. For shards kept elsewhere, name the links one by one:
-/// [`SalvageScan::open`] follows a link that the user names.
+/// An untrusted dataset may contain symlinks to any of your files, FIFOs or devices. None of them is opened,
+/// so `salvage` copies nothing from outside the folder. If shards are kept elsewhere, pass the symlinks one
+/// by one to [`SalvageScan::open`], which follows a symlink that the user names.
 ///
 /// ```no_run
 /// use shardpack_reader::{Limits, SalvageFolder};
@@ -45,7 +46,7 @@ impl SalvageFolder {
         Ok(Self { storage, handles, known: OnceLock::new() })
     }
 
-    /// Finds the newest whole manifest in the folder.
+    /// Finds the newest undamaged manifest in the folder.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed.
@@ -53,7 +54,7 @@ impl SalvageFolder {
         Newest::find(&*self.storage, limits)
     }
 
-    /// Returns the sorted names of the folder's direct entries that end in `.shard`.
+    /// Returns the sorted names of all entries directly in the folder that end in `.shard`.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed.
@@ -61,7 +62,7 @@ impl SalvageFolder {
         shard_names(&*self.storage)
     }
 
-    /// Scans one shard of the folder. `name` comes from its manifest or from [`SalvageFolder::shard_names`].
+    /// Scans one shard of the folder. `name` is from the manifest or from [`SalvageFolder::shard_names`].
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file in the folder.

@@ -7,20 +7,20 @@ use shardpack_format::{Identity, Limits, MANIFEST_NAME, Metadata};
 use shardpack_io::Storage;
 use std::path::PathBuf;
 
-/// Source of the schema of a damaged shard.
+/// Where the schema of a damaged shard was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataSource {
-    /// The shard itself.
+    /// In the index of the shard itself.
     OwnIndex,
-    /// The manifest in the same folder.
+    /// In the manifest in the same folder.
     Manifest,
-    /// Another shard of the same dataset in the same folder.
+    /// In another shard of the same dataset, in the same folder.
     Sibling(PathBuf),
 }
 
-/// Finds the schema in the folder of a shard whose own metadata is lost. Follows no link, because files
-/// elsewhere say nothing about this dataset.
+/// Searches the folder for the schema of a shard whose own metadata is lost. Symlinks are not followed,
+/// because files elsewhere say nothing about this dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

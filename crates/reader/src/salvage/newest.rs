@@ -1,4 +1,4 @@
-//! Finds the manifest of the newest generation (spec §3.5) of a damaged folder.
+//! Finds the manifest of the newest generation (spec §3.5) in a damaged folder.
 
 use crate::error::{Error, Result};
 use crate::manifest_file::{is_being_packed, manifest_in};
@@ -10,14 +10,14 @@ use shardpack_io::{Storage, read_exact_at};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// The newest generation of a dataset, as far as its folder shows.
+/// The newest generation of a dataset, as far as the files in its folder show it.
 ///
-/// A removed sample stays in the shards of older generations until they are compacted. Only the manifest of
-/// the newest generation distinguishes those shards from current ones.
+/// Removed samples stay in the shards of older generations until these are compacted. Only the manifest of
+/// the newest generation tells such shards from current ones.
 #[derive(Debug)]
 pub struct Newest {
-    /// The newest whole manifest and its file name: `manifest.json`, or for example `manifest-0003.json` if
-    /// `manifest.json` is missing, damaged or older.
+    /// The newest undamaged manifest and its file name. The name is `manifest.json`, or for example
+    /// `manifest-0003.json` if `manifest.json` is missing, damaged or older.
     pub manifest: Option<(String, Manifest)>,
     /// True if no file in the folder belongs to a later generation than this manifest.
     pub is_certain: bool,
@@ -63,20 +63,20 @@ impl Newest {
             (None, numbered) => numbered,
         };
         let is_certain = match &manifest {
-            // The first generation gets a numbered manifest only once there is a second generation.
+            // The first generation gets a numbered manifest only when a second generation is made.
             Some((name, manifest)) => {
                 manifest.generation() >= latest && (name == MANIFEST_NAME || manifest.generation() > 1)
             }
-            // An incomplete dataset cannot have removed samples.
+            // No samples can have been removed from a dataset that is still being packed.
             None => latest == 1 && is_being_packed(storage),
         };
         Ok(Self { manifest, is_certain, damage })
     }
 
-    /// Fails unless the newest generation is known or the caller wants the samples of all generations.
+    /// Fails unless the newest generation is known, or the caller wants the samples of all generations.
     ///
     /// # Errors
-    /// `Usage`, with a hint naming the option that takes all generations.
+    /// `Usage`, with a hint that names the option for taking all generations.
     pub fn known_or(&self, all_generations: bool, folder: &Path) -> Result<()> {
         if self.is_certain || all_generations {
             return Ok(());
@@ -94,8 +94,8 @@ impl Newest {
     }
 }
 
-/// Returns whether to prefer the numbered manifest, because it is newer, or because it differs from the
-/// current manifest of the same generation and more of its shards match their entries.
+/// Returns whether to prefer the numbered manifest. It is preferred if it is newer, or if both manifests have
+/// the same generation but differ, and more shards match their entries in the numbered one.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
     match numbered.generation().cmp(&current.generation()) {

@@ -1,4 +1,4 @@
-//! Rebuilds the manifest of a folder whose shards are whole.
+//! Rebuilds the manifest of a folder in which all shards are intact.
 
 use crate::error::{Error, Result};
 use crate::handles::ShardFile;
@@ -15,22 +15,22 @@ use std::path::{Path, PathBuf};
 /// A manifest rebuilt from the shards.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// The manifest, with the fidelity figures from the caller's hook.
+    /// The manifest. Its fidelity figures are from the caller's hook.
     pub manifest: Manifest,
-    /// Shards in the folder that belong to another dataset, each with the reason.
+    /// Shards in the folder that are not part of the dataset, each with the reason.
     pub left_out: Vec<(PathBuf, Error)>,
 }
 
-/// Rebuilds a manifest from the whole shards in `folder`. Reads all shards to compute their SHA-256.
+/// Rebuilds a manifest from the intact shards in `folder`. Reads all shards completely to compute their SHA-256.
 ///
-/// Calls `fidelity` with each shard in numerical order, so that it can compute the manifest's figures from
-/// the columns, whose meaning this crate does not know.
+/// Calls `fidelity` with each shard, in the order of their numbers. This crate does not know the meaning of
+/// the columns, so the hook must compute the manifest's fidelity figures from them.
 ///
 /// # Errors
-/// `Usage` if the folder holds no shard; `Format` if a shard is damaged or missing, as the shard numbers or
-/// their stated count show. First salvage the damaged shard and write its records to a new one. In a folder
-/// with several generations, the shards do not show which of them belong to the newest; the hint names its
-/// manifest.
+/// `Usage` if the folder holds no shard. `Format` if a shard is damaged, or if the shard numbers or their
+/// stated count show that one is missing; salvage a damaged shard first, and write its records to a new one.
+/// If the folder holds several generations, the shards do not show which of them belong to the newest; the
+/// error's hint names the manifest of that generation.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,
     limits: &Limits,
@@ -43,7 +43,7 @@ pub fn rebuild_manifest(
     })
 }
 
-/// Returns the name of the numbered manifest of the newest generation.
+/// Returns the name of the numbered manifest with the highest generation in the folder.
 fn newest_kept(folder: &Path) -> Option<String> {
     let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.filter_map(|name| generation_of_name(&name)).max().map(generation_name)

@@ -11,18 +11,19 @@ use shardpack_io::{Folder, open_regular};
 use std::ops::Range;
 use std::path::Path;
 
-/// A whole record: its frame, CRC32 and structure are intact.
+/// A record whose frame, CRC32 and structure are intact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeRecord {
     /// Offset of the record in the file.
     pub offset: u64,
     /// Frame of the record.
     pub frame: Frame,
-    /// The sample's key.
+    /// Key of the sample.
     pub key: String,
     /// Packed scalars.
     pub scalars: Vec<u8>,
-    /// The record without the padding after it. Rewrite its frame to store it in a shard with a different number.
+    /// Bytes of the record, without the padding after it. Before you store the record in a shard with a
+    /// different number, rewrite its frame.
     pub bytes: Vec<u8>,
 }
 
@@ -30,22 +31,23 @@ impl WholeRecord {
     /// Parses the record into its parts.
     ///
     /// # Errors
-    /// None for a record from a scan with the same limits.
+    /// None if `limits` are the limits of the scan that found the record.
     pub fn record(&self, limits: &Limits) -> Result<Record<'_>> {
         Ok(Record::parse_trusted(self.frame, &self.bytes, limits)?)
     }
 }
 
-/// Bytes that hold no whole record.
+/// A range of bytes that does not hold a whole record.
 #[derive(Debug)]
 pub struct Lost {
     /// Byte range in the file.
     pub range: Range<u64>,
-    /// Index of the record, if the shard index has it.
+    /// Index of the record, if the shard's index lists it.
     pub record: Option<u64>,
-    /// Key of the sample, from the index. Without an index, it comes from the damaged record and may be damaged too.
+    /// Key of the sample according to the index. Without an index, the key is read from the damaged record,
+    /// so it may be damaged too.
     pub key: Option<String>,
-    /// Reason that no record was read.
+    /// Why no record could be read.
     pub why: Error,
 }
 
@@ -77,16 +79,16 @@ pub struct SalvageScan {
     limits: Limits,
     pub(super) identity: Option<Identity>,
     damage: Vec<Error>,
-    /// Metadata of the shard's own index, shared with other shards.
+    /// Metadata from the shard's own index. It may be shared with other shards.
     pub(super) own_metadata: Option<SharedMetadata>,
-    /// Metadata from another file in the folder.
+    /// Metadata from another file in the folder, and where it was found.
     pub(super) metadata: Option<(Metadata, MetadataSource)>,
     expected_records: Option<u64>,
 }
 
 impl SalvageScan {
-    /// Opens a shard named by the user, however damaged. The name itself may be a symlink. For all shards of
-    /// a folder, use [`SalvageFolder`](crate::SalvageFolder).
+    /// Opens a shard that the user named, no matter how damaged it is. The path itself may be a symlink. For
+    /// all shards of a folder, use [`SalvageFolder`](crate::SalvageFolder).
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file.
@@ -106,8 +108,8 @@ impl SalvageScan {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
-        // If footer and header disagree, the footer belongs to another shard or an older version, and its
-        // index would be misleading.
+        // If the footer and the header disagree, the footer belongs to another shard or to an older version
+        // of this one. Its index would then be misleading.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
         let mut damage = Vec::new();
         let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
@@ -132,13 +134,14 @@ impl SalvageScan {
         Ok(Self { walk, limits, identity, damage, own_metadata, metadata: None, expected_records })
     }
 
-    /// Returns version, dataset and number of the shard, from the header or else the footer.
+    /// Returns the format version, the dataset and the number of the shard. They are read from the header or,
+    /// if it is damaged, from the footer.
     #[must_use]
     pub const fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// Returns the errors of header, footer and index. None of them hides a record.
+    /// Returns the errors found in the header, the footer and the index. They do not prevent records from being found.
     #[must_use]
     pub fn damage(&self) -> &[Error] {
         &self.damage
@@ -152,26 +155,26 @@ impl SalvageScan {
         own.or(self.metadata.as_ref().map(|(metadata, source)| (metadata, source)))
     }
 
-    /// Returns the file, for reading records after the scan. It is closed while other files are read, and
-    /// reopened when needed.
+    /// Returns the file, so that records can be read again after the scan. It may be closed while other files
+    /// are read, and is reopened when needed.
     #[must_use]
     pub fn source(&self) -> SalvageSource {
         SalvageSource(self.walk.file().clone())
     }
 
-    /// Returns the expected number of records, if the footer is whole.
+    /// Returns the number of records that the shard should have; `None` if the footer is damaged.
     #[must_use]
     pub const fn expected_records(&self) -> Option<u64> {
         self.expected_records
     }
 }
 
-/// The file of a scan.
+/// The file that a scan has read.
 #[derive(Debug, Clone)]
 pub struct SalvageSource(ShardFile);
 
 impl SalvageSource {
-    /// Reads bytes of the file unchanged.
+    /// Reads a range of bytes from the file without interpreting them.
     ///
     /// # Errors
     /// `Io` if they cannot be read, `Format` if the file was replaced by one of a different size, `Usage` if
@@ -194,7 +197,7 @@ impl Iterator for SalvageScan {
                     .map(|record| (record.key.to_owned(), record.scalars.to_vec()));
                 match parts {
                     Ok((key, scalars)) => Salvaged::Whole(WholeRecord { offset, frame, key, scalars, bytes }),
-                    // The walk has already parsed it with the same limits.
+                    // This should not happen, because the walk has already parsed the record with the same limits.
                     Err(e) => Salvaged::Lost(Lost {
                         range: offset..offset.saturating_add(frame.padded_bytes()),
                         record: None,

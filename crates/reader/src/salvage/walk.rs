@@ -1,8 +1,8 @@
-//! Walks a shard from record to record by their frames, and finds the next record after damage.
+//! Walks through a shard from record to record by reading their frames, and finds the next record after damage.
 //!
-//! A frame holds the record's length and has its own CRC32, so the walk needs no index. With an index, it
-//! knows the offset of the next record; without one, it tries every multiple of 64 for a frame whose CRC32
-//! matches.
+//! A frame contains the length of its record and has its own CRC32, so the walk needs no index. If there is
+//! an index, it gives the offset of the next record after damage. Otherwise, the walk searches all multiples
+//! of 64 for a frame whose CRC32 matches.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -20,14 +20,14 @@ const INDEX_MAGIC: &[u8] = b"SHRDINDX";
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A whole record: its frame, CRC32 and structure are intact.
+    /// A record whose frame, CRC32 and structure are intact.
     Record { offset: u64, frame: Frame, bytes: Vec<u8> },
     Lost {
         range: Range<u64>,
-        /// Index row for this place.
+        /// Row of the index for this offset, if there is one.
         row: Option<u64>,
-        /// Key of the sample, from the index. Without an index, it comes from the damaged record and may be
-        /// damaged too.
+        /// Key of the sample according to the index. Without an index, the key is read from the damaged
+        /// record, so it may be damaged too.
         key: Option<String>,
         why: crate::Error,
     },
@@ -47,16 +47,15 @@ pub(crate) struct Walk {
     end: u64,
     index: Option<Index>,
     shard_number: Option<u32>,
-    /// Remaining bytes that may be spent on CRC32s that do not match. Without a limit, malicious frames could
-    /// make the work quadratic.
+    /// Number of bytes of records that may still be read without finding a matching CRC32. Without this
+    /// limit, malicious frames could make the total work quadratic.
     patience: u64,
     window: Vec<u8>,
     window_range: Range<u64>,
 }
 
 impl Walk {
-    /// Walks from the header to `end`, by default the end of the file. Ignores records of shards other than
-    /// `shard_number`.
+    /// Creates a walk from the header to `end`. If `shard_number` is known, records of other shards are ignored.
     pub(crate) fn new(
         file: ShardFile,
         end: u64,
@@ -82,7 +81,7 @@ impl Walk {
         &self.file
     }
 
-    /// Returns the next record or gap, or `None` at the end.
+    /// Returns the next record or gap; `None` at the end.
     pub(crate) fn step(&mut self) -> Option<Step> {
         if self.position >= self.end || self.at_index() {
             return None;
@@ -103,7 +102,8 @@ impl Walk {
         }
     }
 
-    /// Reads the whole record at `offset`. The error holds whatever is known about a damaged record.
+    /// Reads the whole record at `offset`. If the record is damaged, the error contains everything that is
+    /// known about it.
     fn record_at(&mut self, offset: u64) -> std::result::Result<(Frame, Vec<u8>), Box<Damage>> {
         let damage = |frame, key, why| Box::new(Damage { frame, key, why });
         let file_path = self.file.path().to_string_lossy().into_owned();
@@ -131,7 +131,7 @@ impl Walk {
         }
     }
 
-    /// Checks that a frame's lengths are possible before memory is allocated for it.
+    /// Checks that the lengths in a frame are possible, before memory is allocated for the record.
     fn check_plausible(&self, offset: u64, frame: &Frame) -> std::result::Result<(), FormatError> {
         if let Some(number) = self.shard_number.filter(|&n| n != frame.shard_number) {
             return Err(FormatError::format("shard number in the record's frame", number, frame.shard_number));
@@ -154,7 +154,7 @@ impl Walk {
 
     /// Returns the offset at which the walk continues after damage at `offset`.
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // The frame has its own CRC32. If that matches, the length is right, unless these bytes were moved
+        // The frame has its own CRC32. If it matches, the length is right, unless these bytes have been moved
         // here from elsewhere.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
@@ -170,14 +170,14 @@ impl Walk {
         self.search(offset)
     }
 
-    /// Searches for the next frame at multiples of 64 after `offset`.
+    /// Searches for the next frame after `offset`, at multiples of 64.
     fn search(&mut self, offset: u64) -> u64 {
         let mut at = offset.saturating_add(FRAME_BYTES);
         while at < self.end {
             match self.load(at) {
                 Ok(()) => {}
                 Err(_) => {
-                    // Skip a bad disk sector, but stay on multiples of 64.
+                    // Skip a bad disk sector. This keeps the offset at a multiple of 64.
                     at = at.saturating_add(BAD_BYTES);
                     continue;
                 }
@@ -200,7 +200,7 @@ impl Walk {
         self.end
     }
 
-    /// Returns whether a frame of this shard, or the index, begins at `offset`.
+    /// Returns whether `offset` is the start of a frame of this shard, or of the index.
     fn is_start(&mut self, offset: u64) -> bool {
         match self.frame_at(offset) {
             Ok(Ok(frame)) => self.check_plausible(offset, &frame).is_ok(),
@@ -221,19 +221,21 @@ impl Walk {
         to_usize(offset.saturating_sub(self.window_range.start))
     }
 
-    /// Returns up to 64 bytes of the loaded window from `offset` on.
+    /// Returns up to 64 bytes from `offset` on, which must be in the loaded window.
     fn window_at(&self, offset: u64) -> &[u8] {
         let rest = self.window.get(self.in_window(offset)..).unwrap_or_default();
         rest.get(..64).unwrap_or(rest)
     }
 
-    /// Loads the window with at least the 64 bytes from `offset` on, or everything up to the end.
+    /// Makes sure that the loaded window contains the 64 bytes from `offset` on, or everything up to the end
+    /// of the file.
     fn load(&mut self, offset: u64) -> Result<()> {
         let need = offset.saturating_add(FRAME_BYTES).min(self.file.len());
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Read little at first, because in a whole shard only the frame is needed. A search loads the full window next.
+        // Read little at first, because in an intact shard only the frame is needed. If a search continues
+        // from there, it loads a full window next.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));
         self.window_range = 0..0;

@@ -1,5 +1,5 @@
-//! Checks the content of structurally sound records: compares labels with the classes, and decodes every
-//! field on request.
+//! Checks the content of records whose structure is sound. Labels are compared with the classes and, on
+//! request, every field is decoded.
 
 use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;
@@ -10,7 +10,7 @@ use crate::shard::Shard;
 use shardpack_array::{ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldKind, FieldValue, Limits, Record, bug, check_json};
 
-/// Checks the fields of records, and keeps its scratch memory between them.
+/// Checks the fields of records, and keeps its scratch memory for the next record.
 #[derive(Default)]
 pub(super) struct FieldChecker {
     decoder: ArrayDecoder,
@@ -65,8 +65,8 @@ impl FieldChecker {
     }
 }
 
-/// Checks that an integer label is an index into the classes. The specification does not restrict labels of
-/// other types.
+/// Checks that an integer label is an index into the list of classes. Labels of other types are not
+/// restricted by the specification.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

@@ -1,8 +1,8 @@
-//! Reads every byte of a dataset and reports errors by file, sample and offset.
+//! Reads every byte of a dataset, and reports errors by file, sample and offset.
 //!
-//! The work is cut into spans of consecutive records, which threads take in turn. Each thread reads its span
-//! in pieces of 512 KiB into a buffer that stays in its CPU cache and checks them there, so that the CRC32
-//! costs only a few percent of the read. After a damaged record it continues with the next.
+//! The work is cut into spans of consecutive records, and each thread takes one span after another. It reads
+//! its span in pieces of 512 KiB into a buffer that stays in its CPU cache, and checks them there, so that
+//! the CRC32 costs only a few percent of the read. After a damaged record, it continues with the next one.
 
 mod dataset;
 mod fields;
@@ -24,14 +24,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Decodes a picture of the given media type. The caller provides the decoder. The error is a message.
+/// A decoder of pictures, provided by the caller. It gets the media type and the bytes of a picture, and
+/// returns an error message if the picture cannot be decoded.
 pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 'a;
 
-/// Progress callback, called from the verifying threads after each piece of work.
+/// Callback for the progress. The verifying threads call it after each piece of work.
 pub type OnProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 
-/// Callback for each shard with an intact header, footer and index, called from the verifying threads with
-/// the index of the target.
+/// Callback for each shard whose header, footer and index are intact. The verifying threads call it with the
+/// index of the target.
 pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 
 /// Progress of a verification.
@@ -45,7 +46,7 @@ pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 pub struct Progress {
     /// Bytes read so far.
     pub bytes_done: u64,
-    /// Bytes of all shards.
+    /// Total bytes of all shards.
     pub bytes_total: u64,
     /// Samples checked so far.
     pub samples_done: u64,
@@ -56,25 +57,25 @@ pub struct Progress {
 /// Options of a verification.
 #[derive(Default, Clone)]
 pub struct VerifyOptions<'a> {
-    /// Limits on the sizes that files may request.
+    /// Limits on sizes that a file may request.
     pub limits: Limits,
-    /// Generation of the dataset to verify, from 1; default the newest.
+    /// Generation of the dataset to verify, counted from 1. The default is the newest.
     pub generation: Option<u32>,
-    /// Decode every field: arrays with their codec, text as UTF-8, JSON, and pictures with this function.
-    /// `None` checks structure and CRC32 only.
+    /// Decodes every field: arrays with their codec, text as UTF-8, JSON, and pictures with this function. If
+    /// it is `None`, only structure and CRC32s are checked.
     pub deep: Option<&'a DecodePicture<'a>>,
-    /// Compare the SHA-256 of each shard with the manifest. Each shard is then read by one thread.
+    /// Compares the SHA-256 of each shard with the manifest. This means that each shard is read by a single thread.
     pub digest: bool,
     /// Number of threads. The default 0 means one per core.
     pub threads: usize,
-    /// Allow shards to be symlinks, to anywhere.
+    /// Allows shards to be symlinks to anywhere.
     pub follow_symlinks: bool,
-    /// Called with each shard that opens, in any order, so that the caller can compare the manifest with
-    /// figures computed from the columns.
+    /// Called with each shard that could be opened, in any order. The caller can then compare the manifest
+    /// with figures computed from the columns.
     pub on_shard: Option<&'a OnShard<'a>>,
-    /// Called after each piece of work.
+    /// Called after each piece of work with the progress so far.
     pub on_progress: Option<&'a OnProgress<'a>>,
-    /// Set it to true to stop early; the report is then marked as cancelled.
+    /// Stops the verification early once it is set to true. The report is then marked as cancelled.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -90,26 +91,27 @@ impl std::fmt::Debug for VerifyOptions<'_> {
     }
 }
 
-/// The result of `verify`.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerifyReport {
-    /// Number of shards expected.
+    /// Number of shards that the dataset should have.
     pub shards: u64,
-    /// Number of samples checked, whole or damaged.
+    /// Number of samples that were checked, whether intact or damaged.
     pub samples: u64,
     /// Number of samples with at least one problem.
     pub damaged_samples: u64,
-    /// Number of samples that the manifest counts but that were not found because their shard is missing or truncated.
+    /// Number of samples that the manifest lists but that were not found, because their shard is missing or truncated.
     pub missing_samples: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// All problems, by shard and offset. Empty if the dataset is intact.
+    /// All problems, sorted by shard and offset. Empty if the dataset is intact.
     pub problems: Vec<Problem>,
-    /// Remarks that are not problems: files in the folder that the manifest does not name.
+    /// Remarks that are not problems, such as files in the folder that the manifest does not name.
     pub notes: Vec<String>,
     /// True if the verification was stopped before the end.
     pub cancelled: bool,
-    /// The verified manifest and its path, if it exists and is readable. The file may have been replaced since.
+    /// The manifest that was verified and its path, if the manifest exists and is readable. The file itself
+    /// may have been replaced in the meantime.
     pub manifest: Option<(PathBuf, Manifest)>,
 }
 
@@ -125,18 +127,22 @@ impl VerifyReport {
     }
 }
 
-/// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
+/// Verifies the dataset at `path`, which may be a folder, a manifest, or a lone shard.
 ///
-/// Checks all bytes: header, footer and index of each shard; frame, CRC32, head and padding of each record;
-/// agreement of records and index; fields against the schema; labels against the classes; uniqueness of keys
-/// and sample ids; shards against the manifest. Some values cannot be confirmed from the dataset, and are not
+/// All bytes are checked: header, footer and index of each shard; frame, CRC32, head and padding of each
+/// record; the agreement of the records with the index; fields against the schema; labels against the
+/// classes; the uniqueness of keys and sample ids; and shards against the manifest. SHA-256 digests are
+/// checked only with [`VerifyOptions::digest`]. Two values cannot be confirmed from the dataset and are not
 /// checked: the manifest's minor version, and its fidelity figures, which [`VerifyOptions::on_shard`] can
-/// check. SHA-256 digests are checked only with [`VerifyOptions::digest`]. Memory: a buffer of 512 KiB or the
-/// largest record per thread, the indexes of the shards being checked, and 56 bytes per sample.
+/// check.
+///
+/// The memory in use consists of a buffer per thread (512 KiB or the largest record), the indexes of the
+/// shards being checked, and 56 bytes per sample.
 ///
 /// # Errors
 /// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it holds neither a
-/// manifest nor a shard. The report lists all problems in the data, including missing and unreadable files.
+/// manifest nor a shard. All problems in the data, including missing and unreadable files, are listed in the
+/// report.
 ///
 /// ```no_run
 /// let report = shardpack_reader::verify("train", &Default::default())?;
@@ -150,7 +156,7 @@ pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions<'_>) -> Result<Ver
     dataset::verify(path.as_ref(), options)
 }
 
-/// Verifies the dataset in `storage` or, with a `name`, that manifest or lone shard.
+/// Verifies the dataset in `storage`. If a `name` is given, it is the name of the manifest or lone shard to verify.
 ///
 /// # Errors
 /// Same as [`verify`].

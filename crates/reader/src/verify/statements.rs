@@ -1,4 +1,5 @@
-//! Checks across shards: dataset and schema are the same in all, and each number, key and id occurs only once.
+//! Checks that hold across shards: all of them state the same dataset and schema, and each number, key and id
+//! occurs only once.
 
 use super::problem::Problem;
 use super::target::Target;
@@ -6,11 +7,11 @@ use super::unique::Unique;
 use shardpack_format::{DatasetId, Error as FormatError, Limits, Manifest, SharedMetadata};
 use std::collections::HashSet;
 
-/// Identity and metadata of the shards, compared when all have been opened.
+/// Identity and metadata that each shard states. They are compared once all shards have been opened.
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     pub(super) unique: Unique,
-    /// Target, dataset, number and metadata of each shard. Equal metadata is shared.
+    /// Target, dataset, number and metadata of each shard. Equal metadata is stored only once.
     identities: Vec<(usize, DatasetId, u32, SharedMetadata)>,
 }
 
@@ -43,7 +44,7 @@ impl Statements {
                 put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
             }
             if let Some(manifest) = manifest {
-                // Opening the shard has already compared dataset id, number, size, counts and schema.
+                // The dataset id, number, size, counts and schema were already compared when the shard was opened.
                 if !manifest.has_classes(metadata.classes.as_deref()) {
                     put(
                         *target,

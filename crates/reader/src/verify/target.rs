@@ -27,13 +27,14 @@ impl Target {
         Self { name, path: file.path().into(), bytes: file.len(), source: TargetFile::Lone(file) }
     }
 
-    /// Returns a shard in a folder, with its size in bytes (for the progress) if a manifest states it.
+    /// Returns a shard in a folder. `bytes` is its size for the progress, if a manifest states it.
     pub(super) fn pooled(handles: &Arc<Handles>, name: &str, path: PathBuf, bytes: Option<u64>) -> Self {
         let bytes = bytes.unwrap_or_else(|| ShardFile::pooled(handles, name).map_or(0, |file| file.len()));
         Self { name: name.into(), path, bytes, source: TargetFile::Pooled(Arc::clone(handles)) }
     }
 
-    /// Reads the key of a record again from the file, because it is rarely needed.
+    /// Reads the index from the file again and returns the key of a record. Keys are rarely needed, so they
+    /// are not kept.
     pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {
         let index = Anatomy::read(&self.file().ok()?, limits, None).ok()?.index?.ok()?;
         index.key(record).map(str::to_owned)

@@ -1,15 +1,16 @@
-//! Finds keys and sample ids that occur twice, with 56 bytes of memory per sample and without keeping keys in memory.
+//! Finds keys and sample ids that occur twice. This takes 56 bytes of memory per sample, because the keys
+//! themselves are not kept.
 
 use crate::shard::Shard;
 use std::hash::{BuildHasher, RandomState};
 
-/// Place of a record: target and record index.
+/// Location of a record: its target, and its index in the shard.
 pub(super) type Spot = (usize, u64);
 
-/// Hashes of the keys, and the ids, of all samples seen.
+/// Hashes of the keys, and the ids, of all samples seen so far.
 ///
-/// Two randomly keyed 64-bit hashes represent a key. Among 10⁹ samples, two different keys collide with a
-/// probability of 10⁻²⁰.
+/// A key is represented by two 64-bit hashes with random keys. Among 10⁹ samples, the probability that two
+/// different keys collide is 10⁻²⁰.
 #[derive(Debug, Default)]
 pub(super) struct Unique {
     first: RandomState,
@@ -32,8 +33,8 @@ impl Unique {
         self.ids.push((sample_id, spot));
     }
 
-    /// Returns every occurrence after the first: `sample key` or `sample id`, its place, and the place of the
-    /// previous occurrence.
+    /// Returns every occurrence after the first. For each, returns `sample key` or `sample id`, its location,
+    /// and the location of the previous occurrence.
     pub(super) fn duplicates(mut self) -> Vec<(&'static str, Spot, Spot)> {
         let mut out = Vec::new();
         self.keys.sort_unstable();

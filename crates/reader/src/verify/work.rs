@@ -1,4 +1,4 @@
-//! The verifying threads: they open shards, cut them into spans, and take spans in turn.
+//! The verifying threads. They open shards, cut them into spans, and take spans in turn.
 
 use super::problem::Problem;
 use super::shard::{RecordFindings, Worker, hash_range};
@@ -25,7 +25,7 @@ const SPAN_BYTES: u64 = 64 << 20;
 const FAR_SPAN_BYTES: u64 = 512 << 20;
 const SHARDS_AHEAD: usize = 16;
 
-/// A unit of work: consecutive records of one shard, or all of them if a digest is wanted.
+/// A unit of work: consecutive records of one shard, or all its records if a digest is wanted.
 #[derive(Debug)]
 struct RecordSpan {
     shard: Arc<Shard>,
@@ -53,7 +53,7 @@ struct Run<'a> {
     manifest: Option<&'a Manifest>,
     storage: Option<&'a dyn Storage>,
     options: &'a VerifyOptions<'a>,
-    /// Bytes that each thread announces ahead of its reads.
+    /// Number of bytes that each thread announces ahead of its reads.
     window: u64,
     bytes_total: u64,
     bytes_done: AtomicU64,
@@ -91,7 +91,7 @@ pub(super) fn run(
         for number in 1..threads {
             let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
-            // Running with fewer threads than requested only takes longer.
+            // Ignore a thread that cannot be started. The work only takes longer with fewer threads.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
@@ -131,7 +131,7 @@ impl Run<'_> {
                 }
                 Task::Check(span) => {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.check(&span, &mut worker))) {
-                        // The decoders' state may be inconsistent after a panic.
+                        // The state of the decoders may be inconsistent after a panic.
                         worker = Worker::default();
                         let RecordSpan { records, target, .. } = span;
                         let what = format!("checking of records {} to {}", records.start, records.end);
@@ -150,8 +150,8 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next span or, if there is none, the next shard to open. Waits for the spans of a shard
-    /// that another thread is opening.
+    /// Returns the next span or, if there is none, the next shard to open. If another thread is still opening
+    /// a shard, waits for its spans.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -199,7 +199,7 @@ impl Run<'_> {
         }
     }
 
-    /// Opens a shard, checks everything except the records, and cuts the records into spans.
+    /// Opens a shard, checks everything except its records, and cuts the records into spans.
     fn open(&self, target: usize) -> Vec<RecordSpan> {
         let wanted = self.targets.get(target).unwrap_or_else(|| bug("a shard to verify has no target"));
         let known = self.done().statements.known();
@@ -311,7 +311,7 @@ impl Run<'_> {
         self.done().records.add(outcome);
     }
 
-    /// Checks a shard without a usable index by finding the records by their frames, so that the report can
+    /// Checks a shard that has no usable index. The records are found by their frames, so that the report can
     /// name damaged samples.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
@@ -345,7 +345,7 @@ impl Run<'_> {
         self.missing(target, number);
     }
 
-    /// Counts the samples that the manifest lists for a shard beyond the `found` ones.
+    /// Counts the samples of a shard that the manifest lists but that are not among the `found` ones.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
         self.done().records.missing_samples += promised.saturating_sub(found);

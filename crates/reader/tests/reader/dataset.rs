@@ -1,4 +1,4 @@
-//! Typical use of a reader: open, look at labels, read some samples, stream all samples.
+//! Typical uses of a reader: open a dataset, look at its labels, read some samples, and stream all samples.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -59,7 +59,7 @@ fn a_folder_of_files_is_refused_with_a_hint_to_pack_it() {
 #[test]
 fn columns_come_from_the_indexes_alone() {
     let disk = OnDisk::new(&[3, 0, 4]);
-    // A shard with destroyed records still returns its labels.
+    // The labels of a shard can be read even if its records are destroyed.
     disk.edit(2, |bytes| bytes[64..200].fill(0xAA));
     let dataset = Dataset::open(disk.path()).unwrap();
     let expected: Vec<i64> = disk.samples.iter().map(|s| s.label).collect();
@@ -152,7 +152,7 @@ fn records_over_the_limit_are_refused_before_they_are_read() {
 fn crc_checks_can_be_turned_off() {
     let disk = OnDisk::new(&[1]);
     let text_at = 64 + disk.samples[0].key.len();
-    // The last byte of the record's array, covered only by the CRC32.
+    // Change the last byte of the record's array, which only the CRC32 covers.
     disk.edit(0, |bytes| {
         let (_, index) = crate::support::index_of(bytes);
         let row = index.row(0).unwrap();
@@ -169,7 +169,7 @@ fn r09_more_shards_than_open_files() {
     let disk = OnDisk::new(&[2; 40]);
     let storage = RiggedStorage::of_folder(disk.path(), Faults { max_open: 8, ..Faults::new(Fault::None) });
     let faults = Arc::clone(&storage.rig);
-    // The library expects to open 256 files but meets a limit of 8.
+    // The reader expects to open 256 files, but the storage allows only 8.
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     for round in 0..3 {
         for i in (0..80).rev() {

@@ -1,4 +1,4 @@
-//! Random damage with recomputed CRC32s. Any bytes give a result or an error, never a panic.
+//! Random damage with recomputed CRC32s. Any bytes must give a result or an error, but never a panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -56,7 +56,7 @@ proptest! {
         let picture = |_: &str, _: &[u8]| Ok(());
         let options = VerifyOptions { limits: limits.clone(), deep: Some(&picture), threads: 1, ..VerifyOptions::default() };
         let report = verify(&path, &options).unwrap();
-        // Reader and verification must agree on whether a file is valid.
+        // The reader and the verification must agree on whether a file is valid.
         if bytes == original {
             prop_assert!(report.is_whole(), "{:?}", report.problems);
         }

@@ -1,4 +1,4 @@
-//! A dropped stream ends its threads.
+//! Tests that a dropped stream ends its threads.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -12,7 +12,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Waits for the kernel, which may list a joined thread for a moment longer.
+/// Returns the number of threads, after waiting for the kernel, which may list a joined thread for a moment longer.
 fn settle_at(expected: usize) -> usize {
     for _ in 0..10_000 {
         if threads() <= expected {
@@ -23,7 +23,7 @@ fn settle_at(expected: usize) -> usize {
     threads()
 }
 
-/// Threads are counted in a process of its own, because other tests start and end threads.
+/// Runs the next test in a process of its own, because other tests would start and end threads while it counts them.
 #[test]
 fn a_stream_that_is_dropped_early_ends_its_thread() {
     let alone = ["--exact", "stream_threads::its_thread_ends", "--ignored"];

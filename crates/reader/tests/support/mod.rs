@@ -1,4 +1,4 @@
-//! Small datasets made with the format crate alone.
+//! Small datasets for tests, made with the format crate alone.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// Creates a scratch folder, in memory if possible, because the hostile cases write tens of thousands of small files.
+/// Creates a scratch folder. It is in memory if possible, because the hostile cases write tens of thousands
+/// of small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()
@@ -25,7 +26,7 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// One sample of the test schema: text, picture (absent if `None`), small array, label and height.
+/// One sample of the test schema, which has a text, a picture (absent if `None`), a small array, a label and a height.
 #[derive(Debug, Clone)]
 pub struct TestSample {
     pub id: u64,
@@ -128,7 +129,7 @@ pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[
     out
 }
 
-/// Returns shard 0 with the samples `ids`.
+/// Returns shard 0 with the samples whose ids are in `ids`.
 pub fn small_shard(ids: std::ops::Range<u64>) -> Vec<u8> {
     let samples: Vec<TestSample> = ids.map(TestSample::new).collect();
     shard(Identity::new(ID, 0), &samples)
@@ -145,7 +146,7 @@ pub fn entry(name: &str, bytes: &[u8]) -> ShardEntry {
     }
 }
 
-/// A dataset on disk with `counts[k]` samples in shard k, ids in order.
+/// A dataset on disk with `counts[k]` samples in shard k. The ids of the samples are in order.
 pub struct OnDisk {
     pub dir: tempfile::TempDir,
     pub manifest: Manifest,
@@ -211,7 +212,7 @@ pub fn fix_footer(bytes: &mut [u8]) {
 pub fn fix_index(bytes: &mut [u8], footer: &Footer) {
     let (start, end) = (footer.index_offset as usize, (footer.index_offset + footer.index_bytes) as usize);
     let crc = crc32fast::hash(&bytes[start..end]);
-    // Spec §2.4: `index_crc32` is at byte 96 of the footer.
+    // According to spec §2.4, `index_crc32` is at byte 96 of the footer.
     let at = bytes.len() - 128 + 96;
     bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     fix_footer(bytes);

@@ -1,40 +1,40 @@
-//! A candidate: a way to store the samples, and its effect on them.
+//! A candidate, which is one way to store the samples, with its effect on them.
 
 use super::Measure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A way to store the samples, and its effect on the drawn samples.
+/// One way to store the samples, with its effect on the drawn samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Number on the page and for `pack --recipe`, from 1.
+    /// Number of the candidate, counted from 1. The page shows it, and `pack --recipe` takes it.
     pub number: u32,
-    /// Short name, such as `reencode q80 4:2:0`, generated or from the user's file.
+    /// Short name, such as `reencode q80 4:2:0`. It is either generated or taken from the user's file.
     pub name: String,
     /// `pack` options by their long names: `{"jpeg": "reencode", "quality": "80"}`.
     pub options: BTreeMap<String, String>,
     /// The same options as command arguments.
     pub arguments: Vec<String>,
-    /// The candidate's ladder, such as `reencode 4:2:0`. A line joins its points.
+    /// Ladder to which the candidate belongs, such as `reencode 4:2:0`. Plots join the points of a ladder by a line.
     pub group: String,
-    /// True if every drawn sample decodes to its source's exact values.
+    /// True if every drawn sample decodes to exactly the values of its source.
     pub lossless: bool,
     /// Samples that could be stored, in the order of [`Report::samples`](super::Report::samples).
     pub rows: Vec<StoredSample>,
     /// Samples that this candidate cannot store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedSample>,
-    /// Distribution of the stored bytes per sample. The worse end is the larger one.
+    /// Distribution of the stored bytes per sample. Larger is worse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Distribution>,
-    /// Each measure's distribution over the samples.
+    /// Distribution of each measure over the samples.
     pub scores: BTreeMap<Measure, Distribution>,
     /// Encoding and decoding rates.
     pub rates: Rates,
     /// Predictions for the whole set.
     pub predictions: Predictions,
-    /// Bjøntegaard delta: extra bytes of this candidate's ladder over the first ladder at equal score, in per
-    /// cent (negative: fewer). `None` if the ladders do not overlap.
+    /// Bjøntegaard delta: how many per cent more bytes the ladder of this candidate needs than the first
+    /// ladder for the same score (negative: fewer bytes). `None` if the scores of the ladders do not overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bjontegaard_percent: Option<f64>,
     /// True if no other candidate is both smaller and better.
@@ -49,9 +49,9 @@ pub struct Candidate {
 /// One stored sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredSample {
-    /// The sample, as a position in [`Report::samples`](super::Report::samples).
+    /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Stored bytes of the sample: all fields and the frame around them.
+    /// Number of stored bytes, for all fields and the frame around them.
     pub bytes: u64,
     /// Measured values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -61,24 +61,25 @@ pub struct StoredSample {
 /// A sample that a candidate cannot store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedSample {
-    /// The sample, as a position in [`Report::samples`](super::Report::samples).
+    /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// The reason.
+    /// Why the candidate cannot store the sample.
     pub reason: String,
 }
 
-/// A value's distribution over the samples, from its worse end.
+/// The distribution of a value over the samples. Percentiles count from the worse end.
 ///
-/// A tenth of the samples are worse than p10: below it for a score, above it for an error or a size.
+/// This means that a tenth of the samples are worse than p10. For a score they are below it, and for an error
+/// or a size they are above it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Number of samples with the value.
+    /// Number of samples that have this value.
     pub count: u64,
     /// Mean value.
     pub mean: f64,
     /// The worst value.
     pub worst: f64,
-    /// Sample with the worst value, as a position in [`Report::samples`](super::Report::samples).
+    /// Position of the sample with the worst value in [`Report::samples`](super::Report::samples).
     pub worst_sample: usize,
     /// 1st percentile from the worse end.
     pub p1: f64,
@@ -93,14 +94,15 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Returns the rank of the sample at p10; rank 1 is the worst. With ten samples or fewer, this is the worst sample.
+    /// Returns the rank of the sample at p10, where rank 1 is the worst sample. With ten samples or fewer,
+    /// the rank is 1.
     #[must_use]
     pub const fn rank_of_p10(&self) -> u64 {
         self.count.div_ceil(10)
     }
 }
 
-/// Rates of encoding and decoding, from memory to memory.
+/// Rates of encoding and decoding from memory to memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Samples encoded per second on one core.
@@ -112,8 +114,8 @@ pub struct Rates {
     /// Samples decoded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_all_cores_per_s: Option<f64>,
-    /// Half of the range of the all-core decode rates, without the highest and the lowest quarter of rounds,
-    /// as a share of the rate.
+    /// Spread of the decoding rate on all cores, relative to the rate: half of the range of the rounds after
+    /// the highest and the lowest quarter have been left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_spread: Option<f64>,
     /// Samples decoded per second on the device.
@@ -127,7 +129,7 @@ pub struct Predictions {
     /// Bytes of all records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Estimate>,
-    /// Seconds that `pack` takes on all cores. A slow disk may make this longer.
+    /// Number of seconds that `pack` takes on all cores. A slow disk may increase it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_s: Option<f64>,
     /// Samples loaded per second on all cores.
@@ -141,7 +143,7 @@ pub struct Predictions {
 /// A value for the whole set, predicted from the drawn samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The value.
+    /// The predicted value.
     pub value: f64,
     /// Lower end of the interval at [`Provenance::confidence`](super::Provenance::confidence).
     pub low: f64,

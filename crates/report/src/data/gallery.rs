@@ -1,4 +1,4 @@
-//! Pictures to look at: original, stored and difference picture of one region in one sample.
+//! Pictures to look at: the original, the stored picture and their difference, for one region of a sample.
 
 use super::{Measure, Why};
 use serde::{Deserialize, Serialize};
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 /// One region of one sample, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GalleryItem {
-    /// The candidate, as a position in [`Report::candidates`](super::Report::candidates).
+    /// Position of the candidate in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
-    /// The sample, as a position in [`Report::samples`](super::Report::samples).
+    /// Position of the sample in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Reason for showing this sample.
+    /// Why this sample is shown.
     pub why: Why,
     /// Region of the stored picture with the largest difference.
     pub region: Rect,
@@ -22,13 +22,13 @@ pub struct GalleryItem {
     /// Bands shown as red, green and blue; only for cubes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<u64>,
-    /// The original's region, after lossless resizing if the candidate resizes.
+    /// The region in the original, which is resized without loss if the candidate resizes.
     #[serde(skip)]
     pub original: EmbeddedPicture,
-    /// The same region of the decoded stored picture.
+    /// The same region in the stored picture, decoded.
     #[serde(skip)]
     pub stored: EmbeddedPicture,
-    /// Difference of the two, times the factor, around mid grey.
+    /// The difference between the two pictures, multiplied by the factor and centred on mid grey.
     #[serde(skip)]
     pub difference: EmbeddedPicture,
 }
@@ -46,7 +46,7 @@ pub struct Rect {
     pub height: u32,
 }
 
-/// An encoded picture. The page embeds it; the JSON omits it.
+/// An encoded picture. The page embeds it, but the JSON omits it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddedPicture {
     /// `image/png` or `image/jpeg`.

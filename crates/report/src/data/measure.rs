@@ -1,4 +1,4 @@
-//! Measures of a sample: names, units, and the direction of better values.
+//! Measures of a sample, with their names and units, and whether larger or smaller is better.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,14 +16,14 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// SSIMULACRA2 of a picture: 100 for equal pictures, 90 visually lossless, 50 medium.
+    /// SSIMULACRA2 of a picture: 100 means equal pictures, 90 visually lossless, and 50 medium quality.
     Ssimulacra2,
     /// Peak signal-to-noise ratio, dB. Not defined for equal samples.
     Psnr,
     /// Structural similarity, at most 1.
     Ssim,
-    /// Largest ratio of a band's absolute error to its noise, over all bands of a cube. At most [`NO_NOISE`],
-    /// which means an error in a band without noise.
+    /// Largest ratio of a band's absolute error to its noise, over all bands of a cube. The maximum is
+    /// [`NO_NOISE`], which means an error in a band without noise.
     NoiseRatio,
     /// Median spectral angle of a cube's pixels, in degrees.
     SpectralAngleP50,
@@ -33,15 +33,15 @@ pub enum Measure {
     SpectralAngleP99,
     /// Largest spectral angle of a cube's pixels, in degrees.
     SpectralAngleMax,
-    /// Largest absolute error of a cube's values, in their unit.
+    /// Largest absolute error of a cube's values, in the unit of the values.
     MaxAbsError,
     /// Largest relative error of a cube's values, as a share.
     MaxRelError,
-    /// Share of values that differ from the source after decoding.
+    /// Share of values that decode to a different value than in the source.
     Altered,
 }
 
-/// The direction of better values.
+/// Says whether larger or smaller values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Larger is better.
@@ -50,10 +50,10 @@ pub enum Better {
     Lower,
 }
 
-/// The [`Measure::NoiseRatio`] of an error in a band without noise, because JSON has no infinity.
+/// Value of [`Measure::NoiseRatio`] for an error in a band without noise. It stands for infinity, which JSON lacks.
 pub const NO_NOISE: f64 = 1e6;
 
-/// Spectral angles, from the median pixel to the worst.
+/// Spectral angles, from the median pixel to the worst pixel.
 pub const SPECTRAL_ANGLES: [Measure; 4] =
     [Measure::SpectralAngleP50, Measure::SpectralAngleP95, Measure::SpectralAngleP99, Measure::SpectralAngleMax];
 
@@ -73,7 +73,7 @@ pub const MEASURES: [Measure; 11] = [
 ];
 
 impl Measure {
-    /// Returns the name in JSON and in conditions.
+    /// Returns the name of the measure in JSON and in conditions.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl Measure {
         }
     }
 
-    /// Returns the unit, or an empty text. A share is shown in per cent.
+    /// Returns the unit, or an empty text if there is none. Shares are shown in per cent.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -121,13 +121,13 @@ impl Measure {
         }
     }
 
-    /// Returns true if the value is a share: from 0, and up to 1 if it has an upper end.
+    /// Returns true if the measure is a share. A share is at least 0 and, if it has an upper bound, at most 1.
     #[must_use]
     pub const fn is_share(self) -> bool {
         matches!(self, Self::MaxRelError | Self::Altered)
     }
 
-    /// Returns the direction of better values.
+    /// Returns whether larger or smaller values are better.
     #[must_use]
     pub const fn better(self) -> Better {
         match self {

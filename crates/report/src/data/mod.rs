@@ -1,6 +1,7 @@
-//! The data of a report: the types behind `shardpack report --json` and the page.
+//! The data of a report, as types from which both `shardpack report --json` and the page are made.
 //!
-//! The JSON omits values that were not measured, and floats that are infinite or meaningless. Names end in their unit.
+//! The JSON omits values that were not measured, and floating-point numbers that are infinite or meaningless.
+//! Names end in their unit.
 
 mod candidate;
 mod cubes;
@@ -18,15 +19,15 @@ pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON. It increases if readers of the old version would misread the new one.
+/// Version of the JSON format. It increases when readers of the old version would misread the new one.
 pub const VERSION: u32 = 1;
 
 /// All results of one `shardpack report` run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The constant [`VERSION`].
+    /// Always [`VERSION`].
     pub shardpack_report: u32,
-    /// The subject of a report.
+    /// Subject of the report: files or a packed dataset.
     pub subject: Subject,
     /// The kind of the samples.
     pub content: SampleKind,
@@ -34,28 +35,29 @@ pub struct Report {
     pub source: String,
     /// The whole set, from which the samples were drawn.
     pub whole: Whole,
-    /// The drawn samples in key order. Rows of the candidates refer to these positions.
+    /// The drawn samples, in the order of their keys. The rows of the candidates refer to positions in this list.
     pub samples: Vec<DrawnSample>,
-    /// The candidates in ladder order. A dataset has one candidate, the stored samples.
+    /// The candidates, in the order of their ladders. A dataset has only one candidate, which is the form in
+    /// which its samples are stored.
     pub candidates: Vec<Candidate>,
-    /// The recommended candidate and the reason.
+    /// The recommended candidate, with the reason.
     pub verdict: Verdict,
     /// Pictures to look at: the worst samples and a few random ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gallery: Vec<GalleryItem>,
-    /// Measures that only cubes have, for the candidates that have an error.
+    /// Measures that only cubes have, for each candidate that has an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cubes: Vec<CubePanel>,
     /// The user's own metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// Unreadable sources, with the reasons.
+    /// Sources that cannot be read, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Unreadable>,
     /// Notes for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Origin of the figures.
+    /// Where the figures come from.
     pub provenance: Provenance,
 }
 
@@ -63,9 +65,9 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Files that are not packed yet. Each candidate is a way to pack them.
+    /// Files that have not been packed. Each candidate is a way to pack them.
     Sources,
-    /// A packed dataset, whose only candidate is the stored form.
+    /// A packed dataset. Its only candidate is the form in which it is stored.
     Dataset,
 }
 
@@ -79,12 +81,12 @@ pub enum SampleKind {
     Cubes,
 }
 
-/// The whole set.
+/// The whole set, from which the samples were drawn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Whole {
     /// Number of samples.
     pub samples: u64,
-    /// Source bytes or, for a dataset without sources, shard bytes.
+    /// Size of the sources in bytes. For a dataset without its sources, size of the shards in bytes.
     pub source_bytes: u64,
     /// Class names; empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -95,7 +97,8 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Returns true if the size before packing to `stored` bytes is unknown, as for a dataset without its sources.
+    /// Returns true if the size before packing is unknown, as for a dataset without its sources. `stored` is
+    /// the size after packing in bytes.
     #[must_use]
     #[allow(clippy::float_cmp, clippy::cast_precision_loss, reason = "the same number, or another")]
     pub fn is_alone(&self, stored: f64) -> bool {
@@ -106,14 +109,14 @@ impl Whole {
 /// A randomly chosen sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DrawnSample {
-    /// Key of the sample. It comes from the user's file names and may hold any text.
+    /// Key of the sample. It comes from the user's file names and may contain any text.
     pub key: String,
-    /// The sample's class, as a position in [`Whole::classes`].
+    /// Class of the sample, as a position in [`Whole::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u32>,
-    /// Source bytes of the sample.
+    /// Size of the sample's source in bytes.
     pub source_bytes: u64,
-    /// Shape: height, width and, for cubes, bands.
+    /// Height, width and, for cubes, the number of bands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<u64>,
 }
@@ -123,26 +126,26 @@ pub struct DrawnSample {
 pub struct Unreadable {
     /// Key or path of the source.
     pub path: String,
-    /// The reason.
+    /// Why the source cannot be read.
     pub reason: String,
 }
 
-/// The recommended candidate and the reason.
+/// The recommended candidate, with the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Conditions in the user's notation: `ssimulacra2.p10>=80`. The smallest candidate that meets all of
-    /// them is chosen.
+    /// Conditions in the user's notation, such as `ssimulacra2.p10>=80`. The smallest candidate that meets
+    /// all conditions is chosen.
     pub want: Vec<String>,
-    /// True if the user gave the conditions; false if they are the defaults.
+    /// True if the user gave the conditions; false if they are the default conditions.
     pub want_given: bool,
-    /// The chosen candidate, as a position in [`Report::candidates`]; `None` if no candidate was measured.
+    /// Position of the chosen candidate in [`Report::candidates`]; `None` if no candidate was measured.
     pub chosen: Option<usize>,
-    /// True if the chosen candidate meets all conditions. Otherwise it is lossless or comes closest.
+    /// True if the chosen candidate meets all conditions. Otherwise, the chosen candidate is lossless or comes closest.
     pub met: bool,
     /// The recommendation in one sentence.
     pub sentence: String,
     /// Reason for the choice, in one sentence.
     pub reason: String,
-    /// The command that packs with the chosen candidate, ready to copy; empty for a dataset.
+    /// The command that packs with the chosen candidate, ready to copy. Empty for a dataset.
     pub command: String,
 }

@@ -1,4 +1,5 @@
-//! Renders a plot with its caption, and a table of its data for readers who cannot see it or want numbers.
+//! Renders a plot with its caption. A table with its data is added for readers who cannot see the plot or
+//! want the numbers.
 
 use maud::{Markup, html};
 

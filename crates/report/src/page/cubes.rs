@@ -1,4 +1,5 @@
-//! Renders cube panels: where the error is in the spectrum and in the picture, and how it is structured.
+//! Renders the panels for cubes, which show where in the spectrum and in the picture the error is, and how it
+//! is structured.
 
 use super::alternative::{Data, figure};
 use super::heading;
@@ -16,7 +17,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         return None;
     }
     let chosen = view.report.verdict.chosen;
-    // The panel of the recommended candidate is open, the others are closed.
+    // Only the panel of the recommended candidate is open at first.
     let first = view.report.cubes.iter().position(|panel| Some(panel.candidate) == chosen).unwrap_or(0);
     Some(html! {
         (heading("cubes", "Along the spectrum"))
@@ -48,7 +49,7 @@ fn plots(view: &View<'_>, panel: &CubePanel) -> Markup {
     }
 }
 
-/// Describes the worst sample's angles by the share of its pixels.
+/// Describes the spectral angles in the worst sample, for several shares of its pixels.
 fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let scores = &view.report.candidates.get(panel.candidate)?.scores;
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
@@ -186,7 +187,7 @@ fn histogram(
     lines: &[Note],
     caption: Markup,
 ) -> Markup {
-    // Equal values fall into one bin of zero width, so widen it to draw it.
+    // If all values are equal, they fall into one bin of zero width. Widen the bin so that it can be drawn.
     let around = if counts.low < counts.high { 0.0 } else { (counts.low.abs() / 2.0).max(1e-3) };
     let bins = Bins { low: counts.low - around, high: counts.high + around, counts: counts.counts.clone() };
     let total: u64 = counts.counts.iter().sum();

@@ -1,4 +1,4 @@
-//! Renders distributions: the spread of size and score over the samples, by candidate and by class.
+//! Renders the distributions of size and score over the samples, by candidate and by class.
 
 use super::alternative::{Data, figure};
 use super::curve::lowered;
@@ -18,7 +18,7 @@ const WORST: usize = 5;
 /// Approximate number of dots for a class: its worst samples, then every n-th sample.
 const DOTS: usize = 60;
 
-/// Maximum number of classes with a row.
+/// Maximum number of classes to show, with one row each.
 const CLASSES: usize = 24;
 
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
@@ -36,7 +36,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     })
 }
 
-/// Sorts a candidate's samples and their values, worst first.
+/// Sorts the samples of a candidate by their values, worst first.
 fn worst_first(values: Vec<(usize, f64)>, better: Better) -> Vec<(usize, f64)> {
     let mut values = values;
     values.sort_by(|a, b| match better {
@@ -65,7 +65,7 @@ fn sizes(view: &View<'_>, chosen: &Candidate) -> Markup {
     histogram(view, "Samples by stored size", "bytes a sample", Label::Bytes, &values, spread, &words::bytes)
 }
 
-/// Draws a histogram with a line at p10 and marks at the worst values. `values` is sorted, worst first.
+/// Draws a histogram with a line at p10 and marks at the worst values. `values` must be sorted, worst first.
 fn histogram(
     view: &View<'_>,
     title: &str,
@@ -179,7 +179,7 @@ fn axis_kind(measure: Measure, values: &[f64]) -> Kind {
     }
 }
 
-/// Draws every sample as a dot in its class's row. The class with the worst sample comes first.
+/// Draws the samples as dots, with one row per class. The class with the worst sample comes first.
 fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     let names = &view.report.whole.classes;
     let mut classes: Vec<(u32, Vec<(usize, f64)>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Renders the gallery: pictures that show the meaning of the numbers.
+//! Renders the gallery, whose pictures show the meaning of the numbers.
 
 use super::heading;
 use super::view::View;

@@ -1,7 +1,7 @@
-//! Renders the page, one self-contained HTML file.
+//! Renders the page as one self-contained HTML file.
 //!
-//! The page is readable without its script, which adds tooltips, sorting, a slider over two pictures and
-//! buttons. A content security policy allows exactly this script and style sheet, by their digests, and
+//! The page is readable without its script, which adds tooltips, sorting, buttons, and a slider for comparing
+//! two pictures. A content security policy allows exactly this script and style sheet, by their digests, and
 //! forbids every request. Every string passes through maud, which escapes it.
 
 mod alternative;
@@ -24,7 +24,7 @@ use view::View;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Maximum size of the embedded data, besides tables and plots, in bytes.
+/// Maximum size in bytes of the data embedded as JSON. Tables and plots are not included.
 const DATA_BYTES: usize = 600_000;
 
 /// Renders the whole page as a UTF-8 file.
@@ -68,7 +68,7 @@ pub fn page(report: &Report) -> String {
     .into_string()
 }
 
-/// Renders the verdict and the curve for a notebook, as HTML with its own style and without a script.
+/// Renders the verdict and the curve for a notebook, as HTML that has its own style and no script.
 #[must_use]
 pub fn fragment(report: &Report) -> String {
     let view = View::new(report);
@@ -120,8 +120,8 @@ fn policy() -> String {
     )
 }
 
-/// Returns the report as JSON that is safe in a script element. A large report has a note instead of its
-/// rows, which `--json` has.
+/// Returns the report as JSON that can safely be placed in a script element. If the report is large, a note
+/// replaces its rows, which are still available with `--json`.
 fn data(report: &Report) -> String {
     // `</script>` and `<!--` would end or change the element, so escape `<` in the JSON.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
@@ -137,7 +137,7 @@ fn data(report: &Report) -> String {
     json(&short)
 }
 
-/// Note that replaces the rows in the data.
+/// Note that replaces the rows in the embedded data.
 const ROWS_LEFT_OUT: &str = "The data of this page omits the rows of single samples, because there are too many. \
      `shardpack report --json` has them.";
 

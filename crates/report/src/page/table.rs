@@ -1,4 +1,4 @@
-//! Renders the tables: each candidate's fidelity, and its cost in bytes and time.
+//! Renders the tables of the candidates, with their fidelity and their cost in bytes and time.
 
 use super::heading;
 use super::view::{Statistic, View};
@@ -9,9 +9,9 @@ use maud::{Markup, html};
 /// Sort key and text of a cell.
 type Cell = Option<(f64, String)>;
 
-/// A column: its names, and a cell for each candidate.
+/// A column of the table, with one cell for each candidate.
 struct CandidateColumn<'a> {
-    /// Head shared by neighbouring columns.
+    /// Heading that neighbouring columns share.
     group: String,
     name: String,
     cell: Box<dyn Fn(&Candidate) -> Cell + 'a>,
@@ -120,7 +120,7 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     ]
 }
 
-/// Renders a table of those columns for which any candidate has a value.
+/// Renders a table. Columns in which no candidate has a value are left out.
 fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<CandidateColumn<'_>>) -> Markup {
     let candidates = &view.report.candidates;
     let columns: Vec<CandidateColumn<'_>> =

@@ -24,7 +24,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the size before and after, the largest text on the page.
+/// Renders the size before and after packing, in the largest text on the page.
 fn headline(view: &View<'_>) -> Markup {
     let whole = &view.report.whole;
     let before = words::bytes(whole.source_bytes as f64);
@@ -40,7 +40,7 @@ fn headline(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the warnings that precede everything else.
+/// Renders the warnings that come before everything else.
 fn alarms(view: &View<'_>) -> Markup {
     let report = view.report;
     let provenance = &report.provenance;
@@ -89,7 +89,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
         let said = |value| words::score_and_unit(measure, value);
         let count = usize::try_from(spread.count).unwrap_or_default();
         let (value, worst) = (said(shown.of(spread)), said(spread.worst));
-        // With few samples, or equal samples, only the worst value is meaningful.
+        // With few samples, or if the samples are equal, only the worst value is meaningful.
         let hint = said_of(shown, count);
         if value != worst && hint != said_of(Statistic::Worst, count) {
             tiles.push((format!("{} {}", measure.title(), shown.name()), value, hint));
@@ -115,7 +115,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     }
 }
 
-/// Returns the largest effect of a lossy candidate on bands and on pixels.
+/// Returns the largest errors of a lossy candidate, in bands and in pixels.
 fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> {
     let tile = |measure: Measure, name: &str, hint: &str| {
         let spread = chosen.scores.get(&measure)?;
@@ -133,7 +133,7 @@ fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> 
     .collect()
 }
 
-/// Returns the speed of an epoch relative to the first candidate.
+/// Describes the duration of an epoch relative to the first candidate.
 fn times_faster(view: &View<'_>, chosen: &Candidate, epoch_s: f64) -> String {
     let first = view.report.candidates.first().filter(|first| !std::ptr::eq(*first, chosen));
     first.and_then(|first| Some((first, first.predictions.epoch_s?))).map_or_else(String::new, |(first, s)| {

@@ -1,19 +1,19 @@
-//! Views of a report that several page sections use.
+//! The view of a report that the sections of the page share.
 
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
 
-/// A report with derived values for the whole page.
+/// A report with derived values that several sections of the page use.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
     /// Main measure of the page; `None` if nothing was measured.
     pub(super) measure: Option<Measure>,
-    /// Ladders in order of first occurrence. Each is a series in the plots.
+    /// Ladders, in the order of their first occurrence. Each of them is a series in the plots.
     pub(super) groups: Vec<&'a str>,
 }
 
-/// The sample at which a distribution is read, from the worse end.
+/// A statistic of a distribution. Percentiles count from the worse end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Statistic {
     Mean,
@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         Self { report, measure: wanted.chain([usual]).chain(MEASURES).find(taken), groups }
     }
 
-    /// Returns the recommended candidate; for a dataset, the stored form.
+    /// Returns the recommended candidate. For a dataset, this is the form in which it is stored.
     pub(super) fn chosen(&self) -> Option<&'a Candidate> {
         self.report.candidates.get(self.report.verdict.chosen?)
     }
@@ -75,17 +75,18 @@ impl<'a> View<'a> {
         self.groups.iter().position(|group| *group == candidate.group).unwrap_or(0)
     }
 
-    /// Returns the plotted statistic of a measure: as in the rule, or else with the largest loss.
+    /// Returns the statistic to plot for a measure. If the rule mentions the measure, it is the statistic in
+    /// the rule; otherwise, it depends on the measure.
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
             Measure::Ssimulacra2 | Measure::Psnr | Measure::Ssim | Measure::Altered => Statistic::P10,
-            // For an error, the worst sample counts.
+            // For an error, show the worst sample.
             _ => Statistic::Worst,
         })
     }
 
-    /// Returns the levels that the rule demands of a measure, at the plotted statistic.
+    /// Returns the levels that the rule requires for a measure, as far as they apply to the plotted statistic.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
@@ -96,14 +97,14 @@ impl<'a> View<'a> {
         self.report.samples.get(sample).map_or("", |sample| &sample.key)
     }
 
-    /// Formats measures as a text, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
+    /// Formats several measures as text, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
     pub(super) fn scores<'m>(scores: impl IntoIterator<Item = (&'m Measure, &'m f64)>) -> String {
         let parts: Vec<String> =
             scores.into_iter().map(|(m, v)| format!("{} {}", m.title(), words::score_and_unit(*m, *v))).collect();
         parts.join(", ")
     }
 
-    /// Formats a candidate's title, such as `#3 reencode q80 4:2:0`.
+    /// Formats the title of a candidate, such as `#3 reencode q80 4:2:0`.
     pub(super) fn title(candidate: &Candidate) -> String {
         format!("#{} {}", candidate.number, candidate.name)
     }
@@ -118,7 +119,8 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// Names a statistic for a number of samples. With few samples a percentile is a single sample, so the text names that.
+/// Names a statistic over this number of samples. If there are few samples, a percentile is the value of a
+/// single sample, so the text names that sample.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),
@@ -154,7 +156,7 @@ pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) ->
     }
 }
 
-/// Returns a measure's value for plots; shares are in per cent.
+/// Returns the value of a measure as plotted. Shares are plotted in per cent.
 pub(super) fn plotted(measure: Measure, value: f64) -> f64 {
     if measure.is_share() { value * 100.0 } else { value }
 }

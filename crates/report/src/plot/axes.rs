@@ -1,4 +1,4 @@
-//! Draws the frame of a plot: ticks, grid lines, and the names of both axes.
+//! Draws the frame of a plot, with ticks, grid lines, and the names of both axes.
 
 use super::scale::{Label, Scale};
 use super::{Size, px};
@@ -8,11 +8,11 @@ use maud::{Markup, html};
 pub(crate) struct Axis<'a> {
     pub(crate) scale: Scale,
     pub(crate) label: Label,
-    /// Quantity with its unit.
+    /// Name of the quantity, with its unit.
     pub(crate) name: &'a str,
 }
 
-/// Distances between the marks and the edges of the plot, in pixels.
+/// Distances in pixels between the edges of the plot and the area for the marks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Margins {
     pub(crate) top: f64,
@@ -25,7 +25,7 @@ impl Margins {
     /// Space for the ticks and names of both axes.
     pub(crate) const USUAL: Self = Self { top: 34.0, right: 16.0, bottom: 46.0, left: 52.0 };
 
-    /// Returns the left, right, top and bottom limits of the marks.
+    /// Returns the left, right, top and bottom limits of the area for the marks.
     pub(crate) fn inner(self, size: Size) -> (f64, f64, f64, f64) {
         (self.left, size.width() - self.right, self.top, size.height() - self.bottom)
     }

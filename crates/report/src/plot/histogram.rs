@@ -1,4 +1,4 @@
-//! Draws a histogram: bars, with lines and marks at notable values.
+//! Draws a histogram as bars, with lines and marks at notable values.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale, range};
@@ -6,7 +6,7 @@ use super::{Size, px, svg};
 use crate::words;
 use maud::{Markup, html};
 
-/// Counts between equally spaced edges.
+/// Counts of values in bins with equally spaced edges.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bins {
     pub(crate) low: f64,
@@ -15,14 +15,14 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Makes bins with edges at round numbers. Their number suits the number of values.
+    /// Creates bins whose edges are at round numbers. The number of bins suits the number of values.
     pub(crate) fn of(values: &[f64]) -> Self {
         let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let Some((low, high)) = range(finite.iter().copied()) else {
             return Self { low: 0.0, high: 1.0, counts: Vec::new() };
         };
         let wanted = (6..=30_u32).find(|k| f64::from(k * k) >= 4.0 * finite.len() as f64).unwrap_or(30);
-        // The edges are scale ticks, which are at round numbers.
+        // Use the ticks of a scale as the edges, because they are at round numbers.
         let scale = Scale::new(Kind::Linear, &[low, high], 0.0, 1.0, wanted);
         let (low, high) = scale.domain();
         let mut bins = Self { low, high, counts: vec![0; scale.steps().max(1)] };
@@ -37,7 +37,7 @@ impl Bins {
 
     fn bin(&self, value: f64) -> usize {
         let share = (value - self.low) / (self.high - self.low) * self.counts.len() as f64;
-        // Rounding may move a computed edge to the right of its value.
+        // Rounding may place a computed edge slightly to the right of a value that lies on it.
         let mut bin = 0;
         while bin + 1 < self.counts.len() && (bin + 1) as f64 <= share + 1e-9 {
             bin += 1;
@@ -58,7 +58,7 @@ impl Bins {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Note {
     pub(crate) at: f64,
-    /// Text next to a line; empty for a mark below the bars.
+    /// Text next to a line. Empty for a mark below the bars.
     pub(crate) label: String,
     pub(crate) tip: String,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Histogram<'a> {
     pub(crate) name: &'a str,
     /// Plural name of the counted things.
     pub(crate) counted: &'a str,
-    /// True to plot the logarithms of counts, because a few bins hold nearly everything.
+    /// True to plot the counts on a logarithmic axis, for when a few bins hold nearly everything.
     pub(crate) log_counts: bool,
     pub(crate) lines: &'a [Note],
     /// Marks below the bars.
@@ -84,12 +84,12 @@ impl Histogram<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let counts: Vec<f64> = self.bins.counts.iter().map(|n| *n as f64).collect();
         let within = [self.bins.low, self.bins.high];
-        // The bin edges are at round numbers, so the axis ends at the outer edges.
+        // The edges of the bins are at round numbers, so let the axis end at the outer edges.
         let x = Axis { scale: Scale::exact(within, left, right, 5), label: self.label, name: self.name };
         let kind = if self.log_counts { Kind::Log } else { Kind::FromZero };
         let y_values: Vec<f64> =
             if self.log_counts { counts.iter().copied().chain([0.0]).collect() } else { counts.clone() };
-        // Marks have their own lane between the bars and the axis.
+        // Reserve a lane for the marks, between the bars and the axis.
         let floor = if self.marks.is_empty() { bottom } else { bottom - 11.0 };
         let y = Axis { scale: Scale::new(kind, &y_values, floor, top, 4), label: Label::Number, name: self.counted };
         let content = html! {

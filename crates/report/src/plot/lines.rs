@@ -6,7 +6,7 @@ use super::scale::{Kind, Label, Scale};
 use super::{Size, path, px, svg};
 use maud::{Markup, html};
 
-/// A line, with a gap where a value is missing.
+/// A line. Where a value is missing, the line has a gap.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) name: &'static str,
@@ -16,9 +16,9 @@ pub(crate) struct Line {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Solid, in a series colour.
+    /// Solid, in the colour of this series.
     Solid(usize),
-    /// Dashed, in a series colour, to differ from the solid line even without colour.
+    /// Dashed, in the colour of this series, so that it differs from the solid line even without colour.
     Dashed(usize),
     /// Thin and grey, for comparison.
     Faint,
@@ -39,7 +39,7 @@ pub(crate) struct Lines<'a> {
     pub(crate) lines: &'a [Line],
     pub(crate) x: &'a str,
     pub(crate) y: (Kind, &'a str),
-    /// Levels of y that the axis includes and that are drawn as lines.
+    /// Levels of y to draw as lines. The axis is extended to include them.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }
@@ -64,7 +64,7 @@ impl Lines<'_> {
                 @for run in line.points.split(|(_, y)| y.is_none()).filter(|run| !run.is_empty()) {
                     @let points = run.iter().filter_map(|(a, b)| Some((x.scale.at(*a), y.scale.at((*b)?))));
                     @if run.len() == 1 {
-                        // Draw single points as circles, because a path through one point is invisible.
+                        // Draw a single point as a circle, because a path through one point is invisible.
                         @for (a, b) in points { circle class=(line.style.class()) cx=(px(a)) cy=(px(b)) r="2" {} }
                     } @else {
                         path class=(line.style.class()) d=(path(points)) {}

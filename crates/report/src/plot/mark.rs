@@ -1,9 +1,9 @@
-//! Draws the marks of a series. Colour and shape differ, so that no series is identified by colour alone.
+//! Draws the marks of a series. Series differ in both colour and shape, so that colour alone never identifies one.
 
 use super::px;
 use maud::{Markup, html};
 
-/// Number of series that differ in both colour and shape. Further series repeat the colours with other shapes.
+/// Number of colours and of shapes. Further series repeat the colours, but combine them with other shapes.
 pub(crate) const SERIES: usize = 6;
 
 /// Returns the CSS class that colours the elements of a series.
@@ -13,7 +13,7 @@ pub(crate) fn class(series: usize) -> String {
 
 /// Returns the outline of a series' mark around a point.
 fn outline(series: usize, x: f64, y: f64, r: f64) -> String {
-    // Each round of colours shifts the shapes by one.
+    // Shift the shapes by one each time that the colours repeat.
     let shape = (series + series / SERIES) % SERIES;
     let at = |points: &[(f64, f64)]| format!("{}Z", super::path(points.iter().map(|(a, b)| (x + a * r, y + b * r))));
     match shape {

@@ -1,7 +1,7 @@
-//! Draws plots as SVG: axes, marks and drawings. This module knows numbers and labels, not their meaning.
+//! Draws plots as SVG. This module knows about numbers and labels, but not about their meaning.
 //!
-//! The page's style sheet sets colours, type and line widths by class. A plot is drawn for a width in pixels,
-//! and twice if the page may be narrower ([`Size`]).
+//! The style sheet of the page sets colours, type and line widths by class. Each plot is drawn for a fixed
+//! width in pixels. Plots that may also appear on a narrower page are drawn twice ([`Size`]).
 
 pub(crate) mod axes;
 pub(crate) mod histogram;
@@ -13,21 +13,21 @@ pub(crate) mod scatter;
 
 use maud::{Markup, html};
 
-/// Size of a plot in pixels, and its place on the page.
+/// Size of a plot in pixels, and where it appears on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// CSS class of the drawing, which selects the screens that show it.
+    /// CSS class of the drawing. It determines on which screens the drawing is shown.
     pub(crate) class: &'static str,
 }
 
 impl Size {
     /// A plot for a wide page.
     pub(crate) const WIDE: Self = Self { width: 820, height: 440, class: "wide" };
-    /// The same plot for a phone.
+    /// The same plot for the narrow page of a phone.
     pub(crate) const NARROW: Self = Self { width: 358, height: 340, class: "narrow" };
-    /// A plot that fills half of a wide page or the whole of a narrow one.
+    /// A plot that fills half of a wide page, or the full width of a narrow one.
     pub(crate) const HALF: Self = Self { width: 368, height: 230, class: "half" };
 
     pub(crate) fn width(self) -> f64 {
@@ -39,7 +39,7 @@ impl Size {
     }
 }
 
-/// Wraps `content` in a drawing with a text alternative.
+/// Wraps `content` in an SVG drawing that has a text alternative.
 pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     html! {
         svg class={ "plot " (size.class) } viewBox={ "0 0 " (size.width) " " (size.height) }
@@ -47,12 +47,12 @@ pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     }
 }
 
-/// Draws a plot for wide and for narrow pages. The style sheet shows one of the two.
+/// Draws a plot twice, for wide and for narrow pages. The style sheet shows only one of the drawings.
 pub(crate) fn both(draw: impl Fn(Size) -> Markup) -> Markup {
     html! { (draw(Size::WIDE)) (draw(Size::NARROW)) }
 }
 
-/// Formats a coordinate to a tenth of a pixel.
+/// Formats a coordinate, rounded to a tenth of a pixel.
 pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {
@@ -78,7 +78,7 @@ pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().map(|c| if matches!(c, '.' | ',' | 'i' | 'l' | 'I' | ' ' | '\u{a0}' | ':') { 3.6 } else { 7.0 }).sum()
 }
 
-/// Shortens a text that is too long, with an ellipsis.
+/// Shortens a text that is too long, and appends an ellipsis.
 pub(crate) fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Draws values in rows, one for each candidate or class: intervals, and single values as dots.
+//! Draws values in rows, with one row for each candidate or class. A row shows intervals, and single values as dots.
 
 use super::axes::{Axis, Margins, horizontal};
 use super::scale::{Kind, Label, Scale};
@@ -17,7 +17,7 @@ pub(crate) struct PlotRow {
     /// Dots, each with its tooltip.
     pub(crate) dots: Vec<(f64, String)>,
     pub(crate) tip: String,
-    /// True for the highlighted row.
+    /// True if the row is highlighted.
     pub(crate) chosen: bool,
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct PlotRow {
 pub(crate) struct Rows<'a> {
     pub(crate) rows: &'a [PlotRow],
     pub(crate) x: (Kind, Label, &'a str),
-    /// Range of x shown behind all rows, and its name.
+    /// Range of x to shade behind all rows, with its name.
     pub(crate) zone: Option<(f64, f64, &'a str)>,
-    /// Required levels of x.
+    /// Levels of x that the rule requires.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }
@@ -36,10 +36,10 @@ impl Rows<'_> {
     /// Height of a row in pixels.
     const ROW: u16 = 26;
 
-    /// Draws the plot. The number of rows determines the height; the height of `size` is ignored.
+    /// Draws the plot. Its height depends on the number of rows, so the height of `size` is ignored.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let narrow = size.width < 500;
-        // On a narrow page the label is above its row.
+        // On a narrow page, each label is above its row instead of at its left.
         let row = if narrow { Self::ROW + 18 } else { Self::ROW };
         let margins = Margins { top: 22.0, right: 16.0, bottom: 46.0, left: if narrow { 8.0 } else { 212.0 } };
         let rows = u16::try_from(self.rows.len()).unwrap_or(u16::MAX).min(1000);

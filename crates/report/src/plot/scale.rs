@@ -1,19 +1,19 @@
-//! Places values along an axis, and chooses ticks.
+//! Maps values to positions along an axis, and chooses the ticks.
 
 use crate::words;
 
-/// Spacing of values along an axis.
+/// How values are spaced along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Linear,
-    /// Evenly spaced, from 0.
+    /// Evenly spaced, beginning at 0.
     FromZero,
-    /// Logarithmic. Values that are not positive get a separate lane, at 0.
+    /// Logarithmic. Values of 0 or less are drawn in a separate lane for 0.
     Log,
 }
 
 impl Kind {
-    /// Chooses the spacing for values of 0 or more: logarithmic if they span more than one order of magnitude.
+    /// Chooses the spacing for values of 0 or more. It is logarithmic if they span more than one order of magnitude.
     pub(crate) fn of(values: &[f64]) -> Self {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0)).unwrap_or((1.0, 1.0));
         if high > 12.0 * low {
@@ -34,7 +34,7 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)>
     })
 }
 
-/// Width in pixels of the lane for the value 0 on a logarithmic axis.
+/// Width in pixels of the lane for the value 0, on a logarithmic axis.
 const ZERO_LANE: f64 = 30.0;
 
 /// A mapping from values to pixels.
@@ -43,18 +43,18 @@ pub(crate) struct Scale {
     log: bool,
     low: f64,
     high: f64,
-    /// Pixel of `low`, after the zero lane.
+    /// Pixel of the value `low`. It comes after the lane for 0, if there is one.
     from: f64,
     to: f64,
-    /// Pixel of the value 0, if a logarithmic axis has that value.
+    /// Pixel of the value 0, if this is a logarithmic axis that shows it.
     zero: Option<f64>,
-    /// Distance between linear ticks.
+    /// Distance between two ticks of a linear axis.
     step: f64,
 }
 
 impl Scale {
-    /// Makes a scale for `values`, from pixel `from` to pixel `to`, with about `ticks` ticks. Without a
-    /// finite value it covers 0 to 1.
+    /// Creates a scale for `values` that extends from pixel `from` to pixel `to`, with about `ticks` ticks.
+    /// If no value is finite, the scale covers 0 to 1.
     pub(crate) fn new(kind: Kind, values: &[f64], from: f64, to: f64, ticks: u32) -> Self {
         if kind == Kind::Log
             && let Some(scale) = Self::log(values, from, to)
@@ -66,7 +66,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= high.abs().max(low.abs()) * 1e-9 {
-            // Extend the range of a single value by half of that value on both sides.
+            // If there is only one value, extend the range by half of the value on both sides.
             let around = if high == 0.0 { 1.0 } else { high.abs() / 2.0 };
             (low, high) = if kind == Kind::FromZero { (0.0, around) } else { (low - around, high + around) };
         }
@@ -78,14 +78,14 @@ impl Scale {
     fn log(values: &[f64], from: f64, to: f64) -> Option<Self> {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0))?;
         let zero = values.iter().any(|v| *v <= 0.0);
-        // Leave space at both ends, so that no mark is on the frame.
+        // Leave some space at both ends, so that no mark touches the frame.
         let air = (high / low).powf(0.05).max(1.15);
         let inner = if zero { from + ZERO_LANE.copysign(to - from) } else { from };
         let at_zero = zero.then_some(from + (ZERO_LANE / 2.5).copysign(to - from));
         Some(Self { log: true, low: low / air, high: high * air, from: inner, to, zero: at_zero, step: 0.0 })
     }
 
-    /// Makes a scale from one value to the other, regardless of its ticks.
+    /// Creates a scale that ends exactly at the two values, even if there are no ticks there.
     pub(crate) fn exact([low, high]: [f64; 2], from: f64, to: f64, ticks: u32) -> Self {
         if low < high {
             let step = step((high - low) / f64::from(ticks.max(1)));
@@ -95,12 +95,12 @@ impl Scale {
         }
     }
 
-    /// Returns the number of steps from the low to the high end.
+    /// Returns the number of tick steps between the two ends.
     pub(crate) fn steps(&self) -> usize {
         self.linear_ticks().len().saturating_sub(1)
     }
 
-    /// Returns the pixel of a value. Values outside the range are drawn at the nearer end.
+    /// Returns the pixel of a value. A value outside the range is drawn at the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         if self.log && value <= 0.0 {
             return self.zero.unwrap_or(self.from);
@@ -121,7 +121,7 @@ impl Scale {
         (self.low..=self.high).contains(&value) || (self.log && value <= 0.0 && self.zero.is_some())
     }
 
-    /// Returns the pixel at the end of the lane for the value 0.
+    /// Returns the pixel at which the lane for the value 0 ends.
     pub(crate) fn lane_end(&self) -> Option<f64> {
         self.zero.map(|_| self.from)
     }
@@ -145,7 +145,7 @@ impl Scale {
             d if d < 3.2 => &[1.0, 3.0],
             _ => &[1.0],
         };
-        // With many decades, label every second, third, … decade.
+        // If there are many decades, label only every second or third one, or even fewer.
         let stride = (1..=400).find(|n| decades / f64::from(*n) <= 7.0).unwrap_or(400);
         let mut ticks: Vec<f64> = if self.zero.is_some() { vec![0.0] } else { Vec::new() };
         for power in (-330..=308_i32).filter(|p| p % stride == 0) {
@@ -168,7 +168,7 @@ impl Label {
             (Self::Bytes, _) => words::bytes_tick(value),
             (Self::Number, Some(decimals)) if value.abs() < 1e6 && decimals <= 6 => {
                 let text = words::fixed(value, decimals);
-                // Large integers have commas.
+                // Large integers are written with commas.
                 if decimals == 0 && value.abs() >= 1000.0 { words::significant(value, 1) } else { text }
             }
             (Self::Number, _) => words::trimmed(&words::significant(value, if value.abs() >= 1e6 { 2 } else { 1 })),
@@ -176,7 +176,7 @@ impl Label {
     }
 }
 
-/// Returns the next of 1, 2, 5, 10, … at or above `width`.
+/// Returns the smallest number of the series 1, 2, 5, 10, … that is not below `width`.
 fn step(width: f64) -> f64 {
     let power = 10f64.powf(width.log10().floor());
     let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|d| d * power >= width * 0.999_999).unwrap_or(10.0);

@@ -1,4 +1,4 @@
-//! Draws the points of several ladders: bytes against a score or a rate.
+//! Draws the points of several ladders, with bytes on one axis and a score or a rate on the other.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale};
@@ -9,20 +9,20 @@ use maud::{Markup, html};
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Other end of the band at this point.
+    /// Value of y at which the band of the series ends at this point. It begins at the point itself.
     pub(crate) to: Option<f64>,
-    /// Series of the point. The points of a series are joined in the order of x.
+    /// Series of the point. A line joins the points of a series in the order of x.
     pub(crate) series: usize,
     /// Text next to the point.
     pub(crate) label: String,
     pub(crate) tip: String,
-    /// True for the highlighted point.
+    /// True if the point is highlighted.
     pub(crate) chosen: bool,
-    /// True if no other point is better in both directions.
+    /// True if no other point is better on both axes.
     pub(crate) front: bool,
 }
 
-/// A named range of y, drawn in the background.
+/// A named range of y, shaded in the background.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Zone {
     pub(crate) low: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Zone {
     pub(crate) name: &'static str,
 }
 
-/// A required level of y.
+/// A level of y that the rule requires.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
     pub(crate) y: f64,
@@ -53,7 +53,7 @@ impl Scatter<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let xs: Vec<f64> = self.points.iter().map(|p| p.x).collect();
         let mut ys: Vec<f64> = self.points.iter().flat_map(|p| [Some(p.y), p.to]).flatten().collect();
-        // Leave out a level far from every point, because it would compress the points.
+        // Leave out a level that is far from all points, because including it would squeeze the points together.
         if let Some((low, high)) = super::scale::range(ys.iter().copied()) {
             let reach = (high - low).max(high.abs() * 0.1);
             ys.extend(self.levels.iter().map(|l| l.y).filter(|y| (low - reach..=high + reach).contains(y)));
@@ -95,7 +95,7 @@ impl Scatter<'_> {
         svg(size, self.alternative, &content)
     }
 
-    /// Returns the positions of the points that `pick` accepts, in the order of x.
+    /// Returns the indexes of the points that `pick` accepts, in the order of x.
     fn in_order(&self, pick: impl Fn(&Point) -> bool) -> Vec<usize> {
         let mut picked: Vec<(usize, &Point)> = self.points.iter().enumerate().filter(|(_, p)| pick(p)).collect();
         picked.sort_by(|a, b| a.1.x.total_cmp(&b.1.x));
@@ -137,12 +137,12 @@ impl Scatter<'_> {
         }
     }
 
-    /// Returns each label's place: the first one around its mark that is clear of marks and labels. An empty
-    /// anchor means no place.
+    /// Returns where to place each label. This is the first position around its mark that does not overlap
+    /// any mark or label. If there is no such position, the anchor is empty.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];
-        // Place the chosen point first, because it is the most important.
+        // Place the label of the chosen point first, because it is the most important one.
         let mut order: Vec<usize> = (0..self.points.len()).collect();
         order.sort_by_key(|i| self.points.get(*i).is_none_or(|p| !p.chosen));
         for i in order {

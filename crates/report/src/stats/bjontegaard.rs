@@ -1,12 +1,14 @@
-//! Bjøntegaard's delta rate: the extra bytes of one ladder over another at equal score.
+//! Bjøntegaard's delta rate, which says how many more bytes one ladder needs than another for the same score.
 //!
-//! G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001), on the
-//! logarithm of the bytes as a function of the score. Following later practice, the curve is a monotone
-//! piecewise cubic (Fritsch and Carlson 1980), because a single polynomial oscillates between distant points.
+//! The method is from G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33
+//! (2001), applied to the logarithm of the bytes as a function of the score. As is now usual, the curve is a
+//! monotone piecewise cubic (Fritsch and Carlson 1980), because a single polynomial oscillates between
+//! distant points.
 
-/// Returns the extra bytes of `other` over `reference` at equal score, in per cent, averaged over the scores that both
-/// reach; negative if `other` needs fewer bytes. Points are (bytes, score). Returns `None` if a ladder has fewer than
-/// two scores, or if the ladders do not overlap.
+/// Returns how many per cent more bytes `other` needs than `reference` for the same score, averaged over the
+/// scores that both ladders reach. The result is negative if `other` needs fewer bytes. The points are
+/// (bytes, score). Returns `None` if a ladder has fewer than two different scores, or if the scores of the
+/// ladders do not overlap.
 ///
 /// ```
 /// use shardpack_report::stats::bjontegaard_percent;
@@ -18,7 +20,7 @@
 pub fn bjontegaard_percent(reference: &[(f64, f64)], other: &[(f64, f64)]) -> Option<f64> {
     let (a, b) = (Curve::new(reference)?, Curve::new(other)?);
     let (low, high) = (a.low()?.max(b.low()?), a.high()?.min(b.high()?));
-    // A tiny overlap is not meaningful.
+    // A tiny overlap of the scores is not meaningful.
     if high - low < 1e-6 {
         return None;
     }
@@ -26,7 +28,7 @@ pub fn bjontegaard_percent(reference: &[(f64, f64)], other: &[(f64, f64)]) -> Op
     Some((mean.exp() - 1.0) * 100.0)
 }
 
-/// ln(bytes) as a function of the score.
+/// A curve of ln(bytes) as a function of the score.
 struct Curve {
     x: Vec<f64>,
     y: Vec<f64>,
@@ -41,7 +43,7 @@ impl Curve {
             .map(|&(bytes, score)| (score, bytes.ln()))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        // For equal scores, keep the smaller size.
+        // If two points have equal scores, keep the smaller size.
         points.dedup_by(|next, kept| next.0 - kept.0 < 1e-9);
         if points.len() < 2 {
             return None;
@@ -84,7 +86,7 @@ struct Hermite {
 }
 
 impl Hermite {
-    /// Returns the integral by Simpson's rule, which is exact for cubics.
+    /// Integrates by Simpson's rule, which is exact for cubics.
     fn integral(&self, from: f64, to: f64) -> f64 {
         (to - from) / 6.0 * (self.at(from) + 4.0 * self.at(f64::midpoint(from, to)) + self.at(to))
     }
@@ -101,7 +103,7 @@ impl Hermite {
     }
 }
 
-/// Returns slopes that keep the curve monotone wherever the points are.
+/// Returns slopes with which the curve is monotone wherever the points are.
 fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let steps: Vec<f64> = x.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(1.0)).collect();
     let rises: Vec<f64> = y.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0.0)).collect();
@@ -134,7 +136,8 @@ mod tests {
     }
 
     proptest! {
-        /// A constant factor gives the same result for any curve, and swapping the ladders inverts it.
+        /// If all sizes differ by a constant factor, any curve must give that factor, and swapping the
+        /// ladders must invert it.
         #[test]
         fn a_factor_is_found(
             bytes in prop::collection::vec(1.0_f64..100.0, 2..8),

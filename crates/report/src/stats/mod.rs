@@ -1,4 +1,5 @@
-//! Statistics of the measurements: percentiles, predictions of the whole from a sample, curves, and the front.
+//! Statistics of the measurements: percentiles, predictions of the whole set from a sample, Bjøntegaard
+//! deltas, and the Pareto front.
 
 mod bjontegaard;
 mod pareto;

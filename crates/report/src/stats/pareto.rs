@@ -2,8 +2,9 @@
 
 use crate::data::Better;
 
-/// Returns, for each point (bytes, score), whether it is on the front: no other point is at least as good on
-/// both axes and better on one. Points without a score are not on the front.
+/// Returns whether each of the points (bytes, score) is on the front. A point is on the front if no other
+/// point is at least as good on both axes and better on one of them. Points without a score are never on the
+/// front.
 ///
 /// ```
 /// use shardpack_report::data::Better;

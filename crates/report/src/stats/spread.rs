@@ -2,11 +2,11 @@
 
 use crate::data::{Better, Distribution, Histogram};
 
-/// Returns the distribution of `values`, each given with its sample; `None` without values. Non-finite values
-/// are omitted.
+/// Returns the distribution of `values`, each of which comes with the index of its sample. Values that are
+/// not finite are left out. Returns `None` if no values are left.
 ///
-/// Percentiles are nearest ranks from the worse end: p10 is an existing sample's value, and at least a tenth
-/// of the samples are as bad or worse.
+/// Percentiles are nearest ranks, counted from the worse end: p10 is the value of an actual sample, and at
+/// least a tenth of the samples have this value or a worse one.
 ///
 /// ```
 /// use shardpack_report::data::Better;
@@ -19,7 +19,7 @@ use crate::data::{Better, Distribution, Histogram};
 #[must_use]
 pub fn distribution(values: &[(usize, f64)], better: Better) -> Option<Distribution> {
     let mut sorted: Vec<(usize, f64)> = values.iter().copied().filter(|(_, value)| value.is_finite()).collect();
-    // The sort is stable, so the first of equal samples comes first.
+    // The sort is stable, so samples with equal values keep their order.
     sorted.sort_by(|(_, a), (_, b)| match better {
         Better::Higher => a.total_cmp(b),
         Better::Lower => b.total_cmp(a),
@@ -93,7 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// At least the named share of samples is as bad or worse, but not with one sample fewer.
+        /// At least the share of samples named by the percentile is as bad or worse, which would not
+        /// be true of one sample fewer.
         #[test]
         fn a_percentile_is_what_its_name_says(values in prop::collection::vec(-1e3_f64..1e3, 1..300)) {
             let numbered: Vec<_> = values.iter().copied().enumerate().collect();

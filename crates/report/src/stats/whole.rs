@@ -1,4 +1,4 @@
-//! Predicts the whole set from a sample.
+//! Predicts sizes of the whole set from a sample of it.
 
 use crate::data::Estimate;
 
@@ -7,35 +7,36 @@ use crate::data::Estimate;
 pub struct Stratum {
     /// Number of samples in the stratum.
     pub samples: u64,
-    /// Sums of these samples' known sizes, as in [`Drawn::known`].
+    /// Sums of the known sizes of these samples, in the order of [`Drawn::known`].
     pub known: [f64; 2],
 }
 
 /// A drawn and stored sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
-    /// Stratum of the sample.
+    /// Index of the sample's stratum.
     pub stratum: usize,
-    /// The two sizes known for all samples: source bytes, and pixels or decoded bytes.
+    /// The two sizes that are known for every sample, drawn or not: source bytes, and pixels or decoded bytes.
     pub known: [f64; 2],
     /// Stored bytes, known only for drawn samples.
     pub stored_bytes: f64,
 }
 
-/// Minimum number of samples for using both sizes, because two coefficients overfit a few points.
+/// Minimum number of samples for using both known sizes. With fewer points, two coefficients would overfit.
 const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.
 ///
 /// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model
-/// Assisted Survey Sampling*, §6.4). Least squares through the origin fit the stored bytes to the two known
-/// sizes. The fit is summed over the whole set, and each stratum's mean residual is added. With few samples,
-/// or if one size is a multiple of the other, only the first size is used (the ratio estimator).
+/// Assisted Survey Sampling*, §6.4). The stored bytes are fitted to the two known sizes by least squares
+/// through the origin. The fit is summed over the whole set, and the mean residual of each stratum is added.
+/// If there are few samples, or if one size is a multiple of the other, only the first size is used (the
+/// ratio estimator).
 ///
-/// The interval comes from the residuals within the strata, with the finite population correction and
-/// Student's t. The degrees of freedom are the number of samples minus the number of strata with samples. A
-/// stratum with a single drawn sample uses the spread of all residuals. If everything was drawn, the interval
-/// has zero width.
+/// The interval is computed from the residuals within the strata, with the finite population correction and
+/// Student's t. The degrees of freedom are the number of samples minus the number of strata with samples. For
+/// a stratum with a single drawn sample, the spread of all residuals is used. If everything was drawn, the
+/// interval has zero width.
 ///
 /// ```
 /// use shardpack_report::stats::{Drawn, Stratum, predict};
@@ -58,7 +59,7 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
         let (n, size) = (real(own.len() as u64), real(stratum.samples));
         value += fitted(stratum.known);
         if own.is_empty() {
-            // The uncertainty grows with the size of the stratum.
+            // Without drawn samples, the uncertainty is proportional to the size of the stratum.
             value += size * pooled_mean;
             variance_of_total += size * size * pooled;
             continue;
@@ -74,7 +75,7 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
     Some(Estimate { value, low: (value - half).max(0.0), high: value + half })
 }
 
-/// Returns the coefficients of the two known sizes; `None` if no sample has a size.
+/// Returns the coefficients of the two known sizes; `None` if the first size is 0 for all samples.
 fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     let sum = |of: &dyn Fn(&Drawn) -> f64| drawn.iter().map(of).sum::<f64>();
     let (x, y) = (sum(&|one| one.known[0]), sum(&|one| one.stored_bytes));
@@ -91,15 +92,15 @@ fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     Some([(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant])
 }
 
-/// Estimates how many samples bring the interval's half width down to the share `goal` of the value, given an
-/// interval of `drawn` samples out of `all`.
+/// Estimates how many samples are needed to reduce the half width of the interval to the share `goal` of the
+/// value. `found` is the estimate from `drawn` samples out of `all`.
 #[must_use]
 pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     let half = found.half_width();
     if half <= goal || goal <= 0.0 {
         return drawn;
     }
-    // Compute the number without the correction for a finite set, then apply the correction.
+    // First compute the number as if the set were infinite, then apply the correction for a finite set.
     let (n, size) = (real(drawn), real(all));
     let infinite = half / (1.0 - n / size).max(1e-9).sqrt();
     let wanted = n * (infinite / goal).powi(2);
@@ -127,7 +128,7 @@ fn student(freedom: u64) -> f64 {
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
     let index = usize::try_from(freedom).map_or(usize::MAX, |n| n.saturating_sub(1));
     EXACT.get(index).copied().unwrap_or_else(|| {
-        // Expand around the normal quantile; the error is below 0.002 from 13 degrees on.
+        // Expand around the normal quantile. The error is below 0.002 from 13 degrees of freedom on.
         let (z, v) = (1.959_964_f64, real(freedom));
         z + (z.powi(3) + z) / (4.0 * v) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * v * v)
     })
@@ -142,7 +143,7 @@ fn real(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A simple random generator (SplitMix64).
+    /// Returns the next number of a simple random generator (SplitMix64).
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -154,7 +155,7 @@ mod tests {
         (next(state) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The 95 % interval holds the true value in about 95 of 100 cases.
+    /// The 95 % interval must contain the true value in about 95 of 100 cases.
     #[test]
     fn the_interval_covers_the_truth() {
         let mut state = 7;
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(predict(&[], &strata), None);
         let one = Drawn { stratum: 0, known: [10.0, 0.0], stored_bytes: 5.0 };
         assert_eq!(predict(&[one], &strata).unwrap().value, 500.0);
-        // Only one of two strata has a drawn sample.
+        // Only one of the two strata has a drawn sample.
         let two = [strata[0], Stratum { samples: 1, known: [10.0, 0.0] }];
         assert_eq!(predict(&[one], &two).unwrap().value, 505.0);
     }

@@ -1,4 +1,4 @@
-//! Tests the page in headless Chromium. The tests are skipped with a message if it is not installed.
+//! Tests the page in headless Chromium. If Chromium is not installed, the tests are skipped with a message.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic)]
 
 use std::fs;
@@ -20,7 +20,7 @@ fn installed() -> bool {
     there
 }
 
-/// Opens a file of the folder and returns the browser's output.
+/// Opens a file of the folder in the browser, and returns the browser's output.
 fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
@@ -34,8 +34,8 @@ fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the document after its script ran, and the console messages. Any request would also cause one,
-/// because the page's policy refuses it.
+/// Returns the document after its script has run, and the console messages. A request would also cause such a
+/// message, because the policy of the page refuses it.
 fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let output = open(folder, file, &[&["--dump-dom"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -43,9 +43,9 @@ fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     (String::from_utf8(output.stdout).unwrap(), console)
 }
 
-/// Returns the findings of a framing page about its frame.
+/// Returns the findings of a page about the page in its frame.
 fn found(folder: &Path, file: &str) -> Option<String> {
-    // Without this option a file cannot access a frame of another file.
+    // Without this option, a file cannot access another file in its frame.
     let (document, _) = dom(folder, file, &["--allow-file-access-from-files", "--disable-web-security"]);
     let (_, after) = document.split_once("<pre id=\"found\">")?;
     Some(after.split_once("</pre>")?.0.to_owned())
@@ -86,7 +86,7 @@ fn text_that_escaped_could_not_run() {
     assert!(console.len() >= 2 && console.iter().all(|line| line.contains("Content Security Policy")), "{console:?}");
 }
 
-/// Loads the page in an iframe with scripts disabled, and lists the visible sections.
+/// A page that loads the report in an iframe with scripts disabled, and lists the visible sections.
 const WITHOUT_SCRIPT: &str = r#"<!DOCTYPE html>
 <iframe id="f" src="page.html" sandbox="allow-same-origin" style="width:1100px;height:2000px;border:0"></iframe>
 <script>
@@ -112,7 +112,7 @@ fn everything_is_there_without_the_script() {
     assert_eq!(found(&folder, "frame.html").as_deref(), Some(expected));
 }
 
-/// Frames the page at a given width, uses it, and records the results.
+/// A page that loads the report in an iframe of a given width, uses it, and records the results.
 const USE: &str = r##"<!DOCTYPE html><iframe id="f" src="page.html" style="width:390px;height:2000px;border:0"></iframe>
 <script>
 document.getElementById("f").onload = () => {

@@ -1,4 +1,4 @@
-//! The integration tests of the crate, one module per topic, in one program that is linked once.
+//! Integration tests of the crate. Each topic has its own module, and all of them are linked into one program.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,5 +1,5 @@
-//! A block of the cache as a file: its object and range, and the bytes in pages. Each page has its own CRC32,
-//! so that a small read checks only the pages that it needs.
+//! The file of a block in the cache. It contains the object and range of the block, and its bytes in pages.
+//! Each page has its own CRC32, so that a small read needs to check only the pages that it reads.
 //!
 //! | bytes | |
 //! |---|---|
@@ -29,8 +29,8 @@ pub(crate) struct CachedObject {
     pub(crate) size: u64,
 }
 
-/// Consecutive pages of an object: a power of two pages, starting at a multiple of their number. A page can
-/// therefore be in only a few blocks, and a reader can compute which.
+/// Consecutive pages of an object. Their number is a power of two, and the first page is a multiple of it. A
+/// page can therefore be in only a few different blocks, and a reader can compute which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageSpan {
     first: u64,
@@ -38,13 +38,13 @@ pub(crate) struct PageSpan {
 }
 
 impl PageSpan {
-    /// Returns the largest blocks that contain any of these pages.
+    /// Returns all blocks of the largest size that contain any of these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// Returns the fewest blocks that together contain exactly these pages.
+    /// Returns the smallest number of blocks that together contain exactly these pages.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {
@@ -80,7 +80,7 @@ impl PageSpan {
         format!("{hex}.block")
     }
 
-    /// Returns the file's header. The whole block, `bytes`, follows it.
+    /// Returns the header of the block's file. `bytes` is the whole content of the block, which follows the header.
     pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
@@ -93,9 +93,9 @@ impl PageSpan {
         head
     }
 
-    /// Reads the bytes `wanted`, a part of the block, from its file into `out` of the same length. Returns
-    /// `None` if one of their pages is damaged. Works page by page, so that each is checked while it is in
-    /// the CPU cache.
+    /// Reads the part `wanted` of the block from its file into `out`, which must have the same length.
+    /// Returns `None` if one of the pages in this part is damaged. Each page is checked right after it was
+    /// read, while it is still in the CPU cache.
     pub(crate) fn read(self, object: &CachedObject, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let all = self.bytes(object);
         let (first, sums) = self.sums(object, file)?;
@@ -125,8 +125,8 @@ impl PageSpan {
         rest.is_empty().then_some(())
     }
 
-    /// Reads the CRC32s of the pages from the file, and the offset of the first page. Returns `None` if the
-    /// file belongs to a different block.
+    /// Reads the CRC32s of the pages from the file, and returns them with the offset of the first page.
+    /// Returns `None` if the file belongs to a different block.
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);
@@ -193,7 +193,7 @@ mod tests {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
             }
-            // Up to two blocks of each size at either end of a MiB, and whole blocks in between.
+            // There are up to two blocks of each size at both ends of a MiB, and whole blocks in between.
             prop_assert!(spans.len() as u64 <= 8 + count / WHOLE);
         }
     }

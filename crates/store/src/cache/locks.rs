@@ -5,11 +5,11 @@ use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Number of locks, assigned to blocks by their numbers, so that few blocks share a lock. A thread never
-/// waits for one lock while holding another.
+/// Number of locks. Each block uses the lock that its number selects, so few blocks share a lock. A thread
+/// never waits for one lock while it holds another.
 const LOCKS: usize = 1024;
 
-/// Prevents two requests from fetching the same whole block, and bounds the memory of such requests.
+/// Prevents two requests from fetching the same whole block, and limits the memory that such requests use.
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     locks: Vec<Mutex<()>>,
@@ -18,7 +18,7 @@ pub(crate) struct BlockLocks {
 }
 
 impl BlockLocks {
-    /// A block is in memory twice while it is written: as pieces, and as one buffer.
+    /// Creates the locks. While a block is written, it is in memory twice: as pieces and as one buffer.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
         let blocks = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {

@@ -1,8 +1,8 @@
-//! Blocks of objects in a local folder, which all processes on this machine may share.
+//! A cache of object blocks in a local folder, which all processes on this machine may share.
 //!
-//! A block is one file ([`block`]). It is written under another name and then renamed, so no lock is needed:
-//! a reader finds only whole files, and checks their CRC32s at every hit. All files are opened relative to
-//! the folder, and links are not followed.
+//! Each block is one file ([`block`]). The file is written under another name and then renamed, so no lock is
+//! needed: a reader finds only complete files, and checks their CRC32s at every hit. All files are opened
+//! relative to the folder, and symlinks are not followed.
 
 mod block;
 mod locks;
@@ -25,19 +25,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// File that marks the folder as a cache and names its store.
+/// Name of the file that marks the folder as a cache.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// Minimum time between two updates of a block's age by hits. Temporary files of killed processes are removed
-/// after this time.
+/// Minimum time between two updates of a block's age by hits. It is also the age at which temporary files of
+/// killed processes are removed.
 const HOUR: Duration = Duration::from_secs(3600);
-/// A process scans the folder again after writing the cache size divided by this number.
+/// Divisor of the cache size: after writing this part of it, a process scans the folder again.
 const PART: u64 = 32;
 
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: OwnedFd,
-    /// Store and endpoint.
+    /// Name of the store and its endpoint.
     store: String,
     most: u64,
     stats: Mutex<CacheStats>,
@@ -48,14 +48,14 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Default)]
 struct WriteAllowance {
-    /// Bytes before the next scan of the folder.
+    /// Number of bytes that may be written before the folder is scanned again.
     left: u64,
-    /// Bytes of blocks that have reserved their space but may not be in the folder yet.
+    /// Number of bytes in blocks whose space is reserved but which may not be in the folder yet.
     underway: u64,
 }
 
 impl Cache {
-    /// Opens the cache in a folder, or creates one in an empty folder.
+    /// Opens the cache in a folder, or creates a cache if the folder is empty.
     pub(crate) fn open(path: &Path, most: u64, store: String) -> Result<Self> {
         let fail = |source: io::Error| Error::io(path, "open the cache", source);
         match mkdir(path, Mode::from_raw_mode(0o777)) {
@@ -75,7 +75,7 @@ impl Cache {
         };
         let foreign = |name: &String| name != MARKER && !is_block(name) && !is_unfinished(name);
         let names = cache.names().map_err(fail)?;
-        // Another process may be creating the marker, so unfinished files are ignored.
+        // Ignore unfinished files, because another process may be creating the marker right now.
         let is_new = names.iter().all(|name| is_unfinished(name)) && !names.iter().any(|name| name == MARKER);
         if is_new {
             cache.write(MARKER, &[MARK]).map_err(fail)?;
@@ -103,7 +103,8 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns true if `bytes` bytes fit into the cache next to other data and the cache is writable.
+    /// Returns true if the cache is writable, and `bytes` bytes take up at most half of it, so that other
+    /// data fits too.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
@@ -114,7 +115,8 @@ impl Cache {
         CachedObject { name, size }
     }
 
-    /// Finds these pages, in order: the bytes of the valid cached pages, and the ranges of the others.
+    /// Looks these pages up in the cache. Returns ranges in order, each with its bytes if they are in the
+    /// cache and valid, or with `None`.
     pub(crate) fn find(&self, object: &CachedObject, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
         let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
         PageSpan::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
@@ -172,7 +174,7 @@ impl Cache {
         }
         let modified = file.metadata().and_then(|meta| meta.modified());
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
-            // In a read-only folder the block keeps its old age.
+            // In a read-only folder, this fails and the block keeps its old age.
             let _ = file.set_modified(SystemTime::now());
         }
         self.count(|stats| {
@@ -182,13 +184,13 @@ impl Cache {
         read
     }
 
-    /// Removes a block whose `file` is damaged. Returns false if another reader removed it first. A block
-    /// that took the name after the file was opened stays.
+    /// Removes the block `name`, whose open `file` is damaged. Returns false if another reader has removed it
+    /// first. A new block that has taken the name since the file was opened stays.
     fn drop_block(&self, name: &str, file: &File) -> bool {
         let aside = self.unfinished();
-        // Renames the link itself, never its target.
+        // If the name is a symlink, this renames the symlink itself, never its target.
         if let Err(error) = renameat(&self.folder, name, &self.folder, &aside) {
-            // In a read-only folder, every process checks the damaged block again.
+            // In a read-only folder, the damaged block stays, and every process checks it again.
             return error != Errno::NOENT;
         }
         let found = statat(&self.folder, &aside, AtFlags::SYMLINK_NOFOLLOW);
@@ -201,8 +203,9 @@ impl Cache {
         true
     }
 
-    /// Reads valid cached bytes of an object from `offset` on, up to the first gap. Returns 0 if the first
-    /// byte is not cached. The reader does this itself, so that no other thread has to wake.
+    /// Reads valid cached bytes of an object from `offset` on, up to the first gap, and returns their number.
+    /// Returns 0 if the first byte is not cached. This runs on the reader's own thread, so that no other
+    /// thread has to wake up.
     pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -219,7 +222,7 @@ impl Cache {
         done
     }
 
-    /// Returns true if the cache seems to contain the whole range, and then asks the system to read it ahead.
+    /// Returns true if the whole range seems to be in the cache. The operating system is then asked to read it ahead.
     pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);
         let mut at = range.start;
@@ -227,14 +230,14 @@ impl Cache {
             let Some((span, file)) = self.block_at(object, at) else { return false };
             let all = span.bytes(object);
             let bytes = std::num::NonZeroU64::new(all.end.min(end).saturating_sub(at));
-            // The header before the pages is shorter than one page.
+            // Add one page for the header before the pages, which is shorter than a page.
             let _ = fadvise(&file, at - all.start, bytes.map(|bytes| bytes.saturating_add(PAGE)), Advice::WillNeed);
             at = all.end;
         }
         true
     }
 
-    /// Returns the largest block with this byte, according to the file names.
+    /// Returns the largest block that contains this byte. The search looks only at file names.
     fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
@@ -246,7 +249,8 @@ impl Cache {
         }
     }
 
-    /// Stores these pages, whose bytes are `all`. An error is counted and ends further writes to the cache.
+    /// Stores these pages, whose content is `all`. After an error, which is counted, this process writes
+    /// nothing more to the cache.
     pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {
@@ -309,8 +313,8 @@ impl Cache {
         Ok(names)
     }
 
-    /// Makes room for `bytes`. Scans all blocks each time this process has written a fraction of the size,
-    /// because other processes write too.
+    /// Makes room for `bytes`. All blocks are scanned whenever this process has written a certain fraction of
+    /// the cache size, because other processes write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut allowance = self.allowance();
         if let Some(left) = allowance.left.checked_sub(bytes) {
@@ -323,7 +327,7 @@ impl Cache {
             if !is_block && !is_unfinished(&name) {
                 continue;
             }
-            // Another process may have removed the file already, here and below.
+            // Here and below, another process may already have removed the file.
             let Ok(stat) = statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
             if is_block {

@@ -1,8 +1,8 @@
-//! The HTTP client below `object_store`. Redirects stay within one origin and never lead to link-local
-//! addresses, where clouds hand out credentials.
+//! The HTTP client that `object_store` uses. It follows redirects only within one origin, and never to
+//! link-local addresses, from which clouds hand out credentials.
 //!
-//! The default client of `object_store` follows redirects to any host, and sends it the session token or the
-//! signed URL of the previous page.
+//! The default client of `object_store` follows redirects to any host, and sends the session token or the
+//! signed URL of the previous request to it.
 
 use super::refusal::Refusal;
 use object_store::{ClientConfigKey, ClientOptions};
@@ -22,8 +22,8 @@ use url::{Host, Url};
 const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 const REDIRECTS: usize = 10;
 
-/// True for the client that reads and writes objects, false for clients that fetch credentials, which every
-/// cloud serves from link-local addresses.
+/// True for the client that reads and writes objects. False for the clients that fetch credentials, because
+/// every cloud serves credentials from link-local addresses.
 pub(super) type IsStore = Arc<AtomicBool>;
 
 pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_store::Result<Client> {
@@ -35,7 +35,7 @@ pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_stor
         .referer(false)
         .https_only(!is_on(ClientConfigKey::AllowHttp)?)
         .tls_danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates)?)
-        // Sizes and ranges refer to the stored bytes.
+        // Disable compression, because sizes and ranges refer to the bytes as stored.
         .no_gzip()
         .no_brotli()
         .no_zstd()
@@ -116,7 +116,7 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
     object_store::Error::Generic { store: "HTTP client", source: error.into() }
 }
 
-/// Follows a redirect to the same scheme, host and port.
+/// Follows a redirect only if it leads to the same scheme, host and port.
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
     if !is_same_origin(from, attempt.url()) {
@@ -136,19 +136,19 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Returns both origins if a redirect leads to a different origin.
+/// Returns both origins if the redirect leads to a different one.
 pub(super) fn leads_away(from: &Url, location: &str) -> Option<(String, String)> {
     let to = from.join(location).ok().filter(|to| !is_same_origin(from, to))?;
     Some((origin(from), origin(&to)))
 }
 
-/// Returns scheme, host and port, without secrets.
+/// Returns the scheme, host and port, which contain no secrets.
 fn origin(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
 }
 
-/// Returns true if a host is a link-local address or an address at which a cloud hands out credentials.
+/// Returns true if the host is a link-local address, or another address from which a cloud hands out credentials.
 pub(super) fn is_link_local(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(_) => false,
@@ -162,7 +162,7 @@ fn is_local_address(address: IpAddr) -> bool {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => {
             let [first, second, ..] = address.segments();
-            // `fd00:ec2::` is Amazon's IPv6 address for credentials.
+            // Amazon hands out credentials from `fd00:ec2::` in IPv6.
             address.is_unicast_link_local()
                 || (first, second) == (0xfd00, 0x0ec2)
                 || embedded(address).is_some_and(|address| address.is_link_local())
@@ -170,7 +170,7 @@ fn is_local_address(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the IPv4 address in a mapped, compatible or NAT64 address.
+/// Returns the IPv4 address that is embedded in a mapped, compatible or NAT64 address.
 fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x0064, 0xff9b, 0, 0, 0, 0, ..] => {
@@ -181,8 +181,8 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
-/// Returns the addresses of a host that are not link-local, or `None` if all are. Machines on a local network
-/// often have both kinds.
+/// Returns those addresses of a host that are not link-local, or `None` if all are. Machines on a local
+/// network often have addresses of both kinds.
 fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
     let has_any = !found.is_empty();
     found.retain(|address| !is_local_address(address.ip()));
@@ -193,7 +193,7 @@ fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
 #[derive(Debug)]
 struct Resolver {
     is_store: IsStore,
-    /// Counter that selects the first address, so that requests are spread over all addresses.
+    /// Counter that selects which address comes first, so that requests are spread over all addresses.
     turn: Arc<AtomicUsize>,
     mix: bool,
 }

@@ -1,4 +1,5 @@
-//! Checks the HTTP traffic of `object_store`: refuses invalid answers, and bounds answers held in memory.
+//! Guards the HTTP traffic of `object_store`. Invalid answers are refused, and the size of answers held in
+//! memory is limited.
 
 use super::client::{IsStore, client, is_link_local, leads_away};
 use super::refusal::{NoAnswer, Refusal};
@@ -14,17 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// Maximum bytes of an answer that is not an object, such as a listing of a thousand names.
+/// Maximum size in bytes of an answer that is not an object, such as a listing of a thousand names.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// Makes connections whose answers are checked.
+/// Creates connections whose answers are checked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuardedConnector {
     last: Arc<Mutex<IsStore>>,
 }
 
 impl GuardedConnector {
-    /// Notes that a store has been built. Its last client is for objects, and earlier clients fetch credentials.
+    /// Records that a store has been built. The client that was created last is for objects; any
+    /// earlier clients fetch credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
     }
@@ -63,13 +65,14 @@ impl HttpService for GuardedService {
         let response = self.client.execute(request).await.map_err(unanswered)?;
         match response.status().as_u16() {
             404 if is_store && is_list => refuse(Refusal::NoBucket),
-            // `object_store` has specific errors for these statuses.
+            // Let these through, because `object_store` has specific errors for them.
             304 | 401 | 403 | 404 | 409 | 412 => bounded(response, MOST_ERROR_BYTES, true).await,
             200 if ranged => refuse(Refusal::RangeIgnored),
-            // The object's size is checked against the answer's headers.
+            // The body is not limited here, because its size is checked against the headers of the answer.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
-            // A redirect is refused if the request's body cannot be sent again.
+            // Redirects arrive here if they were not followed, for example because the body of the request
+            // cannot be sent again.
             status => {
                 let to = response.headers().get("location").and_then(|to| to.to_str().ok());
                 let led = url.ok().zip(to).and_then(|(from, to)| leads_away(&from, to));
@@ -84,7 +87,8 @@ fn is_list(request: &HttpRequest) -> bool {
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")
 }
 
-/// Returns an answer with its whole body. A body longer than `most` bytes is truncated or refused.
+/// Reads the whole body of an answer. If it is longer than `most` bytes, it is truncated if `cut` is true,
+/// and refused otherwise.
 async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (mut pieces, mut bytes) = (body.bytes_stream(), Vec::new());
@@ -101,7 +105,7 @@ async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpR
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
 }
 
-/// Returns host and port of a request, without the user name that an endpoint may contain.
+/// Returns the host and port of a request, without the user name that an endpoint may contain.
 fn authority(request: &HttpRequest) -> String {
     let authority = request.uri().authority().map_or("", |authority| authority.as_str());
     authority.rsplit('@').next().unwrap_or_default().to_owned()

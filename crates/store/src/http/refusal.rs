@@ -1,12 +1,12 @@
-//! Invalid answers, as typed errors.
+//! Typed errors for answers that are not acceptable.
 
 use crate::schedule::RequestError;
 use object_store::client::HttpError;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// A request without an answer. The error names the host, because a custom endpoint is not part of
-/// the dataset's URL.
+/// A request that got no answer. The error names the host, because the URL of the dataset does not contain a
+/// custom endpoint.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
     pub(crate) host: String,
@@ -25,12 +25,12 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// A request that was not sent, or an answer without the requested content.
+/// The reason why a request was not sent, or why its answer does not have the requested content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Status(u16),
     RangeIgnored,
-    /// The answer redirects to another server. Both fields are origins: scheme, host and port.
+    /// The answer redirects to another server. Both fields are origins, that is, scheme, host and port.
     Redirect {
         from: String,
         to: String,
@@ -38,12 +38,12 @@ pub(crate) enum Refusal {
     RedirectLoop {
         origin: String,
     },
-    /// The host is a link-local address, or resolves only to such addresses.
+    /// The host is a link-local address, or resolves only to link-local addresses.
     LinkLocal {
         host: String,
     },
     NoUrl,
-    /// The bucket or folder to be listed does not exist.
+    /// The bucket or folder to list does not exist.
     NoBucket,
     /// An answer that must be held in memory is too long.
     TooLong {
@@ -101,7 +101,7 @@ impl Refusal {
             Self::Status(429 | 503) => {
                 RequestError { slow_down: true, ..RequestError::again(ErrorKind::ResourceBusy, words) }
             }
-            // "Not implemented" is permanent.
+            // 501 means "not implemented", which will not change.
             Self::Status(501) => RequestError::last(ErrorKind::Unsupported, words),
             Self::Status(408 | 500..=599) => RequestError::again(ErrorKind::Other, words),
             Self::Status(416) => RequestError::last(ErrorKind::InvalidData, words),

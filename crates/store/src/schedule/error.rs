@@ -1,5 +1,5 @@
-//! Reasons for failed requests, in our own words, because errors from the crates below may contain the URL
-//! with its signature.
+//! Reasons why requests failed, in our own words. The errors of the crates below cannot be shown, because
+//! they may contain the URL with its signature.
 
 use shardpack_format::Hint;
 use shardpack_io::Cause;
@@ -14,9 +14,9 @@ pub(crate) struct RequestError {
     pub(crate) kind: ErrorKind,
     pub(crate) words: String,
     pub(crate) hint: Option<Hint>,
-    /// True if another attempt may succeed.
+    /// True if a further attempt may succeed.
     pub(crate) again: bool,
-    /// True if the store asks for fewer requests.
+    /// True if the store has asked for fewer requests.
     pub(crate) slow_down: bool,
 }
 
@@ -42,7 +42,8 @@ impl RequestError {
         Self::last(ErrorKind::Other, "the request was cancelled")
     }
 
-    /// Returns the error of a request that every reader has abandoned. A later reader sends it again.
+    /// Returns the error of a request that all its readers have abandoned. If another reader needs the bytes
+    /// later, it sends the request again.
     pub(crate) fn abandoned() -> Self {
         Self::last(ErrorKind::Interrupted, "all readers abandoned the request")
     }

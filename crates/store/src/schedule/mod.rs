@@ -1,7 +1,7 @@
-//! The schedule of requests: requests in flight, queued requests, and arrived bytes that wait for a reader.
-//! It does no I/O, so that a simulation can run it (`tests/store/simulation`).
+//! The schedule of requests. It knows the requests in flight, the queued requests, and the bytes that have
+//! arrived and wait for a reader. It does no I/O, so that a simulation can run it (`tests/store/simulation`).
 //!
-//! Of this crate, it uses only its own modules.
+//! For the same reason, it uses no modules of this crate except its own.
 
 mod error;
 mod opening;
@@ -24,12 +24,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Largest gap between two ranges that one request may include if most of the request is wanted. Fetching 1
-/// MiB takes less time than another request.
+/// MiB more takes less time than a second request.
 const GAP_BYTES: u64 = 1 << 20;
-/// Largest gap between two ranges that one request always includes: less than a millisecond.
+/// Largest gap between two ranges that one request always includes. Fetching it takes less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// A range longer than a request is split into parts of this size, or of an eighth of the memory if that is
-/// less. The parts are fetched in parallel.
+/// Size of the parts into which a range is split if it is longer than a request. Parts are smaller if this is
+/// more than an eighth of the memory. They are fetched in parallel.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
 /// Maximum length of a request, in parts.
@@ -37,9 +37,9 @@ const PARTS: u64 = 2;
 /// Maximum number of queued requests. Further announcements are dropped, and their bytes are requested when
 /// they are read.
 const MOST_QUEUED: usize = 1 << 15;
-/// Bytes fetched at the end of a shard: its footer, and its index if that is small.
+/// Number of bytes fetched from the end of a shard, for its footer and, if it is small, its index.
 const TAIL_BYTES: u64 = 64 << 10;
-/// A larger index gets a separate request.
+/// Maximum number of bytes fetched from the end of a shard. A larger index takes a separate request.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
 type At = (u64, u64);
@@ -56,7 +56,7 @@ struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Bytes that will be read, counted once per announcement. Bytes in gaps are not counted.
+    /// Number of bytes that will be read, counted once per announcement. Bytes in gaps are not counted.
     wanted: u64,
     read: u64,
     /// Sequence number of the last announcement or read.
@@ -85,7 +85,7 @@ pub(crate) struct Schedule {
     held: u64,
     budget: u64,
     part_bytes: u64,
-    /// Bytes per page, which the cache stores and requests as a unit; 1 without a cache.
+    /// Bytes per page, the unit in which the cache stores and requests bytes; 1 if there is no cache.
     page: u64,
     count: u64,
     tail_bytes: u64,
@@ -104,7 +104,7 @@ impl Schedule {
             tuner,
             in_flight: 0,
             held: 0,
-            // A quarter of the budget stays free for readers that need a range before its turn.
+            // Keep a quarter of the budget free for readers that need a range before its turn.
             budget: budget - budget / 4,
             part_bytes: (budget / 8).clamp(LEAST_PART_BYTES, PART_BYTES),
             count: 0,
@@ -115,17 +115,18 @@ impl Schedule {
         }
     }
 
-    /// Returns how many bytes the next open requests at the end of a shard.
+    /// Returns how many bytes to request from the end of the shard that is opened next.
     pub(crate) const fn tail_bytes(&self) -> u64 {
         self.tail_bytes
     }
 
-    /// Notes that a range will be read once, or once more.
+    /// Records that a range will be read once, or once more if it was already announced.
     pub(crate) fn announce(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
         self.note(pin, range, true);
     }
 
-    /// Notes that a cached range will be read, so that bytes already held stay until then.
+    /// Records that a range in the cache will be read, so that bytes of it that are already in memory stay
+    /// there until then.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
         for (_, entry) in self.transfers.range_mut((pin.id, first)..(pin.id, range.end)) {
@@ -134,15 +135,15 @@ impl Schedule {
         }
     }
 
-    /// Queues the parts of a range that are not held, in flight or queued. With `again`, counts another read
-    /// of the parts that are.
+    /// Queues those parts of a range that are not in memory, in flight or queued. If `again` is true, another
+    /// read of all other parts is expected.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
             if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
                 let next = entry.transfer.range.end.min(end);
-                // Otherwise the bytes would be dropped after other reads and requested again.
+                // Without this, the bytes would be dropped after the reads announced earlier, and requested again.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
                     self.count += 1;
@@ -157,7 +158,7 @@ impl Schedule {
         }
     }
 
-    /// Queues an unknown range, in parts if it is long.
+    /// Queues a range that no transfer contains. A long range is split into parts.
     fn add(&mut self, pin: &Arc<Pin>, wanted: Range<u64>) {
         let range = self.pages_around(pin, &wanted);
         let whole = range.end - range.start <= self.most();
@@ -172,7 +173,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the whole pages around a range, except for pages in other transfers.
+    /// Extends a range to whole pages, but leaves out bytes that other transfers contain.
     fn pages_around(&self, pin: &Pin, range: &Range<u64>) -> Range<u64> {
         if self.page == 1 || pin.strong_tag().is_none() {
             return range.clone();
@@ -189,13 +190,13 @@ impl Schedule {
         PARTS * self.part_bytes
     }
 
-    /// Joins a queued transfer with its queued neighbours. If many ranges are queued, requests become few and
-    /// large; if none are, each range gets its own request.
+    /// Joins a queued transfer with its queued neighbours. If many ranges are queued, this makes requests few
+    /// and large. If none are, each range gets its own request.
     fn join(&mut self, key: At) -> Option<At> {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
-        // Requests ahead of their turn may hold half of the memory; the other half is for the next reads.
+        // Requests ahead of their turn may take half of the memory. The other half is for the reads that come next.
         let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
         for is_after in [true, false] {
             loop {
@@ -215,11 +216,11 @@ impl Schedule {
                     break;
                 }
                 (range, wanted, number) = (joined, read, number.max(entry.number));
-                // Its item in the queue will find no transfer.
+                // Its item stays in the queue, but will find no transfer.
                 self.transfers.remove(&other);
             }
         }
-        // No reader waits for a queued transfer.
+        // Nothing is lost by replacing the transfer, because no reader waits for a queued one.
         let entry = self.transfers.remove(&key)?;
         let key = (pin.id, range.start);
         self.transfers.insert(key, Scheduled { transfer: Arc::new(Transfer::new(range)), wanted, number, ..entry });
@@ -246,7 +247,7 @@ impl Schedule {
         (entry.transfer.range.end > offset).then_some(*key)
     }
 
-    /// Returns the number of bytes at the start of a range that are neither held, nor in flight, nor queued.
+    /// Returns the number of bytes at the start of a range that are not in memory, in flight or queued.
     pub(crate) fn unknown(&mut self, pin: &Pin, range: &Range<u64>) -> u64 {
         if self.covering(pin.id, range.start).is_some() {
             return 0;
@@ -256,8 +257,8 @@ impl Schedule {
         next.map_or(range.end, |((_, start), _)| *start) - range.start
     }
 
-    /// Returns the transfer with the first byte of `range`, and the request to send at once if the transfer
-    /// is not in flight. Announces the rest of the range.
+    /// Returns the transfer that contains the first byte of `range`. If the transfer is not in flight yet,
+    /// also returns the request to send at once. The rest of the range is announced.
     pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Transfer>>, Option<Request>) {
         let mut late = false;
         let key = match self.covering(pin.id, range.start) {
@@ -289,8 +290,8 @@ impl Schedule {
         (Some(transfer), start)
     }
 
-    /// Learns from an index that begins before the bytes fetched with the end of the shard, because the next
-    /// index will have a similar length.
+    /// Learns the length of an index from a read that begins before the bytes fetched from the end of the
+    /// shard. The next index will probably have a similar length.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);
@@ -298,13 +299,14 @@ impl Schedule {
             && from_end > self.tail_bytes
             && from_end <= MOST_TAIL_BYTES
         {
-            // Index lengths vary a little.
+            // Allow for indexes that are a little longer.
             self.tail_bytes = (from_end + from_end / 8).next_multiple_of(4096).min(MOST_TAIL_BYTES);
         }
     }
 
-    /// Drops bytes of abandoned readers: announced earlier, arrived and not read since, while later
-    /// announcements are wanted. Drops only half of them, because the order is not strict.
+    /// Drops bytes that readers have probably abandoned. These have arrived, but were last announced or read
+    /// before the transfer `number`, which a reader already wants. Only half of them are dropped, because
+    /// reads are not strictly in order.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
@@ -354,7 +356,7 @@ impl Schedule {
         }
     }
 
-    /// Returns true if a request is queued and memory does not hold it back.
+    /// Returns true if a request is queued and there is memory for it.
     pub(crate) fn is_full(&mut self) -> bool {
         while let Some(job) = self.queue.front() {
             match job {
@@ -366,13 +368,13 @@ impl Schedule {
                 }
                 QueueItem::Open(_) => {}
             }
-            // A reader needed the item before its turn, or another transfer includes it.
+            // Drop the item. A reader needed it before its turn, or another transfer includes it.
             self.queue.pop_front();
         }
         false
     }
 
-    /// Clears the queue. Requests in flight continue for their waiting readers.
+    /// Clears the queue. Requests in flight continue if readers wait for them.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
         self.transfers.retain(|_, entry| entry.phase != Phase::Queued);
@@ -389,20 +391,20 @@ impl Schedule {
         self.in_flight = self.in_flight.saturating_sub(requests);
     }
 
-    /// Notes that a transfer has arrived completely, or has failed.
+    /// Records that a transfer has arrived completely, or has failed.
     pub(crate) fn finished(&mut self, pin: &Pin, transfer: &Arc<Transfer>, ok: bool) {
         let key = (pin.id, transfer.range.start);
         let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
             return;
         };
         entry.phase = Phase::Done;
-        // A later reader sends a new request.
+        // If the bytes are needed later, the reader sends a new request.
         if !ok || entry.read >= entry.wanted {
             self.remove(key);
         }
     }
 
-    /// Notes that bytes of a transfer were read, and drops the transfer after its last read.
+    /// Records that bytes of a transfer were read, and drops the transfer after its last read.
     pub(crate) fn was_read(&mut self, pin: &Pin, transfer: &Arc<Transfer>, bytes: u64) {
         let key = (pin.id, transfer.range.start);
         let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
@@ -416,7 +418,7 @@ impl Schedule {
         }
     }
 
-    /// Drops the held bytes of an object; bytes in flight are dropped on arrival.
+    /// Drops the bytes of an object from memory. Bytes in flight are dropped when they arrive.
     pub(crate) fn forget(&mut self, pin: &Pin) {
         let own = self.transfers.range_mut((pin.id, 0)..=(pin.id, u64::MAX));
         let mut gone = Vec::new();
@@ -458,7 +460,8 @@ impl Schedule {
         self.queue.push_back(QueueItem::Open(name.to_owned()));
     }
 
-    /// Returns the pin of a name or its opening, and the request to send at once if the object is not being opened yet.
+    /// Returns the pin of an open object, or else its opening. If the object is not being opened yet, also
+    /// returns the request to send at once.
     pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Request>) {
         let opening = match self.names.get(name) {
             Some(ObjectStatus::Open(pin)) => return (Ok(Arc::clone(pin)), None),

@@ -3,7 +3,7 @@ use super::pin::Pin;
 use super::readers::Readers;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// An object that is being opened; several readers may wait for it.
+/// An object that is being opened. Several readers may wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     pub(crate) readers: Readers,

@@ -1,4 +1,4 @@
-//! Waiting readers of a request. The request ends once all have abandoned it.
+//! The readers that wait for a request. The request ends once all of them have abandoned it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,13 +9,13 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Counts a waiting reader until the guard is dropped.
+    /// Counts a waiting reader for as long as the guard lives.
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
 
-    /// Notes that a reader has given up. The request then continues only for other waiting readers.
+    /// Records that a reader has given up. The request then continues only if other readers wait for it.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
     }

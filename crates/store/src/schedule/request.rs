@@ -1,4 +1,4 @@
-//! Requests of the schedule, and the status of objects.
+//! Requests of the schedule, and the states of objects.
 
 use super::opening::Opening;
 use super::pin::Pin;

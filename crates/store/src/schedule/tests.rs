@@ -24,7 +24,7 @@ fn a_queued_transfer_is_fetched_for_its_reader() {
     let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 20);
     state.announce(&pin, 100..200);
-    // The range begins in the queued transfer and ends after it.
+    // This range begins in the queued transfer and ends after it.
     let (transfer, start) = state.want(&pin, 150..300);
     assert!(Arc::ptr_eq(&begun(start).1, &transfer.unwrap()));
 }
@@ -37,9 +37,9 @@ fn a_queued_range_is_joined_with_both_neighbours() {
     let first = begun(state.next());
     assert!(state.next().is_none());
     let (kib, mib) = (1 << 10, 1 << 20);
-    // The second range is announced first. The gap before it is small, the gap after it large.
+    // The second range is announced first. The gap before it is small, and the gap after it is large.
     let near = [(64 * mib, 600 * kib), (64 * mib - 160 * kib, 100 * kib), (65 * mib, 200 * kib)];
-    // Too far away: the gap is larger than the wanted bytes, or than the largest gap.
+    // These are too far away: the gap is larger than the wanted bytes, or larger than the largest permitted gap.
     let far = [(66 * mib + 100 * kib, 10 * kib), (70 * mib, 3 * mib), (75 * mib, 3 * mib)];
     for (start, len) in near.into_iter().chain(far) {
         state.announce(&pin, start..start + len);
@@ -77,7 +77,7 @@ fn a_range_announced_between_others_is_kept_until_it_is_read() {
     arrive(&mut state, &first);
     let both = begun(state.next());
     assert_eq!(both.1.range, 0..300);
-    // While the request is in flight, the gap is announced too, and the first part again.
+    // While the request is in flight, the gap is announced too, and the first range is announced again.
     state.announce(&pin, 100..200);
     arrive(&mut state, &both);
     state.announce(&pin, 0..100);
@@ -117,7 +117,7 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
     let held = [state.next(), state.next()].map(begun);
     assert!(state.next().is_none());
     held.iter().for_each(|transfer| arrive(&mut state, transfer));
-    // A reader takes part of one transfer and abandons it.
+    // A reader reads a part of one transfer and then abandons it.
     state.was_read(&pin, &held[0].1, 100);
     let late = begun(state.want(&pin, far(3)..far(3) + 300).1);
     arrive(&mut state, &late);
@@ -129,7 +129,7 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
 fn held_bytes_of_a_cached_range_stay_until_they_are_read() {
     let mut state = one_at_a_time(1);
     let pin = pin(1 << 20);
-    // The end of the object, fetched when it was opened.
+    // These bytes are the end of the object, which was fetched when it was opened.
     state.put_arrived(&pin, 900, vec![vec![7; 100].into()]);
     assert_eq!((state.unknown(&pin, &(800..1000)), state.unknown(&pin, &(950..1000))), (100, 0));
     assert_eq!((state.unknown(&pin, &(1000..1100)), state.unknown(&pin, &(800..850))), (100, 50));

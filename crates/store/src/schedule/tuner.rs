@@ -1,23 +1,24 @@
-//! The number of parallel requests.
+//! Finds the best number of parallel requests.
 //!
-//! Beyond some number of requests, a network and a store get no faster. The tuner finds this number by
-//! trials: it first doubles the number, later adds half, and goes back if the rate did not rise.
+//! Beyond some number of requests, neither the network nor the store gets any faster. The tuner finds this
+//! number by trial. At first it doubles the number, later it adds half of it, and it returns to the previous
+//! number if the rate did not rise.
 
 use std::time::Duration;
 
-/// Minimum gain in rate that justifies more requests.
+/// Minimum increase in rate that justifies more requests.
 const WORTH: f64 = 1.05;
-/// Periods to wait after a trial without gain.
+/// Number of periods to wait after a trial that brought no gain.
 const HOLD: u32 = 8;
 const PERIOD: usize = 8;
 
-/// Finds the number of requests from its inputs alone; it has no clock.
+/// Finds the number of requests from its inputs alone. It has no clock of its own.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     limit: usize,
     least: usize,
     most: usize,
-    /// Number of requests before the last trial, and the rate at that number.
+    /// Number of requests before the trial in progress, and the rate with that number.
     before: Option<(usize, f64)>,
     hold: u32,
     /// True until a trial brings no gain.
@@ -40,8 +41,8 @@ impl Tuner {
         self.limit
     }
 
-    /// Notes that a request fetched `bytes`. `is_full` means that other requests are queued, so that the
-    /// limit bounds the rate.
+    /// Records that a request has fetched `bytes`. `is_full` means that other requests are queued, so that
+    /// the limit is what bounds the rate.
     pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
         let Some(since) = self.since.filter(|_| is_full) else {
             self.begin(now);
@@ -49,7 +50,7 @@ impl Tuner {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.requests += 1;
-        // Wait for two generations of requests, because requests in flight while the limit changes say little.
+        // Wait for two generations of requests, because requests that were in flight when the limit changed say little.
         if self.requests < (2 * self.limit).max(PERIOD) {
             return;
         }
@@ -80,7 +81,7 @@ impl Tuner {
         (self.since, self.bytes, self.requests) = (Some(now), 0, 0);
     }
 
-    /// Halves the limit, because the store asks for fewer requests.
+    /// Halves the limit, because the store has asked for fewer requests.
     pub(crate) fn slow_down(&mut self) {
         self.limit = (self.limit / 2).max(self.least);
         (self.before, self.hold, self.climbs, self.since) = (None, HOLD, false, None);
@@ -91,8 +92,9 @@ impl Tuner {
 mod tests {
     use super::*;
 
-    /// Simulates a network where a 4 MiB request has `latency` and flows at `each`, and all requests together
-    /// at most at `all` bytes per second. Returns the final limit.
+    /// Simulates a network, and returns the limit that the tuner settles at. Each request fetches 4 MiB after
+    /// `latency` seconds at up to `each` bytes per second. All requests together get at most `all` bytes per
+    /// second.
     fn settle(latency: f64, each: f64, all: f64) -> usize {
         let mut tuner = Tuner::new((8, 256));
         let (bytes, mut now) = (4_u64 << 20, 0.0);
@@ -101,13 +103,13 @@ mod tests {
             now += bytes as f64 / alone.min(all);
             tuner.done(Duration::from_secs_f64(now), bytes, true);
         }
-        // A trial may be running.
+        // A trial may be in progress, so use the number before it.
         tuner.before.map_or(tuner.limit(), |(before, _)| before)
     }
 
     #[test]
     fn as_many_as_raise_the_rate() {
-        // 100 ms and 90 MB/s each give 28.6 MB/s per request, so 36 requests fill a line of 1 GB/s.
+        // With 100 ms and 90 MB/s, a request reaches 28.6 MB/s, so 36 requests fill a line of 1 GB/s.
         let narrow = settle(0.1, 90e6, 1e9);
         assert!((32..=72).contains(&narrow), "{narrow}");
         let wide = settle(0.1, 90e6, 20e9);

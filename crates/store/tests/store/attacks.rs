@@ -1,4 +1,5 @@
-//! Servers that redirect, lie, trickle, or never finish. Each causes a clear error soon, and no credential leaks.
+//! Servers that redirect, lie, trickle, or never finish. Each of them must soon cause a clear error, and no
+//! credential may leak.
 
 use crate::loader_support::Disk;
 use crate::server::{Answer, Server};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A server that accepts one request per connection and answers with a given function.
+/// A server that accepts one request per connection, and whose answers come from a function.
 struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -40,7 +41,7 @@ impl Liar {
                     }
                     let head = String::from_utf8_lossy(&head).into_owned();
                     seen.lock().unwrap().push(head.clone());
-                    // The client may have closed the connection.
+                    // Ignore errors, because the client may have closed the connection.
                     let _ = answer(&head, &mut stream);
                 });
             }
@@ -83,7 +84,8 @@ fn options() -> StoreOptions {
     }
 }
 
-/// Returns, for each kind of store at `origin`, the URL of its folder `data` and its options, which hold a secret.
+/// Returns one pair for each kind of store at `origin`: the URL of its folder `data`, and options that
+/// contain a secret.
 fn stores(origin: &str) -> Vec<(String, StoreOptions)> {
     let with = |pairs: &[(&str, &str)]| {
         let mut options = options();
@@ -166,7 +168,7 @@ fn redirects_to_files_loops_and_link_local_addresses_are_refused() {
     {
         let first = Liar::always(redirect(302, to));
         let error = said(&opened(&format!("{}/data", first.origin()), &options()).unwrap_err());
-        // A redirect to a non-HTTP URL is not even parsed.
+        // If the URL of a redirect is not HTTP, it is not even parsed.
         let is_said = error.contains("redirects to `") || error.contains("status 302");
         assert!(is_said && !error.contains("meta-data") && !error.contains("root:"), "{to}: {error}");
         assert_eq!(first.seen().len(), 1, "{to}");
@@ -219,7 +221,7 @@ fn link_local_addresses_are_refused_except_for_credentials() {
         assert!(error.contains("`169.254.170.2` is a link-local address"), "{error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(5));
-    // A cloud's credential provider may use its link-local address.
+    // A cloud's own credential provider may use a link-local address.
     let asked = Liar::always("HTTP/1.1 404 Not found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     let mut options = options();
     options.set("aws_metadata_endpoint", &asked.origin()).unwrap();
@@ -247,7 +249,7 @@ fn an_insecure_connection_fails_at_once() {
     for (answer, expected) in [
         (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], "the server does not use TLS on this port"),
         (&garbage, "the server does not use TLS on this port"),
-        // An alert about the protocol version.
+        // A TLS alert about the protocol version.
         (&[0x15, 3, 1, 0, 2, 2, 0x46], "ProtocolVersion"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -256,7 +258,8 @@ fn an_insecure_connection_fails_at_once() {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Read the beginning of the handshake, or the answer would break off.
+                // Read the beginning of the handshake, because otherwise the connection would be reset before
+                // the answer arrives.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(&answer);
             }
@@ -286,7 +289,7 @@ fn a_dripping_answer_ends_with_an_error() {
     let error = said(&opened(&format!("{}/data", drip.origin()), &options()).unwrap_err());
     assert!(error.contains("slower than 1000 bytes/s (`min_rate`)") && error.contains("attempt 2"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(30));
-    // An answer whose head trickles times out.
+    // If the head of an answer only trickles in, the request times out.
     let late = Liar::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nx: ")?;
         loop {
@@ -328,7 +331,7 @@ fn a_cancelled_wait_ends_soon() {
     }
 }
 
-/// Each store repeats its requests as long as a reader waits.
+/// Each kind of store must repeat its requests for as long as a reader waits.
 #[test]
 fn a_cancelled_call_sends_no_more_requests_and_others_continue() {
     let disk = Disk::alike(&[3; 70]);
@@ -385,8 +388,8 @@ fn requests_name_the_program() {
     }
 }
 
-/// Every way to open the dataset reports the true reason for an unreadable manifest, although the server has
-/// no listing.
+/// Every way of opening the dataset must report the true reason why the manifest cannot be read, although the
+/// server has no listing.
 #[test]
 fn a_manifest_that_is_too_large_or_compressed_is_refused() {
     let answer = |head: &str, body: &[u8]| {
@@ -487,7 +490,7 @@ fn answers_without_an_end_take_no_memory() {
             assert!(error.len() < 1000 && !error.contains("hunter2"), "{status}: {error}");
             let listed = shardpack_store::Remote::at(&url, &options)
                 .and_then(|remote| shardpack_io::Storage::list(&remote).map(|names| names.len()));
-            // A server without folders returns an empty listing for a missing folder.
+            // A server that has no folders returns an empty listing for a missing folder.
             assert!(listed.is_err() || status.starts_with("404"), "{status} {url}: {listed:?}");
             assert!(begun.elapsed() < Duration::from_secs(20), "{status}: {:?}", begun.elapsed());
         }

@@ -1,4 +1,4 @@
-//! Datasets written to a store: the bytes equal those in a folder, despite store faults and other writers.
+//! Tests that datasets written to a store have the same bytes as in a folder, despite store faults and other writers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::faulty::{Fault, Faulty};
@@ -50,7 +50,7 @@ fn put(memory: &InMemory, name: &str, bytes: &[u8]) {
     runtime.block_on(memory.put(&key, bytes.to_vec().into())).unwrap();
 }
 
-/// Returns an error's text as the command prints it.
+/// Returns the text of an error as the command prints it.
 fn said(error: &Error) -> String {
     told(error, &error.hint(), Voice::Command)
 }
@@ -81,7 +81,7 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
         let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
         let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
         let died = write(&dying, &source);
-        // Only removing the claim may fail silently, because the next run removes it.
+        // Only the removal of the claim may fail silently, because the next run removes it.
         let left = objects(&memory);
         let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
         assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
@@ -104,7 +104,7 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
 fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    // Some shards are uploaded; the claim stays.
+    // Some shards have been uploaded, and the claim remains.
     let died = write(&place(Faulty::new(&memory, Fault::Dead(15)), here.path()), &source).unwrap_err();
     assert!(died.to_string().contains("data/train/"), "{died}");
     let sent = objects(&memory).keys().filter(|name| name.ends_with(".shard")).count();
@@ -119,8 +119,8 @@ fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
     let expected = expected(&source);
     assert!(objects(&memory) == expected);
-    // The missing files, plus two writes of the claim: one that replaces the old claim, and one that replaces
-    // the new one.
+    // These are the missing files and two writes of the claim. The first replaces the old claim, and the
+    // second replaces the new one.
     assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
     assert_empty(there.path());
 }
@@ -148,7 +148,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let first = healthy(&memory, here.path());
-    // The first run has a reservation, like a program that waits for samples.
+    // The first run holds a reservation, like a program that still waits for its samples.
     let reservation = Reservation::take(first, false).unwrap();
     write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
     let other = Bytes::new(1);
@@ -157,7 +157,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     drop(reservation);
     assert!(objects(&memory) == expected(&source));
 
-    // The same between two runs that write the same dataset.
+    // The same must hold between two runs that write the same dataset.
     let memory = Arc::new(InMemory::new());
     let reservation = Reservation::take(healthy(&memory, here.path()), false).unwrap();
     let second = Reservation::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
@@ -184,7 +184,7 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     let force = WriteOptions { force: true, ..options() };
     write_dataset(place.clone(), &new.plan(), &new, &force).unwrap();
     assert!(objects(&memory) == expected(&new));
-    // Shards of a dataset without manifest or journal, and a foreign file.
+    // Shards of a dataset that has neither a manifest nor a journal, and a file of another program.
     let memory = Arc::new(InMemory::new());
     let place = healthy(&memory, spools.path());
     put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
@@ -226,7 +226,7 @@ fn a_missing_or_foreign_shard_is_packed_again() {
 fn a_cancelled_run_aborts_its_uploads() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
-    // Before the first request, the only possible failure is that the store does not answer.
+    // Every request fails, and the pause before a retry is an hour, so only the cancellation can end the run.
     let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
     let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
@@ -253,7 +253,7 @@ fn parts_of_several_machines_are_merged_into_the_same_objects() {
     }
     let error = merged().unwrap_err();
     assert!(matches!(&error, Error::Unfinished(unfinished) if unfinished.array() == "2"), "{error}");
-    // A run without parts does not continue a run with parts, and a finished part is not packed again.
+    // A run without parts must not continue a run with parts, and a finished part must not be packed again.
     assert!(write(&healthy(&memory, merging.path()), &source).unwrap_err().to_string().contains("3 parts"));
     let begun = source.encoded.load(Ordering::Relaxed);
     assert_eq!(run(0).unwrap().outcome, Outcome::PartComplete);
@@ -315,7 +315,7 @@ fn parts_that_begin_at_once_share_a_spool() {
     assert_empty(spools.path());
 }
 
-/// Counts the files in the spool at each shard upload, and the shards that are checked in parallel.
+/// Measures the number of shards in the spool at each upload, and the number of shards that are checked in parallel.
 #[derive(Debug)]
 struct Watched {
     inner: Upload,
@@ -332,7 +332,7 @@ impl Watched {
         Arc::new(Self { inner, spools: spools.into(), most_in_spool, looking, most_looking })
     }
 
-    /// Returns the number of shards in the spool, complete or not.
+    /// Returns the number of shards in the spool, whether complete or not.
     fn in_spool(&self) -> u64 {
         let spools = std::fs::read_dir(&self.spools).unwrap().map(|entry| entry.unwrap().path());
         let files = spools.flat_map(|spool| std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().file_name()));
@@ -368,7 +368,7 @@ impl Storage for Watched {
 
 impl Objects for Watched {
     fn send(&self, name: &str, source: &mut dyn Read) -> shardpack_io::Result<u64> {
-        // Lets the packer run ahead of the store.
+        // Let the packer run ahead of the store.
         std::thread::sleep(Duration::from_millis(30));
         self.most_in_spool.fetch_max(self.in_spool(), Ordering::Relaxed);
         self.inner.send(name, source)
@@ -387,11 +387,11 @@ impl Objects for Watched {
     }
 }
 
-/// Readable and writable folders of a store keep the promises of the traits.
+/// Readable and writable folders in a store must keep the contracts of the traits.
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());
-    // Also in a store that fails every third request, which is then repeated.
+    // This must also hold in a store that fails every third request, which is then repeated.
     for fault in [Fault::None, Fault::EachNth(3)] {
         let store = Arc::new(Faulty::new(&empty(), fault));
         shardpack_io::conformance::check_objects(&Upload::new(store, "some/folder", &store_options()).unwrap());
@@ -418,7 +418,7 @@ fn the_spool_holds_three_shards_and_shards_are_checked_in_parallel() {
     }
     let most = watched.most_in_spool.load(Ordering::Relaxed);
     assert!((1..=3).contains(&most), "{most} shards were in the spool");
-    // Shards were uploaded one after another, so they are checked one at a time.
+    // The shards were uploaded one at a time, so they were also checked one at a time.
     assert_eq!(watched.most_looking.swap(0, Ordering::Relaxed), 1);
     merge::<()>(place.clone()).unwrap();
     assert!(watched.most_looking.swap(0, Ordering::Relaxed) > 1);

@@ -1,4 +1,4 @@
-//! A local disk cache serves the right bytes or none, and touches only its own files.
+//! Tests that a cache on a local disk returns the right bytes or none, and touches only its own files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -46,7 +46,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     assert!(first == right && filled.misses > 0 && filled.failed_writes == 0, "{filled:?}");
     let (second, stats) = read(&server.url(), &options(&cache));
     assert!(second == right && stats.hits > 0 && stats.misses == 0, "{stats:?}");
-    // The last MiB of a shard is several files, so one may be missing between two others.
+    // The last MiB of a shard is stored in several files, so one of them may be missing between two others.
     let mut missed = 0;
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
@@ -55,7 +55,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
         missed += stats.misses;
     }
     assert!(missed > 0);
-    // Kinds of damage: a truncated file, a flipped bit, another identity.
+    // Three kinds of damage: a truncated file, a flipped bit, and a different identity.
     for damage in 0..3 {
         let all = blocks(&cache);
         for path in &all {
@@ -68,9 +68,10 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
             fs::write(path, bytes).unwrap();
         }
         let (again, stats) = read(&server.url(), &options(&cache));
-        // Some blocks are rewritten with the whole block around them before any reader opens them.
+        // Some blocks are replaced when the whole block around them is fetched, before any reader opens them.
         assert!(again == right && (1..=all.len() as u64).contains(&stats.dropped), "{stats:?}");
-        // Valid pages of a file count as hits even if another thread drops the file.
+        // If another thread drops a file, its valid pages still count as hits, so a second read may be needed
+        // to fill the cache.
         let (again, stats) = read(&server.url(), &options(&cache));
         assert!(again == right && stats.dropped == 0, "{stats:?}");
         let (again, stats) = read(&server.url(), &options(&cache));
@@ -84,7 +85,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     }
     assert_eq!(read(&server.url(), &options(&cache)).0, right);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "the only copy");
-    // Writes that fail, because a file cannot be renamed to the name of a folder.
+    // All writes now fail, because a file cannot be renamed to the name of a folder.
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
@@ -93,10 +94,10 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     assert!(again == right && stats.failed_writes > 0 && stats.hits == 0, "{stats:?}");
 }
 
-/// Reads two epochs in random order, with a cache of `halves` halves of the dataset. Returns the size of the
-/// dataset in MiB and the number of files in the cache.
+/// Reads two epochs in random order. The size of the cache is `halves` times half of the dataset. Returns the
+/// size of the dataset in MiB and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
-    // Records of about 20 KiB, three per page: 24 MiB.
+    // The records have about 20 KiB each, so three fit into a page. Together they have 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     let (disk, folder) = (Disk::new(&[1200], made), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Late(2));
@@ -119,10 +120,10 @@ fn random_order(halves: u64) -> (u64, u64) {
     };
     let (fetched, _) = epoch(0);
     assert!(fetched < stored + stored / 10, "{fetched} of {stored}");
-    // The last blocks of an epoch are written after it ends.
+    // The last blocks of an epoch may be written only after it has ended.
     let (fetched, hit) = epoch(1);
     assert!(fetched < stored / 10, "{fetched} of {stored}");
-    // A page and a half at the ends of each block.
+    // The bound is about two pages per record.
     assert!(hit < 6 * stored, "{hit} of {stored}");
     (stored >> 20, blocks(&cache).len() as u64)
 }
@@ -130,9 +131,9 @@ fn random_order(halves: u64) -> (u64, u64) {
 #[test]
 fn a_random_order_fetches_each_byte_once_and_reads_little_more_than_it_wants() {
     let (size, files) = random_order(6);
-    // One file per MiB, except for the last pages.
+    // There is one file per MiB, except for the last pages.
     assert!((size..=size + 8).contains(&files), "{files} files of {size} MiB");
-    // If the cache may be too small for all blocks, it stores only the wanted pages.
+    // If the cache may be too small for all blocks, it stores only the pages that were wanted.
     let (size, files) = random_order(3);
     assert!(files > 2 * size, "{files} files of {size} MiB");
 }
@@ -177,7 +178,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// Not a test, but the body of the processes that the next test starts.
+/// This is not a test itself, but the body of the processes that the tests below start.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
@@ -251,7 +252,7 @@ fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
 
-/// A separate in-memory file system of fixed size; `None` if the user may not mount one.
+/// A separate in-memory file system of a fixed size. `None` if the user may not mount one.
 #[cfg(target_os = "linux")]
 struct Small(tempfile::TempDir);
 
@@ -275,7 +276,7 @@ impl Small {
 #[cfg(target_os = "linux")]
 impl Drop for Small {
     fn drop(&mut self) {
-        // Fails if nothing is mounted.
+        // This fails if nothing is mounted.
         let _ = Command::new("umount").arg(self.0.path()).stderr(Stdio::null()).status();
     }
 }
@@ -294,7 +295,7 @@ fn a_full_disk_keeps_earlier_blocks_and_a_read_only_disk_is_read() {
     let cache = full.0.path().join("cache");
     let (first, filled) = read(&server.url(), &options(&cache));
     assert!(first == right && filled.failed_writes > 0, "{filled:?}");
-    // Four processes in parallel, all of which meet the full disk.
+    // Four processes run in parallel, and all of them find the disk full.
     let mut all: Vec<Child> = (0..4).map(|_| start(&server.url(), &cache, &right)).collect();
     assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
     let kept = blocks(&cache);

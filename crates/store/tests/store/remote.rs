@@ -1,4 +1,4 @@
-//! Reading over HTTP gives the same results as reading from disk, despite server faults.
+//! Tests that reading over HTTP gives the same results as reading from disk, despite faults of the server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -30,7 +30,7 @@ fn streamed(dataset: &Dataset) -> Vec<Vec<u8>> {
     dataset.iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect()
 }
 
-/// Compares everything that can be read, in every way it can be read.
+/// Compares everything that can be read, in every way in which it can be read.
 pub fn assert_same(local: &Dataset, remote: &Dataset) {
     assert_eq!(streamed(remote), streamed(local));
     assert_eq!(loaded(remote, 3), loaded(local, 3));
@@ -119,7 +119,7 @@ fn a_temporary_failure_is_retried() {
     let faults: [fn(&Request) -> Answer; 6] = [
         |request| if request.again == 0 { Answer::Status(503) } else { Answer::Right },
         |request| if request.number % 3 == 1 { Answer::Cut(30) } else { Answer::Right },
-        // Without a range, a short answer cannot be recognised.
+        // Without a range in the request, a short answer cannot be recognised.
         |request| if request.range.is_some() && request.again < 2 { Answer::Less(10) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 5 == 4 { Answer::Stall(20) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 7 == 3 { Answer::Silence } else { Answer::Right },
@@ -204,7 +204,7 @@ fn an_absent_server_is_reported_soon() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = open(&format!("http://{closed}/data"), &DatasetOptions::new(), &options()).unwrap_err().to_string();
     assert!(error.contains(&format!("cannot connect to `{closed}`: ")) && error.contains("attempt 3"), "{error}");
-    // The URL of a store with a custom endpoint does not name the endpoint.
+    // If a store has a custom endpoint, the URL does not name it.
     let mut elsewhere = options();
     for (key, value) in [("aws_endpoint", &*format!("http://{closed}")), ("aws_skip_signature", "true")] {
         elsewhere.set(key, value).unwrap();
@@ -248,7 +248,7 @@ fn a_loader_keeps_many_requests_in_flight() {
     assert_eq!(loader.stats().traffic, remote.traffic());
 }
 
-/// Returns records of about 20 KiB: 24 MiB in three shards.
+/// Returns a dataset of 24 MiB in three shards, with records of about 20 KiB.
 fn large() -> Disk {
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     Disk::new(&[400, 400, 400], made)
@@ -267,7 +267,7 @@ fn an_epoch_in_random_order_requests_each_byte_once() {
     let stored: u64 = remote.shards().map(|shard| shard.bytes).sum();
     let fetched = after.fetched_bytes - before.fetched_bytes;
     assert!(fetched < stored + stored / 50, "{fetched} of {stored}");
-    // Requests without a waiting reader, plus the joined others.
+    // Ranges are joined into far fewer requests than there are samples.
     assert!(after.requests - before.requests < remote.len() / 2, "{after:?}");
 }
 
@@ -297,7 +297,7 @@ fn the_next_epoch_is_requested_before_it_begins_if_an_epoch_has_followed_another
     assert!(ahead > 4 << 20, "{ahead} bytes of the next epoch");
     begin(&mut loader, &mut local, 2);
     same(&mut loader, &mut local);
-    // Epochs abandoned in the middle, and an epoch other than the next one.
+    // Abandon some epochs in the middle, and begin an epoch other than the next one.
     for number in [3, 7, 8, 9] {
         begin(&mut loader, &mut local, number);
         assert!(loader.next_batch().unwrap().is_ok() && local.next_batch().unwrap().is_ok());
@@ -392,7 +392,7 @@ fn azure_without_suffix_ranges_is_read() {
     assert_same(&disk.open(), &remote);
 }
 
-/// Answers like the XML interface of Google Cloud Storage, because no emulator is available.
+/// The server answers like the XML interface of Google Cloud Storage, because no emulator is available.
 #[test]
 fn google_is_listed_and_read() {
     let disk = Disk::varied(&[40, 50]);

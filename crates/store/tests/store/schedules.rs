@@ -1,5 +1,5 @@
-//! A server with random faults. Each read returns the right bytes or an error that names the object and the
-//! attempt, and the run ends.
+//! Tests against a server with random faults. Each read must return the right bytes, or an error that names
+//! the object and the attempt, and each run must end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -24,7 +24,7 @@ const FAULTS: [Answer; 10] = [
     Answer::OtherTag,
     Answer::Less(5),
 ];
-/// Far above all time-outs together.
+/// Maximum duration of a schedule, far above all time-outs together.
 const MOST: Duration = Duration::from_secs(60);
 
 const fn mix(value: u64) -> u64 {
@@ -33,7 +33,7 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Returns the answer to a request of schedule `seed`. Schedules fail occasionally, often, or permanently
+/// Returns the answer to a request in schedule `seed`. A schedule fails occasionally, often, or permanently
 /// from some request on, with one to three kinds of faults.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
@@ -64,7 +64,7 @@ fn options(seed: u64) -> StoreOptions {
         backoff: Duration::from_millis(1),
         max_attempts: 4,
         hedge: seed.is_multiple_of(4),
-        // Memory for part of the dataset or for all of it.
+        // There is memory for a part of the dataset, or for all of it.
         read_ahead_bytes: if seed.is_multiple_of(3) { 1 << 20 } else { 16 << 20 },
         ..StoreOptions::default()
     }
@@ -136,7 +136,7 @@ fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     result
 }
 
-/// Runs several schedules in parallel, because they mostly wait.
+/// Runs several schedules in parallel, because they spend most of the time waiting.
 fn campaign(seeds: u64) {
     let disk = Disk::varied(&[25, 1, 0, 34]);
     let right: Records = disk.open().iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect();

@@ -1,4 +1,4 @@
-//! Runs without failures, and runs with failures in the caller's code.
+//! Tests of runs without failures, and of runs in which the caller's code fails.
 
 use super::said;
 use super::source::{Numbers, files};
@@ -169,7 +169,7 @@ fn a_failing_or_panicking_sample_stops_the_run_and_is_named() {
         assert!(error.to_string().contains(expected), "{error}");
         assert!(matches!(error, Error::Source { .. }));
         refuse_temporaries(dir.path());
-        // Once the cause is gone, the same call finishes the dataset.
+        // Once the cause is removed, the same call finishes the dataset.
         source = Numbers::new(3000);
         let report = write_dataset(dir.path(), &plan, &source, &options(4)).unwrap();
         assert_eq!(report.outcome, Outcome::Complete);
@@ -186,7 +186,7 @@ fn cancelling_keeps_finished_shards_and_leaves_no_temporary_file() {
     let stop_late = |progress: &Progress| cancel.store(progress.shards >= 2, Ordering::SeqCst);
     let slow = WriteOptions { cancel: Some(&cancel), on_progress: Some(&stop_late), ..options(2) };
     let error = write_dataset(dir.path(), &plan, &source, &slow);
-    // The run may end before the second progress report.
+    // The run may already have ended before the second progress report.
     if let Err(error) = error {
         assert!(matches!(error, Error::Cancelled), "{error}");
         refuse_temporaries(dir.path());
@@ -277,7 +277,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
-    // More shards than a manifest can list, which is detected before anything is written.
+    // These are more shards than a manifest can list. This must be found before anything is written.
     let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
     let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
     let error =
@@ -286,7 +286,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(said(&error).ends_with("\nhint: choose larger shards"), "{error}");
 }
 
-/// The id must not change, because datasets will depend on it.
+/// The id must never change, because datasets will depend on it.
 #[test]
 fn the_dataset_id_never_changes() {
     let sample = |key| PlanSample { key, source_bytes: 3, stored_bytes: 192, mtime_ns: 9, extra_digest: [0; 16] };

@@ -1,5 +1,5 @@
-//! A folder in a store of in-memory objects, whose answers may be lost. The tests of `shardpack-store` use a
-//! real store.
+//! Tests with a folder in a store of in-memory objects, which may lose answers. The tests of
+//! `shardpack-store` use a real store.
 
 use super::behaviour::options;
 use super::said;
@@ -18,10 +18,10 @@ const NAME: &str = "s3://bucket/train";
 #[derive(Debug)]
 struct Unsure {
     memory: MemoryStorage,
-    /// True if each upload succeeds but is answered with "no such upload", as some stores do if the end of an
-    /// upload is sent again after a lost answer.
+    /// True if each upload succeeds but is answered with "no such upload". Some stores do this if an answer
+    /// is lost and the end of the upload is therefore sent again.
     loses_answers: bool,
-    /// True if another run takes over during an upload.
+    /// True if another run takes over while an object is being uploaded.
     is_taken_over: bool,
 }
 

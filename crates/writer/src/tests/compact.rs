@@ -1,4 +1,4 @@
-//! Compacting: the files that it deletes and keeps, and recovery after a kill in the middle.
+//! Tests which files compacting deletes and keeps, and how it recovers after being killed in the middle.
 
 use super::behaviour::options;
 use super::faults::run;
@@ -11,7 +11,7 @@ use shardpack_io::FileSystem as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Three generations: forty samples, seventy, and sixty-nine after a removal.
+/// Returns a dataset with three generations: of forty samples, of seventy, and of sixty-nine after a removal.
 fn grown() -> MemoryFs {
     let fs = fresh();
     add(&fs, &sources().1, &options(1)).unwrap();
@@ -85,7 +85,7 @@ fn an_unidentifiable_shard_is_reported_before_anything_is_deleted() {
     let error = compact(&fs).unwrap_err().to_string();
     assert!(error.contains(&old) && error.contains("nothing was deleted"), "{error}");
     assert_eq!(held(&fs).len(), before.len());
-    // A shard that is damaged at one end is still recognised by the other.
+    // A shard that is damaged at one end must still be recognised by its other end.
     for at in [0, before[&old].len() - 1] {
         let fs = grown();
         let mut bytes = before[&old].clone();
@@ -134,7 +134,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
         assert_eq!(held(fs).len(), count);
     };
     refused(&fs, "has generation 2");
-    // The same without the manifests of these generations.
+    // The same must hold without the manifests of these generations.
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }
@@ -143,7 +143,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
 
 #[test]
 fn force_drops_an_unfinished_generation() {
-    // The machine dies before or after the manifest of the next generation is ready.
+    // Let the machine die before or after the manifest of the next generation is ready.
     let start = fresh();
     let expected = held(&start);
     let mut ready = 0;

@@ -1,5 +1,5 @@
-//! The machine dies at each operation (W04, W05, W15 of the fault list). Proves that these tests notice a
-//! missing sync (W06).
+//! Lets the machine die at each operation (W04, W05 and W15 of the fault list). Also proves that these tests
+//! would notice a missing sync (W06).
 
 use super::behaviour::options;
 use super::faults::{is_final, reference, run};
@@ -31,7 +31,7 @@ impl Case {
     fn half(&self) -> MemoryFs {
         let mut source = Numbers::new(40);
         source.fail = self.plan.samples(self.plan.shard_count() / 2).last().map(|&s| s.into());
-        // On a busy machine the run may fail before the first shard is committed.
+        // On a busy machine, the run may fail before the first shard is committed.
         let tries = std::iter::repeat_with(|| {
             let fs = MemoryFs::new();
             run(&fs, &self.plan, &source, &options(1)).unwrap_err();
@@ -40,7 +40,8 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Dies at operation `k`. Returns `None` if the run ends earlier, else true if every promise holds.
+    /// Lets the machine die at operation `k`. Returns `None` if the run ends before that. Otherwise, returns
+    /// `Ok` if every promise holds, or else the broken promise.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -73,7 +74,7 @@ impl Case {
         if ended_well && !complete {
             return Err("the run said that it was complete, and it is gone".into());
         }
-        // If there are shards, a file must name their dataset and its progress.
+        // If there are shards, there must also be a file that names their dataset and its progress.
         let told = run(&fs.with_fault(Fault::None, None), &self.other, &Numbers::new(1), &options(1));
         if let Err(e) = told
             && e.to_string().contains("shards without their manifest")
@@ -119,8 +120,9 @@ fn every_promise_holds_whenever_the_machine_dies() {
 fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
-        // The operation at which the machine dies depends on thread timing, so one round of crashes can miss
-        // a window that another finds. No round reports a missing sync on which nothing depends.
+        // The operation at which the machine dies depends on the timing of the threads, so one round of
+        // crashes can miss a moment that another round finds. But if nothing depended on a sync, no round
+        // would notice that it is missing.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out without a failing test");
     }
@@ -132,7 +134,7 @@ fn a_crash_while_force_replaces_a_dataset_leaves_the_old_one_or_none() {
     let healthy = MemoryFs::new();
     run(&healthy, &case.source.plan(30_000), &case.source, &options(1)).unwrap();
     let old_files = healthy.files();
-    // Again with a truncated manifest.
+    // The same with a truncated manifest.
     let hurt = healthy.with_fault(Fault::None, None);
     hurt.cut("manifest.json", 100);
     let force = WriteOptions { force: true, ..options(2) };

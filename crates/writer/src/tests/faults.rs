@@ -1,4 +1,5 @@
-//! Each operation on the file system fails once, disks are full, and syncs fail (W01, W02, W07, W15 of the fault list).
+//! Lets each operation on the file system fail once, lets disks be full, and lets syncs fail (W01, W02, W07
+//! and W15 of the fault list).
 
 use super::behaviour::options;
 use super::memory_fs::{Fault, MemoryFs};
@@ -169,7 +170,7 @@ fn a_full_disk_reports_the_missing_bytes_and_the_run_continues_later() {
     }
     let reused = fs.files().keys().filter(|n| is_final(n)).count();
     assert!(reused > 0);
-    // The disk is too full even to create a journal.
+    // The disk is so full that not even a journal can be created.
     let full = fs.with_fault(Fault::Capacity(0), None);
     let error = run(&full, &plan, &source, &options(2)).unwrap_err();
     assert!(matches!(error, Error::NoSpace { free_bytes: Some(0), .. }), "{error}");
@@ -188,7 +189,7 @@ fn a_shard_that_cannot_be_synced_is_rewritten_once_and_no_sync_is_retried() {
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::Complete);
     assert_eq!(fs.files(), expected);
     assert!(source.encoded.load(Ordering::SeqCst) - before > 40);
-    // On a permanently broken disk, the first shard fails twice and the run ends.
+    // If the disk is permanently broken, the first shard fails twice, and then the run ends.
     let fs = MemoryFs::new().with_fault(Fault::FailShardSyncs(1000), None);
     let error = run(&fs, &plan, &source, &options(2)).unwrap_err().to_string();
     assert_eq!(error, "cannot sync `/data/out/.shard-00000.tmp`: planted");
@@ -207,13 +208,13 @@ fn a_file_system_without_locks_and_folder_syncs_works_and_is_reported() {
     let [locks, syncs] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
     assert!(locks.contains("no locks") && syncs.contains("cannot sync folders"), "{locks} {syncs}");
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::AlreadyComplete);
-    // The same for parts and their merge.
+    // The same must hold for parts and their merge.
     let parts = MemoryFs::new().with_fault(Fault::Poor, None);
     for i in 0..2 {
         run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();
     }
     assert_eq!(merge_on::<Sum>(&Target::folder(&parts, Path::new(OUT))).unwrap().notes.len(), 2);
     assert_eq!(parts.files(), expected);
-    // On other file systems there is no note.
+    // On other file systems, there must be no note.
     assert_eq!(run(&MemoryFs::new(), &plan, &source, &options(2)).unwrap().notes, [""; 0]);
 }

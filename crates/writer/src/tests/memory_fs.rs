@@ -1,4 +1,4 @@
-//! An in-memory file system that fails at operation k, or crashes there and loses unsynced data.
+//! An in-memory file system that fails at operation k, or that crashes there and loses all data that was not synced.
 
 use shardpack_io::{Cause, FileLock, FileSystem, GrowingFile, Holder, LockMode, ReadAt};
 use std::collections::BTreeMap;
@@ -11,19 +11,19 @@ pub(crate) enum Fault {
     None,
     /// Operation `k`, counted from 1, fails once.
     FailAt(u64, io::ErrorKind),
-    /// The machine is dead from operation `k` on.
+    /// From operation `k` on, the machine is dead.
     CrashAt(u64),
-    /// The given number of syncs of shard content fail.
+    /// This number of syncs of shard content fail.
     FailShardSyncs(u64),
-    /// The disk is full when a journal gets its first line.
+    /// The disk is full when the first line is appended to a journal.
     FailJournalLine,
-    /// The disk has the given number of bytes.
+    /// The disk has this number of bytes.
     Capacity(u64),
-    /// Folders cannot be synced, and a file's existence is the lock.
+    /// Folders cannot be synced, and the existence of a file is the lock.
     Poor,
 }
 
-/// A sync that does nothing but reports success, as if the code lacked the call.
+/// A kind of sync that does nothing but reports success, as if the call were missing from the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     Shard,
@@ -49,9 +49,9 @@ pub(crate) const LIES: [Lie; 7] = [
 pub(crate) enum Crash {
     /// Neither names nor bytes survive.
     NothingSurvives,
-    /// All names but no bytes survive, because renames reach many disks before data does.
+    /// All names survive, but no bytes. On many disks, renames are written before the data.
     NamesSurvive,
-    /// Random names survive, with random file lengths.
+    /// Random names survive, and their files have random lengths.
     Random(u64),
 }
 
@@ -156,7 +156,7 @@ impl MemoryFs {
         there.map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
-    /// Returns the content of the disk after the machine restarts.
+    /// Returns the content of the disk after the machine has restarted.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let inner = self.inner();
         let mut names = inner.durable_names.clone();
@@ -189,7 +189,7 @@ impl MemoryFs {
         self.0.lock().unwrap()
     }
 
-    /// Counts an operation, and makes it fail when its turn comes.
+    /// Counts an operation, and lets it fail if its turn has come.
     fn step(&self) -> io::Result<MutexGuard<'_, Inner>> {
         let mut inner = self.inner();
         inner.operations += 1;
@@ -263,7 +263,7 @@ impl GrowingFile for MemoryFile {
         if let Fault::Capacity(capacity) = inner.fault {
             let room = usize::try_from(capacity.saturating_sub(inner.used())).unwrap();
             if bytes.len() > room {
-                // Like a disk, write the bytes that fit.
+                // Like a real disk, write as many bytes as fit.
                 bytes = &bytes[..room];
                 inner.hit = true;
                 inner.nodes[self.node].bytes.extend(bytes);

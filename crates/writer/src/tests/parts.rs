@@ -1,4 +1,4 @@
-//! Many machines that write to one folder.
+//! Tests with many machines that write to one folder.
 
 use super::behaviour::options;
 use super::said;
@@ -19,7 +19,7 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
     WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
 }
 
-/// Checks that the folder holds the bytes of a single whole run of this plan.
+/// Checks that the folder holds the same bytes as after a single run of the whole plan.
 fn assert_is_one_run(folder: &Path, plan: &Plan, source: &Numbers) {
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), plan, source, &options(2)).unwrap();
@@ -112,7 +112,7 @@ fn merge_names_the_missing_parts() {
     assert!(error.ends_with("\nhint: pack these parts again, then merge: --array=1,3"), "{error}");
 }
 
-/// Missing, half done, damaged and deleted parts are each packed again and then merged.
+/// If parts are missing, half done, damaged or deleted, each must be packed again, and can then be merged.
 #[test]
 fn merge_lists_the_parts_to_pack_again() {
     let source = Numbers::new(300);
@@ -123,12 +123,12 @@ fn merge_lists_the_parts_to_pack_again() {
     for i in [0, 2, 3, 4, 5, 7] {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
-    // Part 3 was killed before its last shard.
+    // Make it look as if part 3 was killed before its last shard.
     let journal = dir.path().join(journal_name(part(2, 8).part));
     let text = fs::read_to_string(&journal).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     fs::write(&journal, lines[..lines.len() - 1].join("\n") + "\n").unwrap();
-    // A byte of part 4's footer has changed; a shard of part 5 is gone.
+    // Change a byte in the footer of a shard of part 4, and remove a shard of part 5.
     let damaged = dir.path().join(shard_name(range(3).start));
     let mut bytes = fs::read(&damaged).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -145,7 +145,7 @@ fn merge_lists_the_parts_to_pack_again() {
     assert_eq!(states, expected);
     assert_eq!((found.array().as_str(), found.parts), ("2-5,7", Some(8)));
     assert!(error.to_string().contains(&format!("{}", damaged.display())), "{error}");
-    // The merge changed nothing, so it is enough to pack the named parts again.
+    // The merge has changed nothing, so it is enough to pack the parts that it named again.
     for i in [1, 2, 3, 4, 6] {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
@@ -182,7 +182,8 @@ fn merge_groups_the_parts_by_the_differing_option() {
     assert!(error.ends_with(found), "{error}");
 }
 
-/// No version of this crate wrote such a journal. Its dataset must not count as complete with only the existing shards.
+/// No version of this crate has written such a journal. Its dataset must not be considered complete with only
+/// the shards that exist.
 #[test]
 fn a_journal_without_the_number_of_shards_is_refused() {
     let source = Numbers::new(300);
@@ -207,15 +208,15 @@ fn parts_of_different_plans_do_not_mix() {
     assert!(error.contains("shard_bytes"), "{error}");
     assert!(text(part(0, 4)).contains("holds a dataset begun in 3 parts, but this run writes it in 4 parts"));
     assert!(text(options(1)).contains("holds a dataset begun in 3 parts, but this run writes it as a whole"));
-    // `force` without a part removes them.
+    // `force` without a part removes the parts.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
-    // A part with `force` does not replace a dataset.
+    // A part with `force` must not replace a dataset.
     let force = WriteOptions { force: true, ..part(0, 3) };
     assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Refused { .. })));
 }
 
-/// Returns the plan of a machine with its own copy of the sources.
+/// Returns the plan of a machine that has its own copy of the sources.
 fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {
     let samples = source.samples().map(|s| PlanSample { mtime_ns, ..s });
     Plan::new(samples, source.metadata(), PlanOptions { shard_bytes, shuffle: Some(7) }).unwrap()
@@ -229,7 +230,7 @@ fn parts_made_from_copies_with_other_times_merge() {
         let plan = plan_of_copy(&source, i64::from(i) * 1000, 40_000);
         write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
     }
-    // The part is refused if its sources were modified in between.
+    // A part must be refused if its sources were modified in the meantime.
     let touched = plan_of_copy(&source, 77, 40_000);
     let error = said(&write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err());
     assert!(error.contains("modification times of the sources have changed") && error.contains("--force"), "{error}");
@@ -260,7 +261,7 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
                 let report = write_dataset(dir.path(), &plan, &source, &force).unwrap();
                 assert_eq!((report.outcome, report.shards_reused), (Outcome::PartComplete, 0));
             }
-            // Without force they continue as usual.
+            // Without `force`, the parts continue as usual.
             for i in 0..3 {
                 let report = write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
                 assert_eq!(report.shards, report.shards_reused);
@@ -277,7 +278,7 @@ fn a_part_that_starts_over_removes_shards_missing_in_its_journal() {
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
-    // State after a crash between the rename of the last shard and its journal line.
+    // The state after a crash between the rename of the last shard and its line in the journal.
     let path = dir.path().join(journal_name(part(0, 2).part));
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().collect();
@@ -310,7 +311,7 @@ fn a_running_part_excludes_whole_runs_merges_and_itself() {
     assert!(seen.get() > 0);
 }
 
-/// Writes one line of a journal, with a valid checksum.
+/// Changes one line of a journal, and gives it a valid checksum.
 fn put_line(journal: &Path, line: usize, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(journal).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

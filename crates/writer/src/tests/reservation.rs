@@ -1,4 +1,4 @@
-//! A folder reserved for a program.
+//! Tests of a folder that is reserved for a program.
 
 use super::source::Numbers;
 use crate::{Error, Outcome, Reservation, WriteOptions, write_dataset};
@@ -39,13 +39,13 @@ fn only_the_unfinished_dataset_is_discarded() {
     reservation.discard(DatasetId([7; 16])).unwrap();
     assert!(reservation.has_begun(plan.dataset_id()).unwrap(), "the id of another dataset removes nothing");
     drop(reservation);
-    // State as if the program died here.
+    // From here on, the folder is as if the program had died.
     let error = Reservation::take(&out, false).unwrap_err().to_string();
     assert!(error.contains("holds an unfinished dataset"), "{error}");
     let reservation = Reservation::take(&out, true).unwrap();
     reservation.discard(plan.dataset_id()).unwrap();
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "only the lock is left");
-    // The folder existed before this reservation.
+    // The folder is older than the reservation, so it stays.
     drop(reservation);
     assert!(out.exists());
 }

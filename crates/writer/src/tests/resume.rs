@@ -1,4 +1,4 @@
-//! Runs that continue, start over, or are refused.
+//! Tests of runs that continue, start over, or are refused.
 
 use super::behaviour::options;
 use super::said;
@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
 
-/// Returns a run of 200 samples that failed at a sample in the middle.
+/// Returns the folder and the plan of a run of 200 samples that failed in the middle.
 fn interrupted() -> (TempDir, Plan) {
     let mut source = Numbers::new(200);
     let plan = source.plan(40_000);
     let middle = plan.shard_count() / 2;
     source.fail = Some(u64::from(plan.samples(middle)[3]));
-    // On a busy machine the run may fail before two shards are committed.
+    // On a busy machine, the run may fail before two shards are committed.
     let tries = std::iter::repeat_with(|| {
         let dir = tempdir().unwrap();
         write_dataset(dir.path(), &plan, &source, &options(1)).unwrap_err();
@@ -60,7 +60,7 @@ fn a_second_run_reuses_finished_shards_and_writes_the_same_bytes() {
     assert_eq!(bytes, noted);
     assert_eq!(source.encoded.load(Ordering::SeqCst), 200 - seen.get().samples_reused);
     assert_eq!(files(dir.path()), reference(&plan));
-    // A third run finds nothing to do.
+    // A third run must find nothing to do.
     let third = write_dataset(dir.path(), &plan, &source, &options(2)).unwrap();
     assert_eq!((third.outcome, third.samples), (Outcome::AlreadyComplete, 200));
     assert_eq!(files(dir.path()), reference(&plan));
@@ -144,7 +144,7 @@ fn other_options_or_inputs_are_refused_by_name() {
     let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
     assert!(text.contains("the names, sizes or labels of the sources have changed since\nhint: "), "{text}");
 
-    // The same files with another label.
+    // These are the same files, but one has a different label.
     let relabelled = (0..).zip(source.samples()).map(|(n, s)| PlanSample { extra_digest: [u8::from(n == 7); 16], ..s });
     let plan = Plan::new(relabelled, source.metadata(), options).unwrap();
     assert_ne!(plan.dataset_id(), source.plan(40_000).dataset_id());
@@ -202,12 +202,12 @@ fn foreign_files_are_never_touched() {
             assert_eq!(files(dir.path()), [(name.to_owned(), b"mine".to_vec())].into_iter().collect());
         }
     }
-    // Files of desktops and file systems do not stop a run.
+    // Files of desktops and file systems must not stop a run.
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(".DS_Store"), b"").unwrap();
     write_dataset(dir.path(), &plan, &source, &options(1)).unwrap();
     assert!(dir.path().join(".DS_Store").exists());
-    // A manifest of another program is not ours either.
+    // A manifest of another program must not be mistaken for ours.
     for force in [false, true] {
         let dir = tempdir().unwrap();
         fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
@@ -215,7 +215,7 @@ fn foreign_files_are_never_touched() {
         assert!(said(&error).contains("holds other files: `manifest.json`\nhint: "), "{error}");
         assert_eq!(files(dir.path()).len(), 1);
     }
-    // A symlink at a temporary file's name is replaced, not followed.
+    // A symlink with the name of a temporary file must be replaced, not followed.
     #[cfg(unix)]
     {
         let (dir, target) = (tempdir().unwrap(), tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! Samples made from numbers.
+//! A source that makes samples from numbers.
 
 use crate::{Encoded, EncodedSample, Plan, PlanOptions, PlanSample, SampleSource, Tally};
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,12 @@ impl Tally for Sum {
     }
 }
 
-/// `count` samples of a few hundred to a few thousand bytes.
+/// A source of `count` samples, each of a few hundred to a few thousand bytes.
 pub(crate) struct Numbers {
     pub(crate) count: u64,
     pub(crate) schema: Schema,
     pub(crate) keys: Vec<String>,
-    /// Samples to skip, to fail on, to panic on.
+    /// Samples to skip, the sample to fail on, and the sample to panic on.
     pub(crate) skip: Vec<u64>,
     pub(crate) fail: Option<u64>,
     pub(crate) panic: Option<u64>,

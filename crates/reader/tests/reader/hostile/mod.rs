@@ -1,6 +1,8 @@
-//! Hostile and broken shards and manifests: the numbered cases T, L, S and N of the list of hostile inputs.
+//! Hostile and broken shards and manifests. The tests have the numbers of the cases T, L, S and N in the list
+//! of hostile inputs.
 //!
-//! Cases about structure recompute the CRC32s, so that the reader refuses the structure rather than the CRC32.
+//! Cases about structure recompute the CRC32s, so that the reader must refuse the structure itself rather
+//! than the CRC32.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -56,13 +58,14 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
 
 type EditRow<'a> = &'a dyn Fn(usize, &mut u64, &mut u64);
 
-/// Returns a shard of three records after `edit` has changed the offset and length of each index row.
+/// Returns a shard of three records in which `edit` has changed the offset and length of each index row.
 fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
     let mut bytes = small_shard(0..3);
     let (footer, index) = index_of(&bytes);
     let start = footer.index_offset as usize;
     let metadata_bytes = u64::from_le_bytes(bytes[start + 16..start + 24].try_into().unwrap());
-    // Spec §2.3: 64 bytes, metadata, offsets, lengths, each padded to 64.
+    // According to spec §2.3, the index consists of 64 bytes, the metadata, the offsets and the lengths, each
+    // padded to a multiple of 64.
     let offsets = start + 64 + metadata_bytes.next_multiple_of(64) as usize;
     for record in 0..3 {
         let row = index.row(record as u64).unwrap();

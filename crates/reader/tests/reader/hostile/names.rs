@@ -1,4 +1,4 @@
-//! N: file names and sample keys.
+//! Cases N: file names and sample keys.
 
 use super::assert_format;
 use crate::support::{self, OnDisk};
@@ -42,12 +42,12 @@ fn n04_symlinks() {
     assert!(!verify(disk.path(), &VerifyOptions::default()).unwrap().is_whole());
     read(DatasetOptions::new().follow_symlinks(true)).unwrap();
     assert!(verify(disk.path(), &VerifyOptions { follow_symlinks: true, ..Default::default() }).unwrap().is_whole());
-    // A symlink loop.
+    // A symlink that leads to itself.
     std::fs::remove_file(disk.shard_path(1)).unwrap();
     std::os::unix::fs::symlink(disk.shard_path(1), disk.shard_path(1)).unwrap();
     assert!(read(DatasetOptions::new()).is_err());
     assert!(matches!(read(DatasetOptions::new().follow_symlinks(true)), Err(Error::Io { .. })));
-    // A folder that is a symlink is refused. A real folder and a hard link are accepted.
+    // A folder that is a symlink is refused, but a real folder and a hard link are accepted.
     let mut manifest = disk.manifest.clone();
     manifest.shards[1].name = "more/x.shard".into();
     disk.write_manifest(&manifest);
@@ -58,7 +58,7 @@ fn n04_symlinks() {
     std::fs::create_dir(disk.path().join("more")).unwrap();
     std::fs::hard_link(outside.path().join("x.shard"), disk.path().join("more/x.shard")).unwrap();
     read(DatasetOptions::new()).unwrap();
-    // The dataset's own folder may be reached through a link, because the user named it.
+    // The dataset's own folder may be a symlink, because the user named it.
     let link = outside.path().join("link");
     std::os::unix::fs::symlink(disk.path(), &link).unwrap();
     Dataset::open(&link).unwrap().get(3).unwrap();

@@ -1,4 +1,4 @@
-//! Made-up reports, to render and inspect the page without packing anything.
+//! Made-up reports, with which the page can be rendered and inspected without packing anything.
 #![allow(missing_docs, dead_code, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use shardpack_report::data::*;
@@ -13,13 +13,13 @@ impl Numbers {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// Returns a uniform number from 0 to 1.
+    /// Returns a uniformly distributed number from 0 to 1.
     pub(crate) fn even(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as f64 / f64::from(1_u32 << 31)
     }
 
-    /// Returns a roughly normal number with mean 0 and a spread of about 1.
+    /// Returns a roughly normally distributed number with mean 0 and a spread of about 1.
     pub(crate) fn bell(&mut self) -> f64 {
         (0..6).map(|_| self.even()).sum::<f64>() * 1.4 - 4.2
     }
@@ -36,7 +36,7 @@ const CLASSES: [&str; 8] = [
     "n01530575_brambling",
 ];
 
-/// Makes photos under two ladders and losslessly, with a target.
+/// Creates a report on photos with two lossy ladders, a lossless candidate and a target.
 pub(crate) fn pictures() -> Report {
     let mut numbers = Numbers::new(1);
     let samples: Vec<DrawnSample> = (0..100)
@@ -70,7 +70,7 @@ pub(crate) fn pictures() -> Report {
                 .iter()
                 .enumerate()
                 .map(|(s, sample)| {
-                    // The same samples have large errors under every candidate.
+                    // Let the same samples have large errors under every candidate.
                     let own = Numbers::new(s as u64 + 7).bell() + 0.3 * numbers.bell();
                     let value = (score + own * spread - f64::from(u8::from(s == 41)) * spread * 3.0).min(100.0);
                     let noise = 1.0 + 0.08 * numbers.bell();
@@ -133,7 +133,7 @@ pub(crate) fn pictures() -> Report {
     }
 }
 
-/// Makes cubes with a panel for one candidate.
+/// Creates a report on cubes, with a panel for one candidate.
 pub(crate) fn cubes() -> Report {
     let mut numbers = Numbers::new(2);
     let samples: Vec<DrawnSample> = (0..24)
@@ -268,7 +268,7 @@ pub(crate) fn cubes() -> Report {
 pub(crate) const HOSTILE: &str =
     "</script><script>document.title='gone'</script><img src=x onerror=\"document.title='gone'\">'\"&amp;]]>--><!--";
 
-/// Makes a report in which every string is hostile.
+/// Creates a report in which every string is hostile.
 pub(crate) fn hostile() -> Report {
     let mut report = pictures();
     report.source = HOSTILE.into();
@@ -307,7 +307,7 @@ pub(crate) fn hostile() -> Report {
     report
 }
 
-/// Makes a report of `samples` equal 1 × 1 samples, with a candidate without data about them.
+/// Creates a report on `samples` equal samples of 1 × 1 pixels. One of its candidates has no data about them.
 pub(crate) fn equal(samples: usize) -> Report {
     let mut report = pictures();
     report.samples = (0..samples)

@@ -1,4 +1,4 @@
-//! An in-memory store that counts requests, refuses some of them, and may stop answering.
+//! An in-memory store that counts requests, fails some of them, and may stop answering.
 
 use async_trait::async_trait;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A store fault. Requests are counted from 1.
+/// A fault of the store. Requests are counted from 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     None,
-    /// Every n-th request fails and may be repeated.
+    /// Every n-th request fails with an error that permits a retry.
     EachNth(u64),
     /// Every n-th request succeeds, but its answer is lost.
     LostNth(u64),
-    /// No request is answered from this one on.
+    /// From this request on, none is answered.
     Dead(u64),
-    /// Requests that create, fill and complete a multipart upload take a while, and fail if this function
-    /// returns true for their number (from 0). No other request fails.
+    /// Requests that create, fill or complete a multipart upload take a while, and fail if this function
+    /// returns true for their number, counted from 0. No other request fails.
     Parts(fn(u64) -> bool),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Faulty {
 pub(crate) struct Parts {
     asked: AtomicU64,
     under_way: AtomicU64,
-    /// Maximum number of parts in progress at the same time.
+    /// Maximum number of parts in flight at the same time.
     pub(crate) most_under_way: AtomicU64,
     pub(crate) aborted: AtomicU64,
 }

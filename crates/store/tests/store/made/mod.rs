@@ -1,4 +1,4 @@
-//! A dataset of bytes for writing to stores, and the files expected for it in a folder.
+//! A dataset of bytes to write to stores, and the files that it must have in a folder.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub const SAMPLES: u64 = 40;
 
-/// Samples that repeat one byte. `salt` changes the bytes.
+/// Samples that consist of a repeated byte. `salt` changes the bytes.
 pub struct Bytes {
     schema: Schema,
     salt: u8,

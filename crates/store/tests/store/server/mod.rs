@@ -1,4 +1,4 @@
-//! An HTTP/1.1 file server with configurable faults: late, short, wrong or missing answers.
+//! An HTTP/1.1 file server with configurable faults. Its answers can be late, short, wrong or missing.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -26,12 +26,12 @@ pub enum Answer {
     Status(u16),
     /// The connection is closed after this many bytes of the body.
     Cut(u64),
-    /// This many bytes, then nothing while the server lives.
+    /// This many bytes are sent, and then nothing for as long as the server lives.
     Stall(u64),
     Silence,
-    /// The whole file, with status 200.
+    /// The whole file is sent with status 200, even if a range was requested.
     Whole,
-    /// An ETag that differs from previous answers.
+    /// The ETag differs from the ETag of previous answers.
     OtherTag,
     /// A well-formed answer that is this many bytes too short.
     Less(u64),
@@ -45,7 +45,7 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Number of earlier requests.
     pub number: u64,
-    /// Number of earlier requests for this path and range.
+    /// Number of earlier requests for the same path and range.
     pub again: u64,
 }
 
@@ -103,7 +103,7 @@ impl Server {
         format!("http://127.0.0.1:{}/data", self.port)
     }
 
-    /// Returns the endpoint for S3 and Azure; the bucket is `data`.
+    /// Returns the endpoint for S3 and Azure. The bucket is `data`.
     pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -112,7 +112,7 @@ impl Server {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Returns the maximum number of requests in progress at the same time.
+    /// Returns the largest number of requests that were in progress at the same time.
     pub fn peak(&self) -> u64 {
         self.shared.peak.load(Ordering::Relaxed)
     }
@@ -164,7 +164,7 @@ impl Shared {
         Some(request)
     }
 
-    /// Sends an answer. Returns `None` if the connection is closed.
+    /// Sends an answer. Returns `None` if the connection should be closed.
     fn answer(&self, request: &Request, stream: &mut TcpStream) -> Option<()> {
         let mut answer = (self.rule)(request);
         if let Answer::Late(ms) = answer {
@@ -254,7 +254,7 @@ impl Shared {
     }
 }
 
-/// Decodes `%2E` and the like in a path, because Google's client escapes everything except letters and digits.
+/// Decodes escapes such as `%2E` in a path, because Google's client escapes everything except letters and digits.
 fn decoded(path: &str) -> String {
     let mut parts = path.split('%');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! One rank of a large run against a store, without data: the real order and the real request schedule, with
-//! a simulated clock. `docs/simulation.md` shows the results.
+//! Simulates one rank of a large run against a store, without any data. The order and the schedule of
+//! requests are the real ones, and the clock is simulated. The results are in `docs/simulation.md`.
 
 mod rank;
 #[allow(dead_code, unused_imports, reason = "the schedule of the crate, which the crate uses as a whole")]
@@ -16,19 +16,19 @@ struct Case {
     samples: u64,
     shards: u64,
     sample_bytes: u64,
-    /// Index bytes per sample in a shard.
+    /// Bytes per sample in the index of a shard.
     index_bytes: u64,
     ranks: u32,
     batch: u32,
     lanes: u64,
-    /// Options `read_ahead_bytes` and `max_in_flight`.
+    /// Value of the option `read_ahead_bytes`. The next field is the value of `max_in_flight`.
     window: u64,
     most_in_flight: usize,
     first_byte_s: f64,
     bytes_per_s: f64,
-    /// Maximum number of samples that the devices take per second.
+    /// Maximum number of samples that the devices consume per second.
     taken_per_s: f64,
-    /// True if all shards are open before the clock starts, as in a second epoch.
+    /// True if all shards are already open when the clock starts, as in a second epoch.
     opened: bool,
 }
 
@@ -48,11 +48,11 @@ const CASE: Case = Case {
     opened: false,
 };
 
-/// Reads that wait for their bytes in parallel, like the threads of a loader.
+/// Number of reads that may wait for their bytes in parallel, as in the threads of a loader.
 const READERS: usize = 16;
-/// Same as in the loader's scout.
+/// Number of shards announced ahead, the same as in the loader's scout.
 const SHARDS_AHEAD: usize = 64;
-/// Batches planned before their turn.
+/// Number of batches that are planned before their turn.
 const SLOTS: u64 = 4;
 
 #[derive(Debug, Default, PartialEq)]
@@ -60,7 +60,7 @@ struct Figures {
     samples: u64,
     seconds: f64,
     first_batch_s: f64,
-    /// Samples of the last three quarters of the share, and the time they took.
+    /// Number of samples in the last three quarters of the share, and the seconds they took.
     steady: (u64, f64),
     requests: u64,
     data_bytes: u64,
@@ -69,7 +69,7 @@ struct Figures {
     shards: u64,
     peak_in_flight: usize,
     peak_held: u64,
-    /// Bytes of the reads open at the same time.
+    /// Maximum number of bytes in reads that were open at the same time.
     peak_open: u64,
 }
 
@@ -109,7 +109,7 @@ fn steps(case: &Case) -> Steps {
     Steps::new(Box::new(epoch), share)
 }
 
-/// The loader's scout, over the same steps.
+/// Does the same as the loader's scout, over the same steps.
 struct Scout {
     steps: Steps,
     coming: VecDeque<Range<u64>>,
@@ -131,7 +131,7 @@ impl Scout {
         }
     }
 
-    /// Announces the next read and returns its bytes, or `None` if its shards are not open.
+    /// Announces the next read and returns its number of bytes. Returns `None` if one of its shards is not open.
     fn announce_next(&mut self, rank: &mut Rank) -> Option<u64> {
         self.come(rank);
         let ranges = bytes_of(&rank.case, self.coming.front()?.clone());
@@ -147,7 +147,8 @@ impl Scout {
         Some(sum)
     }
 
-    /// Notes that the planner has reached another read. If one of its shards is not open, the announcement is skipped.
+    /// Records that the planner has reached another read. If this read has not been announced yet, it is
+    /// announced now, or skipped if one of its shards is not open.
     fn reach(&mut self, rank: &mut Rank) {
         match self.ahead.pop_front() {
             Some(bytes) => self.ahead_bytes -= bytes,
@@ -177,7 +178,7 @@ fn run(case: Case) -> Figures {
     let mut closing: BTreeMap<u64, u64> = BTreeMap::new();
     let mut quarter = (0, 0.0);
     while taken < batches {
-        // The planner: reads for batches that have a slot.
+        // The planner: it plans reads for all batches that have a slot.
         while let Some(step) = plan.next_if(|step: &Step| step.batch < taken + SLOTS) {
             if let Some(read) = &step.read {
                 let bytes = (read.samples.end - read.samples.start) * case.sample_bytes;
@@ -227,8 +228,8 @@ fn run(case: Case) -> Figures {
     found
 }
 
-/// One machine that takes 3,000 samples/s, from a dataset that is mixed in runs of 4 MiB, and from a dataset
-/// that fits into the window of the order, whose samples are read one by one.
+/// A single machine that consumes 3,000 samples/s. In the first case, the dataset is mixed in runs of 4 MiB.
+/// In the second, it fits into the window of the order, and its samples are read one by one.
 const ALONE: [(&str, Case); 2] = [
     (
         "110 GB, runs of 4 MiB",
@@ -311,8 +312,8 @@ fn the_table() {
     }
 }
 
-/// The same at a hundredth of the size: reads each byte of the share once, in bounded memory, as fast as the
-/// store and the number of requests allow.
+/// The same at a hundredth of the size. Each byte of the share must be read once, in bounded memory, and as
+/// fast as the store and the number of requests allow.
 #[test]
 fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };
@@ -326,10 +327,10 @@ fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let most = case.most_in_flight as f64 / (case.first_byte_s + each / case.bytes_per_s) * each;
     let rate = found.samples_per_s() * case.sample_bytes as f64;
     assert!(rate < 1.05 * most, "{rate} of {most}: {found:?}");
-    // Without latency, only the bandwidth of the requests counts.
+    // Without latency, the rate depends only on the bandwidth of the requests.
     let near = run(Case { first_byte_s: 0.0, ..case });
     assert!(near.samples_per_s() > found.samples_per_s(), "{near:?} {found:?}");
-    // A first epoch opens each shard that the rank reaches once.
+    // In a first epoch, each shard that the rank reaches is opened once.
     let first = run(Case { opened: false, ..case });
     assert!(first.shards <= case.shards && first.shards > case.shards / 2, "{first:?}");
     assert!(first.index_bytes >= first.shards * 10_000 * case.index_bytes && first.first_batch_s > found.first_batch_s);

@@ -1,4 +1,4 @@
-//! The rank of the simulation: the request schedule, and a list of arrivals in place of the store.
+//! The rank of the simulation. It has the real schedule of requests, and a list of arrivals in place of the store.
 
 use super::schedule::{ObjectStatus, Pin, Request, Schedule, Transfer, Tuner};
 use super::{Case, Figures};
@@ -76,7 +76,8 @@ impl Rank {
             }
             Request::Open(name, _) => {
                 let index = self.per_shard() * self.case.index_bytes;
-                // Until the first index is known, the fetched tail is too short, and the rest takes one more request.
+                // Until the first index is known, the bytes fetched from the end of a shard may not include
+                // all of its index. The rest then takes one more request.
                 let tail = self.schedule.tail_bytes();
                 let more = if tail < index { self.case.first_byte_s * self.case.bytes_per_s } else { 0.0 };
                 self.figures.index_bytes += tail.max(index);
@@ -97,7 +98,7 @@ impl Rank {
         }
     }
 
-    /// Lets time pass while data arrives.
+    /// Lets time pass, during which data arrives.
     pub(super) fn pass(&mut self, seconds: f64) {
         let due = self.now + seconds;
         while self.events.peek().is_some_and(|Reverse((at, _))| *at as f64 / 1e9 <= due) {
@@ -124,7 +125,8 @@ impl Rank {
                 self.open(shard);
                 let pin = self.pin(shard).unwrap();
                 let index = self.per_shard() * self.case.index_bytes;
-                // The reader of the index takes it at once. A tail that was too short corrects the estimate.
+                // The index is read at once. If too little was fetched from the end of the shard, this read
+                // corrects the estimate.
                 let start = pin.size - index;
                 if self.schedule.tail_bytes() < index {
                     let (_, begun) = self.schedule.want(&pin, start..pin.size);
@@ -142,7 +144,7 @@ impl Rank {
         }
     }
 
-    /// Takes the arrived bytes of a read. Returns true if the read is complete.
+    /// Takes the bytes of a read that have arrived. Returns true if the read is complete.
     pub(super) fn read(&mut self, reading: &mut Reading) -> bool {
         let Some(pin) = self.pin(reading.shard) else {
             if let (Err(_), Some(start)) = self.schedule.want_open(&reading.shard.to_string()) {
@@ -154,7 +156,7 @@ impl Rank {
             let (transfer, start) = self.schedule.want(&pin, reading.rest.clone());
             let transfer = transfer.unwrap();
             if let Some(start) = start {
-                // A dropped range is requested again.
+                // If a range was dropped, it is requested again.
                 self.arrived.remove(&(pin.id, transfer.range.start));
                 self.begin(start);
             }
