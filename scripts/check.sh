@@ -102,8 +102,10 @@ python=.venv/bin/python package=.venv-package/bin/python
 step "formatting"        formatting
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
-# Show the output, in which a test says that it was skipped. Enable HDF5, as in the wheel.
-step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
+# Show the output, in which a test says that it was skipped. Enable HDF5, as in the wheel. Leave out the examples, which
+# the lints have checked: linking two dozen programs takes a minute.
+step "rust tests"        cargo test --workspace --all-features --lib --bins --tests --no-fail-fast -- --show-output
+step "doc tests"         cargo test --workspace --all-features --doc --no-fail-fast
 wait "$setup"
 scripts/setup.sh --tests || exit
 step "links"             "$python" scripts/check_links.py

@@ -1,4 +1,5 @@
-//! Times decoding pictures into slots, on one core, from a folder of JPEGs and from the same pictures tiled in memory.
+//! Times decoding pictures into slots, on one core, from a folder of JPEGs, from the same pictures tiled in memory,
+//! and from the JPEGs with a segment index.
 //!
 //! ```text
 //! cargo run --release -p shardpack-jpeg --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
@@ -18,7 +19,9 @@ mod clock;
 
 use clock::now;
 use shardpack_format::Limits;
-use shardpack_jpeg::{DecodePaths, DrawKey, JpegDecoder, JpegTiler, PixelLayout, Rendering, TileOptions, View};
+use shardpack_jpeg::{
+    DecodePaths, DrawKey, JpegDecoder, JpegTiler, PixelLayout, Rendering, SegmentIndexer, TileOptions, View,
+};
 use std::error::Error;
 use std::path::PathBuf;
 use turbojpeg_sys as sys;
@@ -65,7 +68,28 @@ impl Drop for Bare {
 struct Picture {
     source: Vec<u8>,
     tiled: Vec<u8>,
+    /// Segment index of the source, if it has one.
+    index: Option<Vec<u8>>,
     size: (u32, u32),
+}
+
+/// Form of a picture that is decoded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Source,
+    Tiled,
+    Indexed,
+}
+
+impl Picture {
+    /// Returns the JPEG of this form, and its segment index.
+    fn form(&self, form: Form) -> (&[u8], Option<&[u8]>) {
+        match form {
+            Form::Source => (&self.source, None),
+            Form::Tiled => (&self.tiled, None),
+            Form::Indexed => (&self.source, self.index.as_deref()),
+        }
+    }
 }
 
 fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
@@ -84,14 +108,16 @@ fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
     }
     paths.sort();
     let mut decoder = JpegDecoder::new(&Limits::default());
-    let mut tiler = JpegTiler::new();
+    let (mut tiler, mut indexer) = (JpegTiler::new(), SegmentIndexer::new());
     let mut pictures = Vec::new();
     for path in paths.iter().take(most) {
         let source = std::fs::read(path)?;
         let size = decoder.size_of(&source, 1)?;
         let mut tiled = Vec::new();
         tiler.tile(&source, &TileOptions::default(), &mut tiled)?;
-        pictures.push(Picture { source, tiled, size });
+        let mut index = Vec::new();
+        let segments = indexer.index(&source, &Limits::default(), &mut index)?;
+        pictures.push(Picture { source, tiled, index: segments.map(|_| index), size });
     }
     if pictures.is_empty() {
         return Err(format!("no JPEG in folder `{folder}`").into());
@@ -110,7 +136,7 @@ struct Way {
     handed: u64,
 }
 
-fn through(name: &'static str, tiled: bool, paths: DecodePaths, view: View, layout: PixelLayout) -> Way {
+fn through(name: &'static str, form: Form, paths: DecodePaths, view: View, layout: PixelLayout) -> Way {
     let mut decoder = JpegDecoder::with_paths(&Limits::default(), paths);
     let mut slot = Vec::new();
     let run = move |pictures: &[Picture], epoch: u64| -> Result<u64> {
@@ -119,21 +145,24 @@ fn through(name: &'static str, tiled: bool, paths: DecodePaths, view: View, layo
             let (height, width) = view.size().unwrap_or(picture.size);
             slot.resize(height as usize * width as usize * 3, 0);
             let how = Rendering { view, key: DrawKey { seed: 1, epoch, sample }, orientation: 1, layout };
-            let jpeg = if tiled { &picture.tiled } else { &picture.source };
-            handed += decoder.decode_into(jpeg, &how, &mut slot)?.handed_bytes as u64;
+            let (jpeg, index) = picture.form(form);
+            handed += decoder.decode_indexed(jpeg, index, &how, &mut slot)?.handed_bytes as u64;
+        }
+        if decoder.wrong_indexes() > 0 {
+            return Err("a segment index was not used".into());
         }
         Ok(handed)
     };
     Way { name, run: Box::new(run), seconds: Vec::new(), handed: 0 }
 }
 
-fn bare(name: &'static str, tiled: bool) -> Way {
+fn bare(name: &'static str, form: Form) -> Way {
     let mut decoder = Bare::new();
     let run = move |pictures: &[Picture], _| -> Result<u64> {
         for picture in pictures {
-            decoder.decode(if tiled { &picture.tiled } else { &picture.source }, picture.size)?;
+            decoder.decode(picture.form(form).0, picture.size)?;
         }
-        Ok(pictures.iter().map(|p| if tiled { &p.tiled } else { &p.source }.len() as u64).sum())
+        Ok(pictures.iter().map(|picture| picture.form(form).0.len() as u64).sum())
     };
     Way { name, run: Box::new(run), seconds: Vec::new(), handed: 0 }
 }
@@ -146,20 +175,23 @@ fn ways() -> Vec<Way> {
     let random = View::random_resized_crop(224).with_flip(0.5);
     let centre = View::center_crop(256, 224);
     vec![
-        bare("whole, bare, source", false),
-        through("whole, source", false, on, View::whole(), hwc),
-        bare("whole, bare, tiled", true),
-        through("whole, tiled", true, on, View::whole(), hwc),
-        through("whole, tiled, libjpeg-turbo", true, turbo(on), View::whole(), hwc),
-        through("random 224, source, decoded whole, libjpeg-turbo", false, turbo(whole), random, hwc),
-        through("random 224, source, decoded whole", false, whole, random, hwc),
-        through("random 224, source", false, on, random, hwc),
-        through("random 224, tiled", true, on, random, hwc),
-        through("random 224, tiled, libjpeg-turbo", true, turbo(on), random, hwc),
-        through("random 224, tiled, planes", true, on, random, chw),
-        through("centre 224 of 256, source, decoded whole, libjpeg-turbo", false, turbo(whole), centre, hwc),
-        through("centre 224 of 256, tiled", true, on, centre, hwc),
-        through("centre 224 of 256, tiled, libjpeg-turbo", true, turbo(on), centre, hwc),
+        bare("whole, bare, source", Form::Source),
+        through("whole, source", Form::Source, on, View::whole(), hwc),
+        through("whole, source, indexed", Form::Indexed, on, View::whole(), hwc),
+        bare("whole, bare, tiled", Form::Tiled),
+        through("whole, tiled", Form::Tiled, on, View::whole(), hwc),
+        through("whole, tiled, libjpeg-turbo", Form::Tiled, turbo(on), View::whole(), hwc),
+        through("random 224, source, decoded whole, libjpeg-turbo", Form::Source, turbo(whole), random, hwc),
+        through("random 224, source, decoded whole", Form::Source, whole, random, hwc),
+        through("random 224, source", Form::Source, on, random, hwc),
+        through("random 224, source, indexed", Form::Indexed, on, random, hwc),
+        through("random 224, tiled", Form::Tiled, on, random, hwc),
+        through("random 224, tiled, libjpeg-turbo", Form::Tiled, turbo(on), random, hwc),
+        through("random 224, tiled, planes", Form::Tiled, on, random, chw),
+        through("centre 224 of 256, source, decoded whole, libjpeg-turbo", Form::Source, turbo(whole), centre, hwc),
+        through("centre 224 of 256, source, indexed", Form::Indexed, on, centre, hwc),
+        through("centre 224 of 256, tiled", Form::Tiled, on, centre, hwc),
+        through("centre 224 of 256, tiled, libjpeg-turbo", Form::Tiled, turbo(on), centre, hwc),
     ]
 }
 
@@ -176,7 +208,10 @@ fn main() -> Result<()> {
     let pictures = load(&folder, most)?;
     let source: u64 = pictures.iter().map(|p| p.source.len() as u64).sum();
     let tiled: u64 = pictures.iter().map(|p| p.tiled.len() as u64).sum();
+    let indexes = || pictures.iter().filter_map(|p| p.index.as_deref());
+    let (indexed, index_bytes) = (indexes().count(), indexes().map(|index| index.len() as u64).sum::<u64>());
     println!("{} pictures, {source} bytes, tiled {tiled} bytes, medians of {rounds} rounds", pictures.len());
+    println!("{indexed} segment indexes, {index_bytes} bytes");
 
     let mut ways = ways();
     // One round warms up.
