@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 /// A dataset in a folder or, with the feature `store`, behind a URL. It has all methods of
-/// [`shardpack_reader::Dataset`] and opens loaders.
+/// [`shardpack_reader::Dataset`], and it can open loaders.
 ///
 /// ```no_run
 /// let dataset = shardpack::Dataset::open("train")?;
@@ -24,7 +24,7 @@ impl Dataset {
     /// Opens the dataset at a path or a URL, or a single shard.
     ///
     /// # Errors
-    /// `Io` if the path does not exist, `Format` if the manifest is damaged.
+    /// `Io` if the path does not exist; `Format` if the manifest is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, &DatasetOptions::new(), &[])
     }
@@ -38,8 +38,8 @@ impl Dataset {
         Ok(Self(place::open(path.as_ref(), options, settings)?))
     }
 
-    /// Creates a dataset at a path or, with the feature `store`, a writable URL. `schema` is the name and
-    /// kind of each field. By default the first sample decides.
+    /// Creates a dataset at a path or, with the feature `store`, at a URL that can be written. `schema` is
+    /// the name and kind of each field. By default, these are taken from the first sample.
     ///
     /// ```
     /// use shardpack::collect::Sample;
@@ -56,7 +56,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if a dataset exists and `options` do not replace it, `Io` if the place is not writable.
+    /// `Usage` if a dataset already exists and `options` do not replace it; `Io` if the place cannot be written.
     pub fn create(
         path: impl AsRef<Path>,
         schema: Option<Vec<(String, Kind)>>,

@@ -1,9 +1,9 @@
-//! Formats errors as front ends show them: one text, with the hints at its end. Each front end formats
-//! options in its own way.
+//! Formats errors in the form in which front ends show them: one text, with the hints at its end. Each front
+//! end spells options in its own way.
 
 use shardpack_format::{Explain, Hint, Voice, told};
 
-/// Returns an error's text as formatted for `voice`, followed by its hints, one per line.
+/// Returns the text of an error, with options spelled for `voice`, followed by its hints, one per line.
 ///
 /// ```
 /// use shardpack::Error;
@@ -21,7 +21,7 @@ pub fn explain(error: &impl Explain, voice: Voice) -> String {
     explain_where(error, voice, |_| true)
 }
 
-/// Like [`explain`], but only with the hints that apply in the given front end.
+/// Does the same as [`explain`], but includes only the hints that the given front end can follow.
 ///
 /// ```
 /// use shardpack::explain::explain_where;

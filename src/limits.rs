@@ -1,13 +1,13 @@
-//! Read limits.
+//! Limits for reading.
 
 use shardpack_format::Limits;
 
 /// Default limit on the largest record or decoded field: 4 GiB.
 pub const MAX_RECORD_BYTES: u64 = shardpack_recipe::MAX_BYTES;
 
-/// Returns limits derived from the largest record: records and decoded fields up to `max_record` bytes; runs
-/// of one value up to an eighth of that, or up to their default if it is larger and fits; defaults for the
-/// rest.
+/// Returns the limits that follow from the largest record. Records and decoded fields may have up to
+/// `max_record` bytes. Runs of one value may have up to an eighth of that, or up to their default if it is
+/// larger and does not exceed `max_record`. The other limits have their defaults.
 ///
 /// ```
 /// let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);

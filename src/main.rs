@@ -1,4 +1,4 @@
-//! The shardpack command; see [`shardpack::cli`].
+//! The command `shardpack`; see [`shardpack::cli`].
 
 fn main() -> std::process::ExitCode {
     shardpack::cli::main()

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs the files in `src` into the dataset `out`. With the feature `store`, both may be URLs. The same call
-/// continues an interrupted run.
+/// Packs the files in `src` into the dataset `out`. With the feature `store`, both may be URLs. If the run is
+/// interrupted, the same call resumes it.
 ///
 /// ```no_run
 /// use shardpack::PackOptions;
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 /// ```
 ///
 /// # Errors
-/// Fails if there is nothing to pack, a file is damaged, or the dataset cannot be written.
+/// Fails if there is nothing to pack, if a file is damaged, or if the dataset cannot be written.
 pub fn pack(src: impl AsRef<Path>, out: impl AsRef<Path>, options: PackOptions) -> Result<PackReport> {
     let (mut src, mut options) = (src.as_ref().to_owned(), options);
     let to = Destination { path: out.as_ref().to_owned(), ..Destination::default() };

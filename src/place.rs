@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Store options by name; see `docs/stores.md`. They take precedence over the environment.
+/// Store options by name; see `docs/stores.md`. They take precedence over environment variables.
 pub type Settings = [(String, String)];
 
-/// Returns true for a URL ([`shardpack_io::is_url`]).
+/// Returns true if the path is a URL ([`shardpack_io::is_url`]).
 #[must_use]
 pub fn is_url(path: &Path) -> bool {
     shardpack_io::is_url(&path.to_string_lossy())
 }
 
-/// Opens the dataset at a path or a URL. Store options that `settings` lack come from the environment.
+/// Opens the dataset at a path or a URL. Store options that are not in `settings` come from environment variables.
 ///
 /// # Errors
 /// Same as [`DatasetOptions::open`]; also `Usage` for settings without a store, for a malformed URL, and for
@@ -46,18 +46,19 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
 pub struct Destination {
     /// Path or URL.
     pub path: PathBuf,
-    /// For a URL, the local folder that holds shards until they are uploaded. Default: the system's temporary folder.
+    /// Local folder that holds shards until they are uploaded. It is used only for a URL. Default: the
+    /// system's temporary folder.
     pub spool: Option<PathBuf>,
-    /// For a URL, true to continue a run that was killed on another machine.
+    /// True to continue a run that was killed on another machine. It is used only for a URL.
     pub take_over: bool,
 }
 
 impl Destination {
-    /// Returns the output. A store is configured as in [`open`]. Uploads stop once `cancel` is true.
+    /// Returns the output for this place. A store is configured as in [`open`]. Uploads stop once `cancel` is true.
     ///
     /// # Errors
-    /// Same as [`open`]; also `Usage` for a store that is not writable, or for URL options without a URL. No
-    /// request is sent yet.
+    /// Same as [`open`]; also `Usage` for a store that cannot be written, or for URL options without a URL.
+    /// No request is sent yet.
     pub fn output(&self, settings: &Settings, cancel: Option<Arc<AtomicBool>>) -> Result<Output> {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
@@ -72,10 +73,10 @@ impl Destination {
     }
 }
 
-/// Returns the store folder that a URL names, for reading its objects.
+/// Returns the folder in a store that a URL names, for reading its objects.
 ///
 /// # Errors
-/// `Usage` if the text is not a store URL, or an option is invalid.
+/// `Usage` if the text is not the URL of a store, or an option is invalid.
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
@@ -85,12 +86,13 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     }
 }
 
-/// Prepares the places that a packing run reads and writes: opens the stores of the source, its masks and its
-/// label table, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is true.
+/// Prepares the places that a packing run reads and writes. Opens the stores of the source, of its masks and
+/// of its label table, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is
+/// true.
 ///
 /// # Errors
 /// Same as [`Destination::output`]; also `Usage` for settings if nothing is in a store. No request is sent to
-/// the source's store yet.
+/// the store of the source yet.
 pub fn for_packing(
     src: &mut PathBuf,
     source: &mut SourceOptions,
@@ -140,7 +142,7 @@ mod remote {
         Store(Arc<dyn Storage>),
     }
 
-    /// Opens the source at a URL. `folder` is the URL of its folder, and `text` is its own URL.
+    /// Opens the source at a URL. `text` is the URL of the source, and `folder` is the URL of its folder.
     pub(super) fn source(
         folder: &str,
         text: &str,
@@ -167,10 +169,11 @@ mod remote {
         Ok(options)
     }
 
-    /// Cache options with their environment variables.
+    /// Options of the cache, each with its environment variable.
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
-    /// Like [`StoreOptions::set`], but accepts sizes in the command's notation, such as `500GB`.
+    /// Does the same as [`StoreOptions::set`], but also accepts sizes in the notation of the command, for
+    /// example `500GB`.
     fn set(options: &mut StoreOptions, key: &str, value: &str) -> shardpack_io::Result<()> {
         match (key, shardpack_recipe::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),

@@ -1,4 +1,5 @@
-//! Packing recipes `REPORT#N`: the options of candidate N of a report or, without `#N`, of the recommended one.
+//! Packing recipes of the form `REPORT#N`. They stand for the options of candidate N of a report or, without
+//! `#N`, of the recommended candidate.
 
 use crate::report::data_of_page;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum size of a report. A page with its gallery is a twentieth of that.
+/// Maximum size of a report. A page with a gallery takes about a twentieth of it.
 const MAX_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Chosen {
@@ -20,8 +21,8 @@ pub(crate) struct Chosen {
     pub(crate) note: Option<Note>,
 }
 
-/// Returns candidate N of the report in `REPORT#N`, or the recommended candidate for `REPORT`. The report is
-/// a page or `--json` output.
+/// Returns candidate N of the report for `REPORT#N`, or the recommended candidate for `REPORT`. The report is
+/// a page or the output of `--json`.
 pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let numbered = recipe.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u64>().ok()?)));
     let is_report = || !recipe.contains('#') || Path::new(recipe).is_file();
@@ -53,7 +54,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
     let own = own.with_context(|| format!("recipe: the arguments of candidate {number} of `{path}` are not text"))?;
-    // The arguments come from a file, so accept only options, to keep any argument from becoming a path.
+    // The arguments come from a file. Accept nothing but options, so that no argument can become a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
         bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());

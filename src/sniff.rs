@@ -1,4 +1,4 @@
-//! Checks whether a path can be a dataset at all. A file that never was a dataset is not a damaged dataset.
+//! Checks that a path may be a dataset at all. A file that never was a dataset should not be reported as a damaged one.
 
 use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
 use shardpack_pack::bail;
@@ -6,10 +6,12 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Number of leading bytes that suffice to recognise a manifest, whose first key is `"format": "shardpack"`.
+/// Number of bytes at the start of a file that are enough to recognise a manifest. The first key of a
+/// manifest is `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Refuses a file unless its start, its end or its name shows a shard or a manifest. The caller opens every other file.
+/// Refuses a file unless its start, its end or its name shows that it is a shard or a manifest. The caller
+/// opens every file that is not refused.
 pub(crate) fn check(path: &Path) -> crate::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {

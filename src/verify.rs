@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Verifies every byte of a dataset at a path or a URL, and that every field decodes.
+/// Verifies every byte of the dataset at a path or a URL, and that every field can be decoded.
 ///
 /// ```no_run
 /// let checked = shardpack::verify("train")?;
@@ -34,20 +34,20 @@ pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
 /// The findings of [`check`].
 #[derive(Debug)]
 pub struct Checked {
-    /// All problems.
+    /// Report with all problems.
     pub report: VerifyReport,
-    /// Number of pictures that are unchanged since packing but do not decode.
+    /// Number of pictures that have not changed since they were packed but cannot be decoded.
     pub undecodable_pictures: u64,
-    /// Wall-clock seconds.
+    /// Duration in seconds of wall-clock time.
     pub seconds: f64,
 }
 
 /// Options of [`check`].
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
-    /// Decode every field, including pictures.
+    /// True to decode every field, including pictures.
     pub deep: bool,
-    /// Compare the SHA-256 of every shard.
+    /// True to compare the SHA-256 of every shard with the manifest.
     pub digest: bool,
     /// Generation to verify. Default: the newest.
     pub generation: Option<u32>,
@@ -57,7 +57,7 @@ pub struct Checks {
     pub threads: usize,
 }
 
-/// Verifies a dataset like `shardpack verify`. With `deep`, decodes all fields, including pictures.
+/// Verifies a dataset as `shardpack verify` does. With `deep`, decodes all fields, including pictures.
 ///
 /// # Errors
 /// Fails if there is no dataset. Damage is not an error; the report lists it.
@@ -70,7 +70,7 @@ pub fn check(
 ) -> crate::Result<Checked> {
     let Checks { deep, digest, generation, ref limits, threads } = *checks;
     sniff::check(dataset)?;
-    // Pictures are decoded only after their CRC32 matched, so these are unchanged since packing.
+    // A picture is decoded only after its CRC32 has matched, so these pictures have not changed since they were packed.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {
         check_picture(media_type, bytes, limits).map_err(|e| {
@@ -97,7 +97,7 @@ pub fn check(
     let start = Instant::now();
     let mut report = place::verify(dataset, &options, settings)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Take the manifest from the report, because another one may have replaced it by now.
+    // Take the manifest from the report, because another manifest may have replaced the file by now.
     if !report.cancelled
         && let Some((path, manifest)) = report.manifest.take()
     {
@@ -107,10 +107,12 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that only the manifest has, because samples do not record why a picture was kept.
+/// Figures that only the manifest has, because samples do not record them. For example, no sample records why
+/// a picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// Compares the manifest's fidelity figures with the samples' figures in the indexes, which have their own CRC32.
+/// Compares the fidelity figures of the manifest with the figures of the samples in the indexes. The indexes
+/// have a CRC32 of their own.
 fn check_fidelity(
     file: &str,
     manifest: &Manifest,

@@ -1,4 +1,4 @@
-//! Compiles the kernels of `shardpack-gpu` as C++ with `PLAY` defined.
+//! Compiles the kernels of `shardpack-gpu` as C++, with `PLAY` defined.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::path::Path;
@@ -17,8 +17,8 @@ fn main() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
         .collect();
     files.sort();
-    // Kernels register themselves in static constructors, which a linker that searches a library for symbols
-    // would drop.
+    // Kernels register themselves in static constructors. A linker that searches a library for symbols would
+    // drop these constructors, so link the whole archive.
     cc::Build::new()
         .cpp(true)
         .std("c++17")
@@ -27,7 +27,7 @@ fn main() {
         .include(here.join("include"))
         .include(&kernels)
         .flag("-xc++")
-        // As on the device, integers wrap, and a product is fused into a sum only where the kernel says so.
+        // As on the device, integers wrap around, and a product is fused into a sum only where the kernel says so.
         .flag("-fwrapv")
         .flag("-ffp-contract=off")
         .flag("-fno-strict-aliasing")

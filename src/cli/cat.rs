@@ -66,7 +66,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Writes a new file completely or not at all, but writes directly into a device or a pipe.
+/// Writes a new file completely or not at all. Writes directly to a device or a pipe.
 fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
@@ -105,7 +105,7 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     }
 }
 
-/// Returns a hint for an unknown key.
+/// Returns a hint for an unknown key, with similar keys.
 fn meant(dataset: &Dataset, sample: &str) -> String {
     let keys: Vec<String> = dataset.keys_like(sample).iter().map(|key| format!("`{}`", show::plain(key))).collect();
     match keys.is_empty() {
@@ -114,7 +114,8 @@ fn meant(dataset: &Dataset, sample: &str) -> String {
     }
 }
 
-/// Like [`find`], but searches the readable keys, for a dataset with an unreadable shard or a duplicate key.
+/// Does the same as [`find`], but searches only the keys that can be read. It is for a dataset with an
+/// unreadable shard or a duplicate key.
 fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> crate::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {

@@ -1,5 +1,5 @@
-//! Lays out help texts with one line per option. `--help` shows everything. `-h` fits a screen, without
-//! explanations, examples, and the rare options of commands with many.
+//! Lays out help texts with one line per option. `--help` shows everything. `-h` fits on a screen: it leaves
+//! out the explanations, the examples and, for commands with many options, the rare options.
 
 use super::args::Cli;
 use clap::{Command, CommandFactory};
@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory};
 /// The explanation of a command precedes its usage.
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
-/// Options that `-h` shows, for commands with many options.
+/// Options that `-h` shows for commands that have many.
 const COMMON: &[(&str, &str)] = &[
     ("pack", "labels masks splits jpeg quality values max_error on_bad_input part force threads json"),
     ("plan", "parts listing labels masks jpeg quality values max_error shard_size threads json"),
@@ -15,14 +15,14 @@ const COMMON: &[(&str, &str)] = &[
     ("report", "output json source samples want metric candidates quality target max_error device threads"),
 ];
 
-/// Returns the command line with the help texts of `-h` or `--help`.
+/// Returns the command line with the help texts for `-h` or `--help`.
 pub(super) fn command(short: bool) -> Command {
     Cli::command().mut_subcommands(if short { brief } else { full })
 }
 
 fn full(command: Command) -> Command {
     let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
-    // Without a long text, clap takes one line for each option instead of a paragraph.
+    // If there is no long text, clap takes one line for each option instead of a paragraph.
     let command = command.long_about(None::<&str>);
     match about.split_once("\n\n") {
         Some((_, explanation)) => command.before_help(explanation.to_owned()).help_template(TEMPLATE),

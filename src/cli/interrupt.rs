@@ -1,5 +1,5 @@
-//! Handles Ctrl-C and SIGTERM. The first signal tells the command to stop, and the process ends at most two
-//! seconds later, unless it still has a result to write. A second signal ends it at once.
+//! Handles Ctrl-C and SIGTERM. The first signal tells the command to stop. The process then ends after at
+//! most two seconds, unless it still has a result to write. A second signal ends it at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,24 +7,24 @@ use std::time::Duration;
 
 /// Exit code of an interrupted command: 128 plus the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// Time for a command to clean up. A worker in the middle of a large cube can take longer, and then leaves a
-/// temporary file, which the next run removes.
+/// Time that a command has for cleaning up. A worker in the middle of a large cube may need longer. It then
+/// leaves a temporary file, which the next run removes.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Interrupt {
-    /// Set by the first signal.
+    /// Flag that the first signal raises.
     pub(super) raised: Arc<AtomicBool>,
-    /// True once there is something to clean up. Until then, the first signal ends the process.
+    /// True once there is something to clean up. Until then, the first signal ends the process at once.
     pub(super) graceful: AtomicBool,
 }
 
-/// Installs the handler, with `graceful` as in [`Interrupt::graceful`].
+/// Installs the handler. `graceful` has the meaning of [`Interrupt::graceful`].
 pub(super) fn install(graceful: bool) -> crate::Result<Arc<Interrupt>> {
     install_with(graceful, Some(GRACE))
 }
 
-/// Installs a handler without a time limit, for a command that still has a result to write. A second signal
-/// ends it at once.
+/// Installs a handler without a time limit. It is for a command that still has a result to write. A second
+/// signal ends the command at once.
 pub(super) fn install_patient() -> crate::Result<Arc<Interrupt>> {
     install_with(true, None)
 }
@@ -33,7 +33,7 @@ fn install_with(graceful: bool, grace: Option<Duration>) -> crate::Result<Arc<In
     let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
-        // Exiting now loses no finished work, because final names only ever hold complete files.
+        // Exiting now loses no finished work, because files get their final names only when they are complete.
         if shared.raised.swap(true, Ordering::SeqCst) || !shared.graceful.load(Ordering::SeqCst) {
             std::process::exit(EXIT_CODE);
         }

@@ -25,7 +25,8 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
         .iter()
         .map(|name| IndexColumn::find(name, &dataset).context("--columns"))
         .collect::<Result<_, _>>()?;
-    // Write line by line, so that only the index of one shard is in memory. A closed pipe ends the output.
+    // Write line by line, so that only the index of one shard is in memory at a time. If the reader closes
+    // the pipe, the output ends.
     let mut out = BufWriter::new(io::stdout().lock());
     if !columns.is_empty() && !args.json {
         let names: Vec<&str> = args.columns.iter().map(String::as_str).collect();
@@ -76,7 +77,7 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// A sample as its row in a shard's index describes it.
+/// A sample, as the row of a shard's index describes it.
 struct IndexedSample<'a> {
     dataset: &'a Dataset,
     shard: &'a Shard,
@@ -87,7 +88,7 @@ struct IndexedSample<'a> {
 
 /// A value that the indexes hold for every sample.
 enum IndexColumn {
-    /// A scalar field: its position among the scalars, and its type.
+    /// A scalar field, given by its position among the scalar fields and its type.
     Scalar(usize, Dtype),
     Class,
     /// Index in stored order.
@@ -157,10 +158,10 @@ enum Operand {
     Text(String),
 }
 
-/// Returns true if a value meets the condition, given its order relative to the operand.
+/// Returns true if a value meets the condition. The argument is the order of the value relative to the operand.
 type Comparison = fn(Ordering) -> bool;
 
-/// Longer signs come first, because `<=` begins with `<`.
+/// Signs of comparison. The longer signs come first, because `<=` begins with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Ordering::is_ne),
     ("<=", Ordering::is_le),
@@ -170,7 +171,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Ordering::is_gt),
 ];
 
-/// Returns the hint for an unknown class, with the classes whose names contain the given text.
+/// Returns the hint for an unknown class. It lists the classes whose names contain the given text.
 fn meant(classes: &[String], given: &str) -> String {
     let given = given.to_lowercase();
     let like = classes.iter().filter(|class| class.to_lowercase().contains(&given)).take(3);
@@ -193,7 +194,7 @@ impl Condition {
         else {
             bail!("--where: expected a condition such as `class=ant` or `height>=256`, found `{}`", show::plain(text));
         };
-        // A label may be given by its class name.
+        // A label may also be given by the name of its class.
         let is_number = value.parse::<f64>().is_ok_and(|number| !number.is_nan());
         let name = if name == "label" && !is_number && dataset.classes().is_some() { "class" } else { name };
         let column = IndexColumn::find(name, dataset).context("--where")?;
@@ -220,7 +221,7 @@ impl Condition {
                 found.as_f64().and_then(|found| found.partial_cmp(wanted))
             }
             (Operand::Number(wanted), Value::Bool(found)) => f64::from(u8::from(found)).partial_cmp(wanted),
-            // NaN is no number, and a sample without a class has no class name.
+            // NaN is not a number, and a sample without a class has no class name.
             _ => None,
         };
         order.is_some_and(self.comparison)

@@ -45,8 +45,8 @@ fn keywords(file: &str, class: &str) -> BTreeSet<String> {
     names
 }
 
-/// Each option is declared in one table. Python's keyword arguments cannot be generated from it, so this test
-/// compares them.
+/// Each option is declared in a single table. The keyword arguments in Python cannot be generated from this
+/// table, so this test compares them.
 #[test]
 fn every_option_is_declared_once_and_is_in_each_front_end() {
     let set = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<BTreeSet<_>>();

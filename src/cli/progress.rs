@@ -6,10 +6,10 @@ use shardpack_writer::Progress;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Seconds of work before a rate is shown.
+/// Seconds of work that must have passed before a rate is shown.
 const KNOWN_AFTER_S: f64 = 1.0;
 
-/// A bar over bytes that also shows samples. Silent if stderr is not a terminal.
+/// A progress bar that counts bytes and also shows samples. It shows nothing if stderr is not a terminal.
 pub(super) struct Bar {
     bar: ProgressBar,
     start: Instant,
@@ -27,8 +27,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the finished work and, once there is a rate, the rate and the remaining time. The text is
-    /// short because the bar gets the rest of the line.
+    /// Describes the finished work and, once there is a rate, the rate and the remaining time. The text is
+    /// short, because the bar gets the rest of the line.
     fn told(&self) -> String {
         let mut text = match self.samples_total {
             Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
@@ -46,13 +46,14 @@ impl Pace {
     }
 }
 
-/// Formats whole seconds, because tenths do not matter to a reader.
+/// Formats a time in whole seconds, because tenths of a second do not matter here.
 fn time_left(seconds: f64) -> String {
     if seconds < 60.0 { format!("{:.0} s", seconds.max(1.0)) } else { units::seconds(seconds) }
 }
 
 impl Bar {
-    /// Creates a bar for `total_bytes` of work on `samples` samples, if their number is known, labelled with a verb.
+    /// Creates a bar for `total_bytes` of work, labelled with a verb. `samples` is the number of samples, if
+    /// that is known.
     pub(super) fn new(verb: &'static str, total_bytes: u64, samples: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(8)
@@ -73,7 +74,7 @@ impl Bar {
         Self::new(verb, 1, None)
     }
 
-    /// Reports the number of finished steps of `what`.
+    /// Reports how many steps are done. `what` names the work.
     pub(super) fn step(&self, done: u64, of: u64, what: &'static str) {
         if self.bar.is_hidden() {
             return;
@@ -155,7 +156,7 @@ mod tests {
             seconds: 2.0,
             samples_total: Some(5000),
         };
-        // An earlier run finished 1,000 of the 1,200 samples, which do not count for the rate.
+        // An earlier run finished 1,000 of the 1,200 samples. These do not count for the rate.
         assert_eq!(later.told(), "1,200 of 5,000 samples, 100/s, 38 s left");
         let long = Pace { bytes_left: 400_000_000, samples_total: None, ..later };
         assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");

@@ -5,8 +5,8 @@ use crate::recipe::{Chosen, choose};
 use shardpack_format::Voice;
 use std::ffi::OsString;
 
-/// Returns the command line with the recipe's options before its own. Prints the chosen candidate on stderr
-/// if the recipe names none.
+/// Returns the command line with the options of the recipe in front of its own options. If the recipe names
+/// no candidate, prints the chosen one on stderr.
 pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> crate::Result<Vec<OsString>> {
     let Chosen { arguments, note } = choose(recipe)?;
     if let Some(note) = note {

@@ -13,7 +13,7 @@ pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, 
 pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete from the store the \
      files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
-/// Refuses a URL where a folder is required. `what` is the command, and `hint` is the alternative.
+/// Refuses a URL where a folder is required. `what` names the command, and `hint` tells what to do instead.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` works on local folders, not on URLs: `{}`", visible_path(path));
@@ -22,7 +22,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
     Ok(())
 }
 
-/// Refuses a URL as a command's output, because the path would be a folder called `s3:`.
+/// Refuses a URL as the output of a command. Otherwise the output would be written to a folder called `s3:`.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes to local paths, not to URLs: `{}`", visible_path(path));

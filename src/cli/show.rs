@@ -8,7 +8,7 @@ use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Writes a text to stdout without invisible characters.
+/// Writes a text to stdout after making invisible characters visible.
 pub(super) fn print(text: &str) -> crate::Result<()> {
     write(&visible_lines(text))
 }
@@ -27,7 +27,7 @@ pub(super) fn json<T: Serialize>(value: &T) -> crate::Result<()> {
     write(&visible_json(&text))
 }
 
-/// Writes a note to stderr, ignoring a closed stderr.
+/// Writes a note to stderr. It is no failure if stderr is closed.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
@@ -46,7 +46,7 @@ pub(super) fn error(error: &crate::Error) {
     error_where(error, |_| true);
 }
 
-/// Writes an error like [`error`], but only with the hints that apply to the command.
+/// Writes an error as [`error`] does, but only with the hints that the command can follow.
 pub(super) fn error_where(error: &crate::Error, can_follow: impl Fn(&Hint) -> bool) {
     note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
@@ -56,22 +56,23 @@ pub(super) fn said(error: &ReaderError) -> String {
     explain(error, Voice::Command)
 }
 
-/// Returns true if the reader of our stdout closed it, because `shardpack … | head` is not a failure.
+/// Returns true if the program that reads our stdout has closed it, as `head` does, which is not a failure.
 pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
     error.system_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Returns true if a dataset's bytes are at fault, not the environment or the caller. The exit code is then 1.
+/// Returns true if the cause of an error is in the bytes of a dataset, and not in the environment or the
+/// caller. The exit code is then 1.
 pub(super) fn is_about_data(error: &crate::Error) -> bool {
     error.kind().is_about_data()
 }
 
-/// Makes a text from a dataset safe for the terminal: one line without invisible characters.
+/// Makes a text from a dataset safe for the terminal. The result is one line without invisible characters.
 pub(super) fn plain(text: &str) -> String {
     visible(text).into_owned()
 }
 
-/// Returns a scalar as JSON. NaN and infinities, which JSON does not have, become null.
+/// Returns a scalar as JSON. NaN and infinities do not exist in JSON and become null.
 pub(super) fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Bool(v) => v.into(),

@@ -10,7 +10,8 @@ pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => show::plain(text),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
-        // This is an array field's storage. Only `--json` has the requested options and the candidates.
+        // This entry describes how an array field is stored. The requested options and the candidates are
+        // shown only by `--json`.
         Value::Object(map) if map.contains_key("settings") => map.get("settings").map(settings).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
@@ -22,13 +23,14 @@ pub(super) fn recipe_value(value: &Value) -> String {
     }
 }
 
-/// Formats settings like the options, or as JSON if another version wrote them.
+/// Formats settings in the notation of the options. If another version wrote them, formats them as JSON.
 fn settings(value: &Value) -> String {
     serde_json::from_value::<ArraySettings>(value.clone())
         .map_or_else(|_| recipe_value(value), |known| known.to_string())
 }
 
-/// Formats one field's entry under `fidelity` in a manifest. An entry of another version stays unchanged.
+/// Formats the entry of one field under `fidelity` in a manifest. An entry that another version wrote is
+/// shown unchanged.
 pub(super) fn fidelity_text(entry: &Value) -> String {
     match FieldSummary::parse(entry) {
         Some(FieldSummary::Pictures(pictures)) => pictures_text(&pictures),
@@ -37,7 +39,7 @@ pub(super) fn fidelity_text(entry: &Value) -> String {
     }
 }
 
-/// Describes the losses in arrays.
+/// Describes how much precision the arrays have lost.
 fn arrays_text(of: &ArraySummary) -> String {
     let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / of.values.max(1) as f64);
     let equal = format!("{} of {}, every value", units::count(of.equal_samples), units::plural(of.samples, "sample"));
@@ -131,7 +133,7 @@ pub(super) fn compared(before: u64, after: u64) -> String {
     }
 }
 
-/// Formats `82.1 mean, 74.0 to 90.3`, or a single value if all are equal.
+/// Formats figures as `82.1 mean, 74.0 to 90.3`, or as a single value if all are equal.
 fn spread(of: &SpreadSummary, decimals: usize) -> String {
     let SpreadSummary { min, mean, max, .. } = *of;
     match min < max {

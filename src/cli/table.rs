@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// A table that declares options.
 pub(crate) trait OptionTable: 'static {
     fn about() -> Vec<&'static About>;
-    /// Returns an option's default as text, if it has one.
+    /// Returns the default of an option as a text, or `None` if it has no default.
     fn default_of(name: &str) -> Option<String>;
     fn check(name: &str, value: &OptionValue) -> Result<(), ArgumentError>;
 }
@@ -42,7 +42,7 @@ tables! {
     AddOptions: check_value;
 }
 
-/// The options of a table as given on a command line, by name.
+/// The options of a table that a command line gives, by name.
 #[derive(Debug)]
 pub(crate) struct Options<T> {
     pub(crate) given: Vec<(String, OptionValue)>,

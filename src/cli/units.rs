@@ -2,7 +2,7 @@
 
 use shardpack_report::words;
 
-/// Converts a number from page notation to terminal notation, so that users can search for it.
+/// Converts a number from the notation of pages to the notation of terminals, so that users can search for it.
 fn plain(text: String) -> String {
     text.replace(words::NBSP, " ")
 }
@@ -28,12 +28,12 @@ pub(crate) fn count(n: u64) -> String {
     words::count(n)
 }
 
-/// Formats a count as `1 sample`, `2 samples`.
+/// Formats a count with a noun, for example as `1 sample` or `2 samples`.
 pub(crate) fn plural(n: u64, noun: &str) -> String {
     plain(words::plural(n, noun))
 }
 
-/// Formats a duration as `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`.
+/// Formats a duration, for example as `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s` or `3 min 20 s`.
 pub(crate) fn seconds(s: f64) -> String {
     plain(words::seconds(s))
 }

@@ -11,14 +11,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Number of samples per batch, and the approximate bytes of a batch of large samples.
+/// Number of samples in a batch, and approximate number of bytes in a batch of large samples.
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 512 << 20;
 const BATCHES: u64 = 32;
 /// Minimum duration of a measurement.
 const WHILE: Duration = Duration::from_millis(300);
 
-/// The device for decoding pictures and arrays.
+/// The device that decodes pictures and arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceName {
     /// The host decodes.
@@ -77,8 +77,8 @@ impl DecodingDevice for Cuda {
         &self.name
     }
 
-    /// Encoded samples stay on the device, which decodes whole samples. As for the cores, neither the disk
-    /// nor the bus is timed.
+    /// The encoded samples stay on the device, which decodes whole samples. As when the cores are measured,
+    /// neither the disk nor the bus is timed.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
@@ -87,12 +87,13 @@ impl DecodingDevice for Cuda {
     }
 }
 
-/// Returns options for batches of one field, pictures or cubes, in epochs that are long even for few samples.
+/// Returns options for batches of a single field, which holds pictures or cubes. The epochs are long even if
+/// there are few samples.
 fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
     let value = sample.field(&first.name)?.with_context(|| format!("the first sample has no `{}`", first.name))?;
-    // For a picture, `decoded_bytes` is the stored size, about a tenth of its pixels.
+    // For a picture, `decoded_bytes` is its stored size, which is about a tenth of the size of its pixels.
     let batch = (BATCH_BYTES / value.decoded_bytes.max(1)).clamp(1, BATCH);
     let weights = vec![1.0; usize::try_from(dataset.len())?];
     Ok(LoaderOptions::default()
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn few_samples_make_long_epochs() {
-        // The host decodes in this test, with the same options but no stage.
+        // In this test the host decodes, with the same options but no stage.
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("in");
         std::fs::create_dir(&source).unwrap();

@@ -15,7 +15,8 @@ use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Maximum size of the file, and maximum number of candidates. Each candidate needs a run over all samples.
+/// Maximum size of the file in bytes, followed by the maximum number of candidates. Each candidate needs a
+/// run over all samples.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 
@@ -58,7 +59,7 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             Value::String(text) => Given::Text(text.clone()),
             Value::Integer(number) => Given::Integer((*number).into()),
             Value::Float(number) => Given::Float(*number),
-            // A switch that is off is the default.
+            // A switch that is off has its default, so it is skipped.
             Value::Boolean(false) => continue,
             Value::Boolean(true) => Given::Switch(true),
             other => bail!(

@@ -23,8 +23,8 @@ const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 /// Default target score.
 const TARGET: &str = "ssimulacra2=80";
-/// Default ladder of errors, as multiples of noise: once for the quietest band, whose noise no error should
-/// exceed, and once for a typical band.
+/// Default ladder of errors, as multiples of the noise. It is used twice: for the quietest band, whose noise
+/// no error should exceed, and for a typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
 /// Factor within which two errors count as one.
 const ALIKE: f64 = 1.2;
@@ -36,10 +36,10 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
     }
 }
 
-/// Checks a candidate's options as `pack` would. `common` holds the options for reading the source.
+/// Checks the options of a candidate in the same way as `pack`. `common` holds the options for reading the source.
 pub(super) fn recipe(rung: Rung, common: &[(String, OptionValue)]) -> crate::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
-    // Nothing is written to the output.
+    // The output path is never used, because nothing is written.
     let options = PackOptions::read(&[common, &own].concat(), Path::new("unused"));
     let options = options.with_context(|| format!("candidate `{}`", name.escape_debug()))?;
     Ok(CandidateRecipe { name, group, own, options })
@@ -120,7 +120,7 @@ fn sampling_options(sampling: &str) -> Own {
     }
 }
 
-/// Returns the requested sizes, or the source's size without a request.
+/// Returns the requested sizes, or the size of the source if none is requested.
 fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
     let mut sizes = Vec::new();
     for option in ["short_side", "long_side"] {
@@ -137,7 +137,7 @@ fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
 fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
     let mut values: Vec<(String, String, Own)> = vec![("keep".into(), "keep".into(), own([("values", word("keep"))]))];
     if !(traits.floats && traits.fractions) {
-        // Integers, including those stored as floats, shrink without loss.
+        // Integers can be made smaller without loss, even if they are stored as floats.
         values.push(("auto".into(), "auto".into(), own([("values", word("auto"))])));
     }
     if traits.floats {
@@ -171,7 +171,7 @@ fn default_errors(noise: Noise) -> Vec<f64> {
     errors
 }
 
-/// Rounds down to a number of two digits, such as `0.0012`, that a user might type.
+/// Rounds down to a number of two digits that a user might type, for example `0.0012`.
 fn two_digits(value: f64) -> f64 {
     let text = format!("{value:e}");
     let Some((digits, exponent)) = text.split_once('e') else { return value };
@@ -179,7 +179,8 @@ fn two_digits(value: f64) -> f64 {
     format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
-/// Returns the codecs to combine with the values: the requested ones, or the fastest and the smallest.
+/// Returns the codecs with which the value settings are combined. These are the requested codecs, or else the
+/// fastest and the smallest.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
     let (codecs, filters) = (args.ladder("codec"), args.ladder("filter"));

@@ -25,18 +25,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The data of a report, and an HTML fragment with its verdict and curve for a notebook.
+/// The data of a report, and an HTML fragment for a notebook with the verdict and the curve.
 #[derive(Debug)]
 pub struct Reported {
     /// The data that `--json` prints.
     pub data: Report,
     /// HTML fragment for a notebook.
     pub fragment: String,
-    /// Notes of the data for the user, with options as values.
+    /// Notes on the data for the user. They hold options as values, not as text.
     pub notes: Vec<Note>,
 }
 
-/// Creates a report like `shardpack report`, without printing. Writes the page to `output`, if given.
+/// Creates the same report as `shardpack report`, but prints nothing. If `output` is given, writes the page to it.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
@@ -47,7 +47,7 @@ pub struct Reported {
 /// ```
 ///
 /// # Errors
-/// Fails if the command would refuse the arguments, or nothing could be measured.
+/// Fails if the command would refuse the arguments, or if nothing could be measured.
 pub fn report(
     src: &Path,
     output: Option<&Path>,
@@ -107,7 +107,7 @@ impl Asked<'_> {
         self.args.threads.unwrap_or_else(all_cores).max(1)
     }
 
-    /// Returns the source-reading options as arguments to append.
+    /// Returns the options for reading the source, as arguments to be appended.
     fn common(&self) -> String {
         let all = &self.args.reading;
         all.iter().map(|(name, value)| format!(" {}", quoted(&argument(name, value)))).collect()
@@ -119,7 +119,7 @@ fn device_of(args: &ReportArguments) -> Result<Option<DeviceName>, ArgumentError
     device.map_err(|said: String| ArgumentError::of("device", said))
 }
 
-/// Returns true if there is a manifest or the file is a shard, so that the samples are already packed.
+/// Returns true if the samples are already packed: the folder has a manifest, or the file is a shard.
 fn is_dataset(path: &Path) -> bool {
     path.join(MANIFEST_NAME).is_file()
         || path.file_name().is_some_and(|name| name == MANIFEST_NAME)
@@ -147,7 +147,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     };
     let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
-    // Samples are compared, not labels, so a file next to class folders is a sample like any other.
+    // Samples are compared, not labels. A file next to class folders is therefore a sample like any other.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
@@ -202,7 +202,8 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Lists the option that measures a model's own metric before the other omitted measurements.
+/// Adds the option that measures a metric of the user's own model to the list of measurements that were left
+/// out, in front of the others.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(
@@ -265,7 +266,7 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<So
     Ok(SourceOptions { cancel: Some(Arc::clone(cancel)), ..reading(&args.reading)? })
 }
 
-/// Refuses options that would have no effect, because the user expects one.
+/// Refuses options that would have no effect, because users expect their options to have one.
 fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<()> {
     match kind {
         SourceKind::Images

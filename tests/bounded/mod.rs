@@ -1,8 +1,8 @@
-//! Cases that could take unbounded memory or time, each in a separate process with limits on both.
+//! Cases that could take unbounded memory or time. Each runs in a separate process with limits on both.
 //!
-//! The test binary starts itself again for a single case, in a shell that sets the limits, where a parser
-//! that allocates too much dies. Limits apply to CPU time, so that a busy or slow machine causes no failures.
-//! The readers' tests include this file too.
+//! The test binary starts itself again for a single case, in a shell that sets the limits. A parser that
+//! allocates too much then dies there. The limit on time is on CPU time, so that a busy or slow machine
+//! causes no failures. The tests of the readers include this file too.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 pub(crate) mod clock;
@@ -11,19 +11,19 @@ use std::io::{Seek, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Environment variable with the name of the child's case.
+/// Environment variable that names the case for the child process.
 const CASE: &str = "SHARDPACK_BOUNDED_CASE";
 
 /// Default address space of a case, in KiB.
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// Default CPU time of a case, in seconds. A linear case takes less than one second.
+/// Default limit on the CPU time of a case, in seconds. A linear case takes less than one second.
 const CPU_SECONDS: u64 = 60;
 
-/// Wall-clock limit in seconds, for cases that hang without using the CPU. A healthy case stays far below it.
+/// Limit on wall-clock time in seconds. It is for cases that hang without using the CPU; a healthy case takes far less.
 const WALL_SECONDS: u64 = 600;
 
-/// Runs `case` of the test `path`: `concat!(module_path!(), "::name_of_the_test")`.
+/// Runs `case` of the test `path`, which is given as `concat!(module_path!(), "::name_of_the_test")`.
 ///
 /// # Panics
 /// If the case fails or exceeds a limit.
@@ -31,7 +31,7 @@ pub(crate) fn run(path: &str, case: impl FnOnce()) {
     within(path, MEMORY_KIB, CPU_SECONDS, case);
 }
 
-/// Same as [`run`], with `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
+/// Does the same as [`run`], with limits of `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
 ///
 /// # Panics
 /// Same as [`run`].
@@ -47,7 +47,7 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         .arg(std::env::current_exe().expect("the test binary"))
         .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(CASE, name)
-        // One thread and one arena, because each reserves address space.
+        // Use a single thread and a single arena, because each of them reserves address space.
         .env("RAYON_NUM_THREADS", "1")
         .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())
@@ -72,13 +72,13 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         status.success(),
         "{name}: {status} with {memory_kib} KiB of memory and {cpu_seconds} s of CPU time\n{out}"
     );
-    // Without this check, a misspelt name would run no test and pass.
+    // Without this check, a misspelt name would run no test and the case would pass.
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
 }
 
-/// Checks that four times the input takes about four times the CPU time, for work that could be quadratic and
-/// take sixteen times. Measures `work` on the output of `prepare` for the sizes `n` and `4 * n`. Use it only
-/// within a case of [`run`], which has its own process.
+/// Checks that four times the input takes about four times the CPU time. Work that is quadratic would take
+/// sixteen times. Measures `work` on the output of `prepare` for the sizes `n` and `4 * n`. Use it only
+/// within a case of [`run`], which has a process of its own.
 ///
 /// # Panics
 /// If the larger input takes eight times as long.

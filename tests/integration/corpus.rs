@@ -1,7 +1,7 @@
-//! A short campaign for each fuzz target: every seed input, and damaged copies of it.
+//! A short campaign for each fuzz target, with every seed input and damaged copies of it.
 //!
 //! Each target runs in a separate process with limits on memory and CPU time. `SHARDPACK_SEED=N` repeats a
-//! run, `SHARDPACK_ROUNDS=N` makes it longer.
+//! run, and `SHARDPACK_ROUNDS=N` makes it longer.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
         bytes.push(0);
     }
     let len = bytes.len();
-    // Half of the damage hits the first bytes, where the headers are.
+    // Put half of the damage into the first bytes, where the headers are.
     let at = if random.next() & 1 == 0 { random.below(len) } else { random.below(len.min(200)) };
     match random.below(8) {
         0 => bytes[at] ^= 1 << random.below(8),
@@ -106,7 +106,7 @@ fn campaign(name: &str) {
     println!("SHARDPACK_SEED={seed}");
     let mut random = Random(seed);
     for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
-        // Attack files are damaged rarely, because they take as long as the limits allow and test little else.
+        // Damage attack files only rarely, because they take as long as the limits allow and test little else.
         let mut bytes = match random.below(16) {
             0 => seeds[random.below(seeds.len())].1.clone(),
             _ => good[random.below(good.len())].clone(),

@@ -1,5 +1,5 @@
-//! Damage to a sound shard is always found: truncation at every length, every flipped bit, every number
-//! replaced by a hostile one.
+//! Tests that damage to a sound shard is always found: truncation at every length, every flipped bit, and
+//! every number replaced by a hostile one.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Self {
-        // In memory if the system has such a folder, because the test writes tens of thousands of files.
+        // Use a folder in memory if the system has one, because the test writes tens of thousands of files.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         Self { path: folder.path().join("x.shard"), _folder: folder }
     }
 
-    /// Returns whether `verify` finds no problem in these bytes.
+    /// Returns true if `verify` finds no problem in these bytes.
     fn is_whole(&self, bytes: &[u8]) -> bool {
         std::fs::write(&self.path, bytes).unwrap();
         crate::reading::verify(&self.path).unwrap().is_whole()
@@ -48,7 +48,7 @@ fn t03_every_bit_flipped() {
     }
 }
 
-/// The footer's CRC is recomputed, so that the number itself is checked.
+/// The CRC of the footer is computed again, so that it is the number itself that is checked.
 #[test]
 fn l01_hostile_numbers_in_the_footer() {
     let (scratch, bytes) = (Scratch::new(), golden());

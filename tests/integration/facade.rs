@@ -1,4 +1,5 @@
-//! Uses the facade as a Rust program would: pack, open, verify, load typed batches, and get helpful errors.
+//! Uses the facade as a Rust program would: packs, opens and verifies a dataset, loads typed batches, and
+//! gets helpful errors.
 
 use ndarray::{ArrayView1, ArrayView3, ArrayView4};
 use shardpack::collect::Sample;
@@ -127,7 +128,7 @@ fn cubes_come_as_their_type() {
     assert_eq!(ArrayView1::from(flat).len(), cubes.len());
 }
 
-/// The README's loop equals the compiled loop on the crate's front page.
+/// The loop in the README must equal the loop on the front page of the crate, which is compiled.
 #[test]
 fn the_readme_shows_the_loop_that_is_compiled() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,5 @@
-//! The fixtures equal the generator's output, and each is listed with its expected result.
+//! Tests that the fixtures equal the output of their generator, and that each fixture is listed with its
+//! expected result.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
@@ -58,8 +59,8 @@ fn count(folder: &Path) -> usize {
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
 }
 
-/// Faults that are found only by comparing values across samples, shards or files. `verify` finds them; a
-/// reader of single samples need not (spec §8).
+/// Faults that can be found only by comparing values across samples, shards or files. `verify` finds them; a
+/// program that reads single samples need not find them (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",
     "S06-key-twice-in-two-shards/",
@@ -95,8 +96,8 @@ fn listed(folder: &Path) -> Vec<Listed> {
     out
 }
 
-/// `verify` finds the listed result, and the first error of `Dataset` is one of its problems. Includes the
-/// tables of released versions.
+/// `verify` must find the listed result, and the first error of `Dataset` must be one of its problems. The
+/// test includes the tables of released versions.
 #[test]
 fn every_fixture_reads_as_listed() {
     for folder in [root(), root().join("compat/v1.0")] {

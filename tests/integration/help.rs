@@ -1,8 +1,8 @@
-//! Help texts are short: each option has one line, and rare options appear only in `--help`.
+//! Tests that help texts are short: each option has one line, and rare options appear only in `--help`.
 
 use std::process::Command;
 
-/// Lines per screen. `-h` takes at most one screen, `--help` at most two.
+/// Number of lines on a screen. `-h` may take one screen, and `--help` may take two.
 const SCREEN: usize = 24;
 
 /// Commands with more options than fit on two screens, with their limit for `--help`.

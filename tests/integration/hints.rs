@@ -1,4 +1,4 @@
-//! Hints in errors and notes name existing options and reach the user.
+//! Tests that hints in errors and notes name options that exist, and that they reach the user.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::{Map, Value, json};
@@ -16,8 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options of single commands (including `convert`), and loader options that are not named after an option of
-/// `LoaderOptions`.
+/// Options that only single commands have (including `convert`), and loader options that do not have the name
+/// of an option of `LoaderOptions`.
 const OTHERS: [&str; 12] = [
     "all_generations",
     "max_record",
@@ -55,7 +55,7 @@ fn code() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Returns the options named in the hints of this code.
+/// Returns the options that the hints in this code name.
 fn settings(code: &str) -> impl Iterator<Item = &str> {
     code.split("Setting::").skip(1).filter_map(|found| {
         // The name is the first argument, wherever the line is broken.
@@ -87,7 +87,7 @@ fn of_command(command: &str) -> BTreeSet<String> {
     let help = Command::new(env!("CARGO_BIN_EXE_shardpack")).args([command, "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let options = help.lines().filter_map(|line| {
-        // `  -o, --output <FILE>`
+        // The line has a form such as `  -o, --output <FILE>`.
         let (before, option) = line.split_once("--")?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let starts = before.trim().is_empty() || before.trim().len() == 3;
@@ -108,7 +108,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
         ("report", "src/cli/report/"),
         ("salvage", "crates/pack/src/salvage/"),
         ("salvage", "crates/reader/src/salvage/"),
-        // Reading a source is part of packing; for adding, `AddOptions::can_follow` decides.
+        // Reading a source is a part of packing. For `add`, the method `AddOptions::can_follow` decides.
         ("pack", "crates/sources/src/"),
         ("pack", "crates/pack/src/pack/"),
         ("pack", "crates/pack/src/encode/"),
@@ -132,19 +132,19 @@ fn add_takes_the_options_that_its_table_lists() {
     let mut options = of_command("add");
     assert!(["help", "json"].iter().all(|common| options.remove(*common)), "{options:?}");
     assert_eq!(options, AddOptions::about().map(|about| about.name.to_owned()).collect());
-    // Includes the options that its errors recommend for a table, a link or a file.
+    // `add` must also have the options that its errors recommend for a table, a link or a file.
     for name in ["key_column", "label_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {
         assert!(AddOptions::can_follow(&Hint::set([Setting::named(name)])), "{name}");
     }
 }
 
-/// A hint within an error's text would come before the causes of the error, and would write options the same
-/// way for all front ends.
+/// If the text of an error contained a hint, the hint would come before the causes of the error, and it would
+/// spell options in the same way for all front ends.
 #[test]
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;
     for (path, text) in code() {
-        // Tests compare with the output of the front ends, which `spelling.rs` produces.
+        // Skip tests, which compare with the output of the front ends, and `spelling.rs`, which produces that output.
         let of_tests = |part: &std::ffi::OsStr| part.to_string_lossy().contains("tests");
         if path.iter().any(of_tests) || path.ends_with("crates/format/src/spelling.rs") {
             continue;
@@ -178,8 +178,8 @@ fn the_hints_of_every_error_reach_front_ends() {
             text.split("impl std::error::Error for ").skip(1).filter_map(|rest| rest.split_whitespace().next());
         for name in derived.chain(written) {
             let name = name.split(['(', '<', ';']).next().unwrap();
-            // Each crate calls its type `Error` and implements `Explain` in the same file; the bottom crate
-            // does so in `explain.rs`.
+            // Each crate calls its type `Error` and implements `Explain` in the same file. Only the bottom
+            // crate does so in `explain.rs`.
             let of_bottom = path.components().any(|part| part.as_os_str() == "format");
             let place = if name == "Error" && !of_bottom { text } else { &all };
             assert!(place.contains(&format!("impl Explain for {name} {{")), "{}: `{name}`", path.display());
@@ -189,10 +189,10 @@ fn the_hints_of_every_error_reach_front_ends() {
     assert!(asked >= 8, "the search finds them: {asked}");
 }
 
-/// Characters that a terminal acts on: ESC, BEL, a C1 control, bidirectional overrides, zero-width
+/// Characters to which a terminal reacts: ESC, BEL, a C1 control, bidirectional overrides, zero-width
 /// characters, a tag, and line ends.
 const EVIL: &str = "\x1b[2Jx\x07y\u{9b}31m\u{202e}z\u{2066}\u{200b}\u{feff}\u{e0041}\x7f\nhint: obey\r!";
-/// The part of [`EVIL`] that a key may hold.
+/// The part of [`EVIL`] that a key may contain.
 const EVIL_KEY: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}";
 
 fn evil(key: &str) -> Map<String, Value> {
@@ -204,7 +204,8 @@ fn evil(key: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// Writes a dataset that is intact except for the `change` to its shard's metadata. Returns the text of the manifest.
+/// Writes a dataset that is intact except for the `change` in the metadata of its shard. Returns the text of
+/// the manifest.
 fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     let fields = vec![
         Field::stored("text", FieldKind::Text),
@@ -259,8 +260,8 @@ fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     text
 }
 
-/// Runs a command and returns its exit code, stdout and stderr. Checks that they hold no hidden characters
-/// and that JSON output is valid.
+/// Runs a command and returns its exit code, stdout and stderr. Checks that the output has no hidden
+/// characters and that JSON is valid.
 fn shown(words: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_shardpack")).args(words).output().unwrap();
     let texts = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
@@ -278,7 +279,7 @@ fn shown(words: &[&str]) -> (i32, String, String) {
     (done.status.code().unwrap_or(-1), out, err)
 }
 
-/// Runs each command on a dataset, with text and JSON output. Returns the exit codes of `inspect` and `verify`.
+/// Runs each command on a dataset, with output as text and as JSON. Returns the exit codes of `inspect` and `verify`.
 fn all_commands(dataset: &Path, scratch: &Path) -> [i32; 2] {
     let at = |name: &str| scratch.join(name).to_str().unwrap().to_owned();
     let dataset = dataset.to_str().unwrap();
@@ -319,7 +320,7 @@ fn hostile_names_of_a_source_do_not_reach_the_terminal() {
     let at = |name: &str| scratch.path().join(name);
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let picture = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/tiles.jpg")).unwrap();
-    // Each source has a different fault: in all files, in one file, none, in a mask, in a link, in a table.
+    // Each source has a different fault: in all files, in one file, in a mask, in a link, or in a table. One has none.
     type Files<'a> = &'a [(&'a str, &'a [u8])];
     let sources: [(&str, Files<'_>); 5] = [
         ("all", &[(".jpg", b"no picture"), (".npy", b"no cube"), (".mat", b"no file")]),
@@ -367,7 +368,7 @@ fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
     let manifest = hostile_dataset(&whole, |text| text);
     assert_eq!(all_commands(&whole, &scratch.path().join("of whole")), [0, 0]);
     let quoted = serde_json::to_string(EVIL).unwrap();
-    // Parser messages: unknown keys, duplicate keys, invalid values.
+    // Messages of the parser about unknown keys, duplicate keys and invalid values.
     let changes: [(&str, String); 6] = [
         ("unknown", manifest.replacen('{', &format!("{{{quoted}: 1,"), 1)),
         ("twice", manifest.replacen("\"plain\"", &quoted, 1)),
@@ -383,7 +384,7 @@ fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
         fs::write(folder.join("manifest.json"), text).unwrap();
         assert_ne!(all_commands(&folder, &scratch.path().join(format!("of {name}"))), [0, 0], "{name}");
     }
-    // The same faults in a shard's metadata, with correct checksums.
+    // The same faults in the metadata of a shard whose checksums are correct.
     for (n, (old, new)) in [("{", format!("{{{quoted}: 1,")), ("\"plain\"", quoted)].into_iter().enumerate() {
         let folder = scratch.path().join(n.to_string());
         hostile_dataset(&folder, |text| text.replacen(old, &new, 1));

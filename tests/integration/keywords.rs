@@ -1,6 +1,6 @@
-//! Compares the Python keyword arguments with the options of the library. Each loader option has its keyword
-//! arguments, the same default, and documentation that names it; options for packing, adding and reports
-//! accept the same words.
+//! Compares the keyword arguments in Python with the options of the library. Each loader option must have its
+//! keyword arguments, with the same default, and documentation that names it. Options for packing, adding and
+//! reports must accept the same words.
 
 use crate::layers::root;
 use shardpack::order::{End, Mode, Order};
@@ -32,7 +32,7 @@ const OTHERWISE: &[(&str, &[&str])] = &[
     ("slots", &["prefetch"]),
     ("max_batch_bytes", &["max_batch"]),
     ("stage", &["device", "decode"]),
-    // Only in Rust.
+    // These options exist only in Rust.
     ("read_ahead_bytes", &[]),
     ("part_bytes", &[]),
     ("begins_ahead", &[]),
@@ -42,7 +42,7 @@ const OTHERWISE: &[(&str, &[&str])] = &[
 /// Keyword arguments about tensors, which only Python has.
 const OF_PYTHON: &[&str] = &["to", "transform_batch"];
 
-/// Returns name and default of each keyword argument in the signature of `Loader`.
+/// Returns the name and the default of each keyword argument in the signature of `Loader`.
 fn signature(text: &str) -> BTreeMap<&str, &str> {
     let (_, rest) = text.split_once("    def __init__(\n").expect("an initialiser");
     let (parameters, _) = rest.split_once("        **unknown").expect("the end of the keywords");
@@ -131,7 +131,7 @@ fn the_documentation_of_the_loader_names_every_keyword_and_its_default() {
     }
 }
 
-/// Returns the words of `NAME: Literal["a", "b"]` in a file of the Python package, by name.
+/// Returns the words of each `NAME: Literal["a", "b"]` in a file of the Python package, by name.
 fn literals(file: &str) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(root().join("python/shardpack").join(file)).expect("a file of the package");
     let words = |list: &str| list.split(", ").map(|word| word.trim_matches('"').to_owned()).collect();

@@ -1,5 +1,5 @@
-//! The layers of ARCHITECTURE.md hold: allowed imports between packages, allowed places of `unsafe`, and
-//! words that libraries never use.
+//! Tests that the layers of ARCHITECTURE.md hold: which packages may import each other, where `unsafe` is
+//! allowed, and which words libraries never use.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each package of the workspace, and the workspace packages that it may import. Arrows only point down.
+/// Each package of the workspace, with the packages of the workspace that it may import. Arrows point only down.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-format", &[]),
     ("shardpack-base", &["shardpack-format"]),
@@ -110,9 +110,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only places where `unsafe` is allowed: wrappers of LZ4, libjpeg-turbo and the CUDA driver; the rows of
-/// a batch and the streams in which other libraries use it; the C structs through which Python frameworks
-/// take tensors; and the call through which tests run kernels on the CPU.
+/// The only places where `unsafe` is allowed. They wrap LZ4, libjpeg-turbo and the CUDA driver; hold the rows
+/// of a batch and the streams in which other libraries use it; define the C structs through which Python
+/// frameworks take tensors; and make the call through which tests run kernels on the CPU.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/array/src/blosc2/ffi.rs",
     "crates/jpeg/src/turbo.rs",
@@ -147,7 +147,7 @@ const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("rayon", "format has no threads"),
 ];
 
-/// The only process-wide variables, with the reason for each.
+/// The only variables that are global to a process, each with the reason.
 const GLOBALS_ALLOWED: &[(&str, &str)] = &[
     ("crates/gpu/src/stage/kernels.rs", "a driver compiles kernels for seconds: loaders of one process share them"),
     ("crates/io/src/cancel.rs", "the flag that a caller sets to cancel the work of its thread"),
@@ -188,7 +188,7 @@ pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Returns whether a file is compiled only for tests, judging by its name and place in the repository.
+/// Returns true if a file is compiled only for tests. This is decided by its name and its place in the repository.
 pub(crate) fn is_test_file(path: &Path) -> bool {
     let place = path.strip_prefix(root()).unwrap_or(path);
     place.components().any(|c| c.as_os_str().to_string_lossy().contains("test"))
@@ -196,7 +196,7 @@ pub(crate) fn is_test_file(path: &Path) -> bool {
 
 /// Returns the code of a file as numbered lines, without comments and without the test module at the end.
 ///
-/// Only good enough for searching words: `//` within a string counts as a comment too.
+/// This is only good enough for searching words, because `//` within a string counts as a comment too.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -211,7 +211,7 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns whether `line` has `word` as a whole name, not only as part of a longer one.
+/// Returns true if `line` has `word` as a whole name, not just as a part of a longer name.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -264,7 +264,7 @@ fn arrows_point_down_only() {
         let package = packages.iter().find(|p| p["name"] == *name).unwrap_or_else(|| panic!("no package `{name}`"));
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let imported = dependency["name"].as_str().expect("a name");
-            // Tests may import across layers, because the reader's tests need written shards.
+            // Tests may import across layers. For example, the tests of the reader need shards that were written.
             let is_ours = names.contains(&imported) && dependency["kind"] != "dev";
             assert!(!is_ours || allowed.contains(&imported), "`{name}` imports `{imported}`: arrows point down only");
         }
@@ -309,7 +309,7 @@ fn other_libraries_forbid_unsafe() {
     }
 }
 
-/// Returns the sources of all packages: their names in the lists above, and their folders.
+/// Returns the sources of all packages, each with the name that it has in the lists above and its folder.
 fn all_sources() -> Vec<(String, PathBuf)> {
     let of = |dir: PathBuf| {
         let package = dir.parent().expect("a package").strip_prefix(root()).expect("in the repository");
@@ -328,7 +328,7 @@ fn text_of(path: &Path) -> String {
     code(&text).into_iter().map(|(_, line)| line + "\n").collect()
 }
 
-/// Returns the paths of a `use`, with its braces expanded.
+/// Returns the paths in a `use` declaration. Braces are expanded.
 fn paths_of(tree: &str) -> Vec<Module> {
     let names = |path: &str| {
         let path = path.split(" as ").next().unwrap_or_default();
@@ -349,7 +349,7 @@ fn paths_of(tree: &str) -> Vec<Module> {
     items.flat_map(|item| paths_of(item)).map(|path| [head.clone(), path].concat()).collect()
 }
 
-/// Returns the `use` declarations of a file, its re-exports, and the rest of its code.
+/// Returns the paths in the `use` declarations of a file, the paths in its re-exports, and the rest of its code.
 fn declarations(text: &str) -> (Vec<Module>, Vec<Module>, String) {
     let (mut used, mut handed, mut rest) = (Vec::new(), Vec::new(), String::new());
     let mut lines = text.lines();
@@ -391,7 +391,7 @@ fn paths_in(code: &str) -> Vec<Module> {
     paths
 }
 
-/// Returns the files of a package and the files that each uses, following each name to the file that defines it.
+/// Returns the files of a package, each with the files that it uses. A name is followed to the file that defines it.
 fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeSet<&Module> = sources.iter().map(|(module, _)| module).collect();
     let parsed: Vec<_> = sources.iter().map(|(module, text)| (module, declarations(text))).collect();
@@ -472,8 +472,8 @@ fn files_do_not_use_each_other_in_a_circle() {
     }
 }
 
-/// Returns whether a function parameter destructures a tuple, `(a, b): (`. Closures are exempt because
-/// iterators pass them tuples, and `let` because it names the parts of a value.
+/// Returns true if a function parameter takes a tuple apart, as in `(a, b): (`. Closures are exempt, because
+/// iterators pass tuples to them. `let` is exempt, because it names the parts of a value.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")
@@ -495,7 +495,7 @@ fn is_global(line: &str) -> bool {
     line.contains("thread_local!") || declares && holds.iter().any(|name| line.contains(name))
 }
 
-/// Returns the lines of a package for which `has` is true, except in tests.
+/// Returns the lines of a package for which `has` is true, not counting tests.
 fn lines_that(src: &Path, has: fn(&str) -> bool) -> Vec<String> {
     let files = sources(src).into_iter().filter(|path| !is_test_file(path));
     let found = files.flat_map(|path| {
@@ -528,7 +528,7 @@ fn there_are_no_process_wide_variables() {
     assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
-/// Without holding the interpreter lock, a panic would reach Python as an exception of another type.
+/// A panic while the interpreter lock is not held would reach Python as an exception of another type.
 #[test]
 fn the_interpreter_lock_is_released_in_one_file() {
     let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");
@@ -543,7 +543,7 @@ fn the_search_finds_circles() {
     let file = |name: &str, text: &str| (name.split('/').map(str::to_owned).collect::<Module>(), text.to_owned());
     let circles = |files: &[(Module, String)]| in_circles(&uses_of(files));
     let lib = (Module::new(), "mod a;\nmod b;\npub use b::Thing;\n".to_owned());
-    // Through a `use`, a path in the code, and a re-export in `lib.rs`.
+    // The use may be through a `use`, a path in the code, or a re-export in `lib.rs`.
     for text in ["use super::b::{Thing, other};\n", "fn f() { crate::b::g() }\n", "use crate::{c::X, Thing};\n"] {
         let files = [lib.clone(), file("a", text), file("b", "use super::a;\n"), file("c", "use super::a;\n")];
         assert_eq!(circles(&files)[..2], ["a", "b"], "{text}");

@@ -1,4 +1,5 @@
-//! Integration tests of the crate, one module per topic, in one program that is linked once.
+//! Integration tests of the crate. There is one module per topic, all in one program, so that only one has to
+//! be linked.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,5 @@
-//! Damage of every kind, from numbered seeds: no bytes make the parsers panic, and no damage goes unnoticed.
+//! Tests damage of every kind, made from numbered seeds. No bytes may make the parsers panic, and no damage
+//! may go unnoticed.
 //!
 //! The short campaigns run with every `cargo test`; `cargo test --release --test integration -- --ignored
 //! mutations` runs the long ones. A failure names its seed.
@@ -75,7 +76,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
         4 => put(bytes, at & !7, &EDGES[random.below(EDGES.len())].to_le_bytes()),
         5 => put(bytes, at & !3, &(EDGES[random.below(EDGES.len())] as u32).to_le_bytes()),
         6 => {
-            // A slightly wrong length.
+            // Make a length slightly wrong.
             let at = at & !7;
             if let Some(old) = bytes.get(at..at + 8) {
                 let old = u64::from_le_bytes(old.try_into().unwrap());
@@ -111,7 +112,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 /// Runs `check` on `count` mutants of `valid`. `seal` repairs the checksums of most mutants, so that the
-/// damage gets past them.
+/// checksums do not reveal the damage.
 fn campaign(
     name: &str,
     valid: &[u8],
@@ -228,7 +229,7 @@ fn jpeg_decoders(count: u64) {
     );
 }
 
-/// Damages the input of the C libraries, where a bug would end the process, not only the test.
+/// Damages the input of the C libraries. A bug in them would end the whole process, not only the test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
     payloads(3_000);
@@ -264,8 +265,9 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
-/// Found by the fuzzer: without exact number parsing, a figure changed a little each time a manifest was read
-/// and written, and so did the manifest of a run that was interrupted and resumed.
+/// The fuzzer found this bug: without exact parsing of numbers, a figure changed a little each time a
+/// manifest was read and written. As a result, the manifest of a run that was interrupted and resumed also
+/// changed.
 #[test]
 fn figures_survive_reading_and_writing() {
     let text = String::from_utf8(crate::shard::manifest()).expect("UTF-8");
@@ -296,8 +298,8 @@ fn long_campaigns() {
     jpeg_decoders(500_000);
 }
 
-/// Every flipped bit of a shard is noticed, because every byte is covered by a checksum or is padding, which
-/// must be zero.
+/// Every flipped bit of a shard must be noticed: every byte is either covered by a checksum or padding, and
+/// padding must be zero.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let valid = crate::shard::golden();
@@ -312,7 +314,7 @@ fn every_flipped_bit_is_noticed() {
     assert_eq!(bytes, valid);
 }
 
-/// Every truncated file and every file with bytes after its footer is refused.
+/// A file that is truncated or has bytes after its footer must be refused.
 #[test]
 fn every_other_length_is_noticed() {
     let valid = crate::shard::golden();
@@ -328,8 +330,8 @@ fn every_other_length_is_noticed() {
     assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: not noticed");
 }
 
-/// The campaigns do get past the checksums: of the mutants with repaired checksums, many fail for another
-/// reason, and some are accepted.
+/// The campaigns must really get past the checksums. Many of the mutants with repaired checksums must fail
+/// for another reason, and some must be accepted.
 #[test]
 fn repaired_checksums_let_damage_through() {
     let valid = crate::shard::golden();

@@ -1,5 +1,5 @@
-//! Packing as a library: errors that stop a run, files that are left out, and results that do not depend on
-//! the number of threads.
+//! Tests packing as a library: errors that stop a run, files that are left out, and results that do not
+//! depend on the number of threads.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::{contents, cube, run, write_cubes, write_npy};
@@ -45,8 +45,8 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
 }
 
-/// A kept JPEG is decoded only if its markers are odd. If it decodes, it is stored and named in a note;
-/// otherwise it is bad input.
+/// A JPEG that is kept is decoded only if its markers are odd. If it can be decoded, it is stored and named
+/// in a note; otherwise it is bad input.
 #[test]
 fn odd_pictures_are_named_and_damaged_ones_refused() {
     let scratch = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     let marker = whole.windows(2).position(|pair| pair == [0xFF, 0xD2]).unwrap();
     let swapped = [&whole[..marker], &[0xFF, 0xD5], &whole[marker + 2..]].concat();
     let cut = [&whole[..marker], &[0xFF, 0xD9]].concat();
-    // Bytes between two header segments, and zeros before the end.
+    // One picture has bytes between two header segments, the other has zeros before the end.
     let stray = [&whole[..20], b"odd", &whole[20..]].concat();
     let late = [&whole[..whole.len() - 2], &[0; 40], b"\xFF\xD9"].concat();
     let all = [("a", &whole), ("b", &swapped), ("c", &stray), ("d", &cut), ("e", &late)];
@@ -72,7 +72,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
         skipped.sort_unstable();
         assert_eq!(skipped, ["b.jpg", "d.jpg"], "{jpeg:?}");
         let named: Vec<_> = report.odd_pictures.iter().map(|d| d.key.as_str()).collect();
-        // Zeros before the end look like data to a search for markers.
+        // A search for markers takes zeros before the end for data.
         assert_eq!(named, ["c.jpg"], "{jpeg:?}");
         assert_eq!(report.to_json()["odd_pictures"].as_array().unwrap().len(), named.len());
         let dataset = shardpack_reader::Dataset::open(&out).unwrap();
@@ -82,13 +82,14 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     }
 }
 
-/// A picture that is not a JPEG is decoded once, in the same way as in the loader.
+/// A picture that is not a JPEG is decoded once, in the same way as the loader decodes it.
 #[test]
 fn pictures_that_cannot_be_loaded_are_bad_input() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
     fs::create_dir(&src).unwrap();
-    // 2 × 2 palette pixels in one strip; tags for width, height, bits, compression, colours, strip, palette.
+    // A TIFF of 2 × 2 palette pixels in one strip. It has tags for the width, height, bits, compression,
+    // colours, strip and palette.
     let tiff = |compression: u16| {
         let mut out = b"II\x2a\0\x0c\0\0\0\0\x01\x01\0".to_vec();
         let entries: [(u16, u16, u32, u32); 9] = [
@@ -179,7 +180,7 @@ fn options_without_meaning_are_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // A missing bound, and a bound that float32 cannot meet.
+    // First the bound is missing, then float32 cannot meet it.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

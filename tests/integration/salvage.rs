@@ -1,4 +1,5 @@
-//! Salvage as a library: a bad manifest, a truncated shard, foreign and duplicate shards, and a rebuilt manifest.
+//! Tests salvage as a library: a bad manifest, a truncated shard, shards that are foreign or duplicate, and a
+//! manifest that is rebuilt.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
@@ -23,7 +24,7 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
-/// Returns options that allow all generations, because the manifest of some of these datasets is lost.
+/// Returns options that allow all generations. Some of these datasets have lost their manifest.
 fn all() -> SalvageOptions {
     SalvageOptions { all_generations: true, ..SalvageOptions::default() }
 }
@@ -82,7 +83,7 @@ fn missing_samples_are_counted_by_the_manifest() {
     let (_scratch, dataset, out) = packed();
     let shards = shards(&dataset);
     let there = contents(&shards[0]).len() as u64;
-    // Header and part of the first record, and a missing shard.
+    // Keep only the header and a part of the first record of one shard, and remove another shard.
     fs::write(&shards[0], &fs::read(&shards[0]).unwrap()[..200]).unwrap();
     let missing = contents(&shards[1]).len() as u64;
     fs::remove_file(&shards[1]).unwrap();
@@ -108,7 +109,7 @@ fn shards_of_others_and_copies_are_left_out() {
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
-    // A duplicate shard loses nothing.
+    // A duplicate shard means that nothing is lost.
     assert_eq!((count("it belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
@@ -131,7 +132,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, dataset) = (scratch.path().join("src"), scratch.path().join("packed"));
     write_cubes(&src, 6);
-    // User columns named like the figures of a field.
+    // The user has columns that are named like the figures of a field.
     let rows = (0..6).map(|i| format!("cube{i}.npy,{i},{}\n", i * 2));
     let table = "key,mask.nan,meta.max_abs_error\n".to_owned() + &rows.collect::<String>();
     fs::write(scratch.path().join("labels.csv"), table).unwrap();
@@ -158,8 +159,8 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     assert_eq!(manifest(), before);
 }
 
-/// Makes a survey in a separate thread. If it waits for a pipe or reads a device forever, the test fails
-/// instead of hanging.
+/// Makes a survey in a separate thread. If the survey waits for a pipe or reads a device forever, the test
+/// fails instead of hanging.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();
@@ -250,8 +251,8 @@ fn a_flipped_bit_in_fidelity_figures_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Skip texts with the same value (such as other white space), which are not damage, and texts that
-        // are no longer a manifest, which are reported anyway.
+        // Skip texts that have the same value, for example with other white space, because they are not
+        // damage. Also skip texts that are no longer a manifest, because they are reported anyway.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! `shardpack unpack` of names that collide or that no file can have.
+//! Tests `shardpack unpack` with names that collide, or that no file can have.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
@@ -17,7 +17,7 @@ fn an_impossible_name_affects_no_other_sample() {
         (&long, b"a name that is too long"),
         ("folder/c.png", b"third"),
         ("d.png", b"fourth"),
-        // Folders already have this name and the next choice.
+        // Folders already have this name, and also the name that would be chosen next.
         ("e", b"a name that folders have"),
         ("e/f.png", b"fifth"),
         ("e.image.bin/g.png", b"sixth"),

@@ -1,4 +1,4 @@
-//! Datasets of fake pictures: a few bytes under any key, told apart by their content.
+//! Makes datasets of fake pictures. A picture is a few bytes under any key, and pictures differ in their content.
 
 use shardpack_format::{Codec, Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{

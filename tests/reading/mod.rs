@@ -1,6 +1,6 @@
-//! Results of `crates/reader` for a file: the verdict of `verify`, and the values from `Dataset`.
+//! Results that `crates/reader` gives for a file: the verdict of `verify`, and the values from `Dataset`.
 //!
-//! Shared by the fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/`.
+//! The fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/` share them.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use sha2::{Digest as _, Sha256};
@@ -8,8 +8,8 @@ use shardpack_format::{FieldKind, to_usize};
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
-/// Verifies every byte and every digest, and decodes every field except pictures, whose content is not part
-/// of the format.
+/// Verifies every byte and every digest, and decodes every field except pictures. The content of pictures is
+/// not part of the format.
 ///
 /// # Errors
 /// If there is nothing to verify.
@@ -24,7 +24,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, Error> {
     shardpack_reader::verify(path, &options)
 }
 
-/// Returns key, field, type and SHA-256 of each value, in stored order.
+/// Returns the key, field, type and SHA-256 of each value, in stored order.
 ///
 /// # Errors
 /// The first error of the reader.

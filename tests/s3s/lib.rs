@@ -1,6 +1,7 @@
-//! Packs, verifies, loads, resumes, merges and caches on an independent S3 implementation: the server of the
-//! crate `s3s-fs`, in this process. Unlike S3, it answers a request for more trailing bytes than an object
-//! has with status 500, so the shards here are larger than 64 KiB.
+//! Packs, verifies, loads, resumes, merges and caches on an independent implementation of S3: the server of
+//! the crate `s3s-fs`, which runs in this process. If a request asks for more bytes from the end than an
+//! object has, this server answers with status 500, unlike S3. The shards here are therefore larger than 64
+//! KiB.
 #![cfg(test)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -38,7 +39,7 @@ const URL: &str = "s3://bucket/data/train";
 struct Server {
     root: tempfile::TempDir,
     endpoint: String,
-    /// Stops the server when dropped.
+    /// Runtime of the server. Dropping it stops the server.
     _runtime: Runtime,
 }
 
@@ -91,7 +92,7 @@ impl Server {
         Bucket::new(Arc::new(self.upload()), spools)
     }
 
-    /// Returns all objects of the folder, each of which the server keeps as a file.
+    /// Returns all objects of the folder. The server keeps each object as a file.
     fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         let files = std::fs::read_dir(self.root.path().join("bucket/data/train")).unwrap().map(|entry| entry.unwrap());
         files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())).collect()
@@ -201,7 +202,7 @@ fn it_is_loaded_and_cached_as_from_the_disk() {
         fetched.push((traffic.fetched_bytes, traffic.cache.hits));
     }
     let [_, (filling, _), (cached, hits)] = fetched[..] else { panic!("{fetched:?}") };
-    // Manifest, headers and shard ends are requested each time.
+    // The manifest, the headers and the ends of shards are requested each time.
     assert!(hits > 0 && cached < filling / 2, "{fetched:?}");
 }
 

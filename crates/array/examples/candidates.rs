@@ -1,9 +1,11 @@
-//! Prints size and single-core speed for every combination of codec, filter, difference and layout on `.npy` cubes.
+//! Prints the size and the single-core speed of every combination of codec, filter, difference and layout for
+//! cubes in `.npy` files.
 //!
-//! These figures are behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`: `cargo run
-//! --release -p shardpack-array --example candidates -- [--values RULE] [--max-error E] [--no-data V]
-//! [--slow] [--choice] FILE.npy…`, where RULE is auto, keep, f16 or fixed. `--choice` shows only the trial's
-//! choice, without the table. `--slow` adds LZ4HC and the higher levels of zstd.
+//! The figures in docs/adr/0002-choosing-a-codec.md and the constants in `src/cost.rs` come from this
+//! program. Run it as `cargo run --release -p shardpack-array --example candidates -- [--values RULE]
+//! [--max-error E] [--no-data V] [--slow] [--choice] FILE.npy…`, where RULE is auto, keep, f16 or fixed.
+//! `--choice` prints only the choice of the trial, without the table. `--slow` adds LZ4HC and the higher
+//! levels of zstd.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/clock.rs"]
@@ -142,7 +144,8 @@ fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), 
     Ok(())
 }
 
-/// Returns the share of stored bytes that a reader's coder must produce. The rest are runs, or stored unchanged.
+/// Returns the share of the stored bytes that a reader's coder must produce. The other bytes are runs or are
+/// stored unchanged.
 fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     let stored = usize::try_from(encoded.descriptor.stored_bytes()?)?;
     let item = u8::try_from(encoded.descriptor.stored.bytes())?;
@@ -162,7 +165,8 @@ fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     })
 }
 
-/// Returns the seconds of one run, averaged over half a second because thread time counts in millisecond ticks.
+/// Returns the seconds that one run takes. Averages over half a second of runs, because the clock for thread
+/// time ticks in milliseconds.
 fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let (start, mut runs) = (now(), 0.0);
     loop {
@@ -175,7 +179,7 @@ fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<
     }
 }
 
-/// Reads a `.npy` file in C order, little-endian.
+/// Reads a little-endian `.npy` file in C order.
 fn read_npy(path: &str) -> Result<Array, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let header_bytes = bytes.get(8..10).map(|b| usize::from(u16::from_le_bytes([b[0], b[1]]))).ok_or("no .npy file")?;

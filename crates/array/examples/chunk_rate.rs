@@ -1,8 +1,9 @@
-//! Times coding and decoding Blosc2 chunks alone, for each coder and filter.
+//! Times only the coding and decoding of Blosc2 chunks, for each coder and filter.
 //!
-//! `cargo run --release -p shardpack-array --example chunk_rate [ROUNDS [WORDS]]` prints medians of ROUNDS
-//! (default 5), in MB/s of decoded bytes per processor second of one thread. The cube is synthetic, 480 × 640
-//! × 100 float16, in shape order without band differences. `WORDS` selects the lines that contain it.
+//! `cargo run --release -p shardpack-array --example chunk_rate [ROUNDS [WORDS]]` prints the medians of
+//! ROUNDS rounds (default 5), in MB/s of decoded bytes per second of one thread's processor time. The cube is
+//! a synthetic one of 480 × 640 × 100 float16, in shape order and without band differences. If `WORDS` is
+//! given, only the lines that contain it are measured.
 #![allow(clippy::print_stdout)]
 
 #[path = "shared/cube.rs"]
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the rates of encoding and decoding, and the compressed share of the bytes.
+/// Returns the encoding rate, the decoding rate, and the compressed size as a share of the original bytes.
 fn rates(settings: ArraySettings, cube: &Array, rounds: u32) -> Result<[f64; 3], Box<dyn Error>> {
     let mut encoder = ArrayEncoder::new(settings)?;
     let mut decoder = ArrayDecoder::new();

@@ -1,9 +1,11 @@
-//! Compares a patch of a synthetic cube of 480 × 640 × 100 float16 with decoding the whole cube.
+//! Compares the time to decode a patch of a synthetic cube (480 × 640 × 100 float16) with the time to decode
+//! the whole cube.
 //!
-//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]` decodes patches of
-//! PATCH × PATCH pixels (default 64) and the first BANDS bands (default all 100) at random places, and prints
-//! medians of ROUNDS (default 9) times 40 patches, or 5 whole cubes, in processor time of one thread. Kernels
-//! that count processor time by ticks report it in steps of 4 ms, too coarse for a single patch.
+//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]` decodes patches at
+//! random places. A patch has PATCH × PATCH pixels (default 64) and the first BANDS bands (default all 100).
+//! The program prints the medians of ROUNDS rounds (default 9); each round times 40 patches or 5 whole cubes
+//! in processor time of one thread. Kernels that count processor time by ticks report it in steps of 4 ms,
+//! which is too coarse for a single patch.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]
@@ -16,7 +18,7 @@ use shardpack_array::{
 use shardpack_format::{Layout, Limits};
 use std::error::Error;
 
-/// Patches timed together.
+/// Number of patches timed together.
 const BATCH: u32 = 40;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -38,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             (ArrayLayout::BandMajor, true),
         ] {
             if !coder.has_filters() && layout == ArrayLayout::BandMajor {
-                // The patch touches every 4 MiB unit, so there is nothing to measure.
+                // The patch touches every 4 MiB unit, so it saves nothing and there is nothing to measure.
                 continue;
             }
             let filter = if coder.has_filters() { Filter::Shuffle } else { Filter::None };
@@ -50,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let whole = Region { output: Output::Stored, ..Region::whole(descriptor)? };
             let mut whole_out = vec![0; usize::try_from(whole.shape_of(descriptor)?.bytes)?];
             let mut decoder = ArrayDecoder::new();
-            // The first run allocates the memory.
+            // The first run is not counted, because it allocates the memory.
             let mut whole_time = 0.0;
             for _ in 0..2 {
                 let start = now();

@@ -1,9 +1,9 @@
-//! Spectral angles, counted in bins so that percentiles of many arrays can be merged.
+//! Counts of spectral angles in bins, so that the percentiles of many arrays can be merged.
 
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Number of bins. Bin `i` holds angles up to `π · 2^(−i/2)`; the last bin also holds all smaller ones.
+/// Number of bins. Bin `i` holds angles up to `π · 2^(−i/2)`; the last bin also holds all smaller angles.
 const BINS: usize = 32;
 
 /// Upper ends of the bins, largest first.
@@ -11,15 +11,15 @@ const ENDS: [f64; BINS] = {
     let mut ends = [PI; BINS];
     let mut i = 1;
     while i < BINS {
-        // Halving is exact, so every machine has the same ends.
+        // Halving is exact, so every machine computes the same ends.
         ends[i] = if i == 1 { PI * FRAC_1_SQRT_2 } else { ends[i - 2] / 2.0 };
         i += 1;
     }
     ends
 };
 
-/// Counts of spectral angles by size. A percentile is the upper end of its bin: at most √2 times too large,
-/// never too small.
+/// Counts of spectral angles by size. A percentile is given as the upper end of its bin, which is at most √2
+/// times too large and never too small.
 ///
 /// ```
 /// let angles = shardpack_array::Angles::default();
@@ -58,7 +58,8 @@ impl Angles {
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let all = u128::from(self.len());
-        // Number of angles that may be larger. Rounded down so that the share holds, and never all angles.
+        // Number of angles that may be larger than the result. It is rounded down so that at least `percent`
+        // of the angles are not larger, and it never includes all angles.
         let above = (all * u128::from(100 - percent.min(100)) / 100).min(all.checked_sub(1)?);
         let mut larger = 0_u128;
         for (count, end) in self.0.iter().zip(ENDS) {

@@ -1,8 +1,8 @@
-//! Axis order and difference along the last axis (spec §4.4): converts elements in shape order to the
-//! payload's bytes and back.
+//! Converts elements in shape order to the bytes of the payload and back: the order of the axes, and the
+//! difference along the last axis (spec §4.4).
 //!
-//! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so that no step
-//! needs a separate pass over memory.
+//! Works on pieces of whole pixels (runs along the last axis) that fit in the first-level cache, so that no
+//! step needs a separate pass over memory.
 
 use crate::block::StoredBlock;
 use crate::sums::{self, sum8, sum16};
@@ -12,21 +12,22 @@ use shardpack_base::parts::{check_length, part, part_mut, rest, split_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Layout, Result, bug};
 
-/// Elements of a piece that fits the first-level cache together with its source.
+/// Number of elements in a piece, chosen so that a piece and its source fit in the first-level cache together.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
-/// Bytes of a tile, which stays in the second-level cache. One band of a tile is long enough for read-ahead.
+/// Bytes of a tile, chosen so that it stays in the second-level cache. One band of a tile is long enough for
+/// the processor's read-ahead.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
 /// Order in which an array's stored elements appear in its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrangement {
     pub(crate) layout: Layout,
-    /// True if elements (of one or two bytes) are stored as differences along the last axis.
+    /// True if elements are stored as differences along the last axis. Such elements have one or two bytes.
     pub(crate) difference: bool,
-    /// Bytes of an element.
+    /// Bytes of one element.
     pub(crate) width: usize,
-    /// Length of the last axis; above 0.
+    /// Length of the last axis, above 0.
     pub(crate) bands: usize,
     /// Product of the other axes.
     pub(crate) pixels: usize,
@@ -38,7 +39,8 @@ impl Arrangement {
         self.layout == Layout::AsShape && !self.difference
     }
 
-    /// Returns the pixels of a piece: a multiple of 32 if possible, so that band-major runs fill cache lines.
+    /// Returns the number of pixels in a piece. It is a multiple of 32 if possible, so that runs in
+    /// band-major order fill whole cache lines.
     pub(crate) fn piece_pixels(&self) -> usize {
         match PIECE_ELEMENTS / self.bands {
             0 => 1,
@@ -47,7 +49,8 @@ impl Arrangement {
         }
     }
 
-    /// Moves all `elements`, given in shape order, to their places in `payload`, which is overwritten.
+    /// Moves all `elements`, given in shape order, to their places in `payload`. The old content of `payload`
+    /// is overwritten.
     pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) -> Result<()> {
         payload.resize(elements.len(), 0);
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
@@ -59,8 +62,9 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Moves `piece`, elements in shape order that start at pixel `first`, to its place in `payload`. A
-    /// band-major payload with differences also overwrites `scratch`, which must be as long as `piece`.
+    /// Moves `piece` to its place in `payload`. The piece holds elements in shape order, starting with pixel
+    /// `first`. If the payload is band-major and has differences, `scratch` is overwritten too; it must be as
+    /// long as `piece`.
     pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) -> Result<()> {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
@@ -94,13 +98,14 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Returns the pixels of a tile: as many as fit, in whole cache lines of a band.
+    /// Returns the number of pixels in a tile: as many as fit, so that each band fills whole cache lines.
     pub(crate) fn tile_pixels(&self) -> usize {
         (TILE_BYTES / (self.bands * self.width) / 32 * 32).max(32)
     }
 
-    /// Fills the band-major `tile` with pixels from `first` on, from a band-major payload given as `blocks`
-    /// of `block` elements each. Undoes the band difference between neighbouring rows of the tile.
+    /// Fills the band-major `tile` with the pixels from `first` on. The source is a band-major payload, given
+    /// as `blocks` of `block` elements each. Undoes the band difference between neighbouring rows of the
+    /// tile.
     ///
     /// Taking pieces directly from the payload took 1.4 times as long, because reading one cache line from
     /// each of a hundred planes defeats read-ahead.
@@ -132,8 +137,9 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Fills `out` with elements of `block`, given in shape order, from element `first` on, and undoes the
-    /// band difference. Element `first` has band `band`; `before` ends with the preceding element.
+    /// Fills `out` with elements of `block`, which is in shape order, starting with element `first`, and
+    /// undoes the band difference. Element `first` belongs to band `band`; `before` ends with the element
+    /// that precedes it.
     pub(crate) fn read(
         &self,
         block: &StoredBlock<'_>,
@@ -170,19 +176,19 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Undoes the band difference in place, in shape order. If the first pixel is a continuation, `before`
-    /// ends with the preceding element.
+    /// Undoes the band difference in place, in shape order. If the elements start in the middle of a pixel,
+    /// `before` ends with the preceding element.
     fn sum(&self, elements: &mut [u8], before: &[u8]) {
         let bands = if before.is_empty() { self.bands } else { elements.len().max(1) };
         match (self.width, before) {
-            // The first band's difference is from 0.
+            // The first band of a pixel is the difference from 0.
             (1, before) => sum8(elements, bands, before.last().copied().unwrap_or(0)),
             (_, &[.., low, high]) => sum16(elements, bands, u16::from_le_bytes([low, high])),
             _ => sum16(elements, bands, 0),
         }
     }
 
-    /// Stores zigzag-coded wrapping differences; the first band's difference is from 0.
+    /// Stores zigzag-coded wrapping differences. The first band of a pixel is the difference from 0.
     fn difference(&self, piece: &[u8], out: &mut [u8]) {
         vectorised(
             #[inline(always)]
@@ -193,8 +199,8 @@ impl Arrangement {
     #[inline(always)]
     fn difference_in(&self, piece: &[u8], out: &mut [u8]) {
         if self.width == 1 {
-            // Take the differences of the whole run in one long loop, across pixels, then correct the first
-            // band of each pixel.
+            // Compute the differences of the whole run in one long loop that ignores the borders of pixels,
+            // then correct the first band of each pixel.
             for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
                 *out = zigzag8(x.wrapping_sub(*before));
             }
@@ -212,8 +218,8 @@ impl Arrangement {
         }
     }
 
-    /// Fails unless `payload` contains all pixels of `piece`, starting with pixel `first`. Without this check
-    /// the loops over bands and pixels would skip missing pixels.
+    /// Fails unless `payload` contains all pixels of `piece`, of which `first` is the first. Without this
+    /// check the loops over bands and pixels would silently skip missing pixels.
     fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
         let pixel = self.bands * self.width;
         check_length("payload of the bands", self.pixels * pixel, payload.len())?;
@@ -255,7 +261,7 @@ impl Arrangement {
         }
     }
 
-    /// Gathers two-byte elements in squares of 8 pixels and 8 bands. The last squares may overlap earlier ones.
+    /// Gathers two-byte elements in squares of 8 pixels by 8 bands. The last squares may overlap earlier ones.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
@@ -287,8 +293,8 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Moves two-byte elements from their planes to their pixels, at least 8 pixels with at least 8 bands.
-/// Returns `None` if a square is out of bounds.
+/// Moves two-byte elements from their planes to their pixels. There must be at least 8 pixels with at least 8
+/// bands. Returns `None` if a square is out of bounds.
 #[inline(always)]
 fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) -> Option<()> {
     let bands = arrangement.bands;
@@ -300,10 +306,12 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
             for (i, lanes) in square.iter_mut().enumerate() {
                 let start = 2 * ((band + i) * arrangement.pixels + first + pixel);
                 let plane = from.get(start..)?.first_chunk()?;
-                // Copy as bytes, because a map over elements becomes one move per element.
+                // Copy the bytes as a whole, because the compiler turns a map over the elements into one move
+                // per element.
                 *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
-            // Each step interleaves the upper and lower half of the rows; after three steps, rows are columns.
+            // Each step interleaves the upper and lower half of the rows. After three steps, the rows have
+            // become columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
                 square = [
@@ -327,8 +335,7 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
     Some(())
 }
 
-/// Turns the differences of a band into its elements, using the previous band, `before`, which is empty for
-/// the first band.
+/// Turns the differences of a band into its elements. `before` is the previous band; it is empty for the first band.
 #[inline(always)]
 fn add8(before: &[u8], row: &mut [u8]) {
     for z in row.iter_mut() {
@@ -357,7 +364,7 @@ mod tests {
     use proptest::prelude::*;
     use shardpack_format::Error;
 
-    /// Takes one element at a time, as the specification describes it.
+    /// Arranges one element at a time, as the specification describes it.
     fn slow(a: &Arrangement, elements: &[u8]) -> Vec<u8> {
         let mut out = vec![0; elements.len()];
         let element = |i: usize| {

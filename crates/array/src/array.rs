@@ -1,4 +1,4 @@
-//! A dense array in memory, given by sources and returned by decoders.
+//! A dense array in memory. Sources supply such arrays, and decoders return them.
 
 use shardpack_format::{Dtype, Error, Result};
 
@@ -19,7 +19,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// Wraps `bytes`, which must be exactly the elements of `shape`, outermost axis first.
+    /// Wraps `bytes`, which must hold exactly the elements of `shape`, with the outermost axis first.
     ///
     /// # Errors
     /// `Usage` if the length does not match the shape; `Format` if the shape overflows.
@@ -40,7 +40,7 @@ impl Array {
         self.dtype
     }
 
-    /// Returns the shape, outermost axis first: `[height, width, channels]` for a cube.
+    /// Returns the shape with the outermost axis first, for example `[height, width, channels]` for a cube.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
@@ -52,7 +52,7 @@ impl Array {
         &self.bytes
     }
 
-    /// Returns the elements' bytes and gives up the array.
+    /// Consumes the array and returns the bytes of its elements.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

@@ -1,12 +1,12 @@
-//! A block of stored elements, as a coder outputs it. Byte planes stay separate
-//! ([`planes`](crate::blosc2::planes)): the receiver joins elements while it moves them to their places, so
-//! that no step needs a separate pass over memory.
+//! A block of stored elements in the form in which a coder outputs them. Byte planes stay separate
+//! ([`planes`](crate::blosc2::planes)): the receiver joins the elements while it moves them to their places,
+//! so that no step needs a separate pass over memory.
 
 use crate::blosc2::planes::Planes;
 use shardpack_base::parts::part;
 use shardpack_format::Result;
 
-/// Stored elements as a coder outputs them.
+/// Stored elements in the form in which a coder outputs them.
 #[derive(Clone, Copy)]
 pub(crate) enum StoredBlock<'a> {
     /// The first bytes of all elements, then the second bytes, …
@@ -33,7 +33,8 @@ impl<'a> StoredBlock<'a> {
         Ok(())
     }
 
-    /// Returns the low and high bytes of `count` elements from element `first` on, if available.
+    /// Returns the low bytes and the high bytes of `count` elements, starting with element `first`. Returns
+    /// `None` if the block does not have them.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         match self {
             Self::Planes(planes) => planes.pair(first, count),

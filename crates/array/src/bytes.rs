@@ -1,18 +1,19 @@
-//! Byte strings: plain zstd frames (spec §5.2), units of 4 MiB each, and fields of text or JSON.
+//! Byte strings: plain zstd frames (spec §5.2) for units of 4 MiB each, and fields of text or JSON.
 
 use crate::zstd_frame;
 use shardpack_base::parts::{part, rest};
 use shardpack_format::{Codec, Error, Limits, Result};
 
-/// Bytes of a unit: the part of a payload that one zstd frame or Blosc2 chunk holds. The last unit may be shorter.
+/// Decoded bytes of a unit, which is the part of a payload that one zstd frame or Blosc2 chunk holds. The
+/// last unit may be shorter.
 pub const UNIT_BYTES: usize = 4 << 20;
-/// Largest decoded length to which the limit on expansion does not apply.
+/// Largest decoded length that is exempt from the limit on expansion.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
-/// Expansion that a writer never exceeds: below the default of [`Limits::max_expansion`], so that readers
-/// with default limits accept the output.
+/// Expansion that a writer never exceeds. It is below the default of [`Limits::max_expansion`], so that
+/// readers with default limits accept the output.
 const WRITER_MAX_EXPANSION: u64 = 1000;
 
-/// Level for text and JSON. Higher levels gain little, and such fields are small.
+/// Compression level for text and JSON. Higher levels gain little, and such fields are small.
 const TEXT_LEVEL: i32 = 9;
 
 /// Encodes zstd frames; keeps its context for the next call.
@@ -63,8 +64,8 @@ impl ZstdDecoder {
         end_of(payload, pos)
     }
 
-    /// Decodes the frame at the start of `bytes`, which must fill exactly `unit`; more bytes may follow.
-    /// Returns the frame's length.
+    /// Decodes the frame at the start of `bytes`, which must decode to exactly the length of `unit`. More
+    /// bytes may follow. Returns the length of the frame.
     ///
     /// # Errors
     /// `Format` if the frame violates the specification, is damaged, or has a different decoded length.
@@ -105,7 +106,8 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Fails if `is_wrong` (the payload cannot hold `stored` bytes), or if too many of these bytes would have to be runs.
+/// Fails if `is_wrong`, which means that the payload cannot hold `stored` bytes, or if too many of these
+/// bytes would have to be runs.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
         return Err(Error::format(
@@ -114,12 +116,12 @@ pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &
             format!("{payload} bytes"),
         ));
     }
-    // All bytes that no coder can make are runs.
+    // Bytes beyond the highest expansion of a coder can only be runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 
-/// Fails if a field of `decoded` bytes expands too much for its `payload`. A coder makes `coded` of these
-/// bytes; the others are runs, or stored unchanged.
+/// Fails if a field of `decoded` bytes expands too much for the size of its `payload`. A coder makes `coded`
+/// of these bytes; the others are runs or are stored unchanged.
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
@@ -128,7 +130,8 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
     limits.check_runs(decoded.saturating_sub(coded), payload)
 }
 
-/// Checks only the coded bytes as [`check_expansion`] does, for callers that decode part of the field.
+/// Does the check of [`check_expansion`] for the coded bytes only. Callers that decode part of the field
+/// need this.
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
@@ -141,18 +144,18 @@ pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limit
     Ok(())
 }
 
-/// True if a reader with default limits would reject this payload's expansion.
+/// True if a reader with default limits would reject this payload because it expands too much.
 pub(crate) fn expands_too_far(decoded: u64, coded: u64, payload: u64) -> bool {
     decoded > EXPANSION_FREE_BYTES && coded > WRITER_MAX_EXPANSION.saturating_mul(payload)
 }
 
-/// True if a reader with default limits would reject this payload's runs.
+/// True if a reader with default limits would reject this payload because of its runs.
 pub(crate) fn has_too_many_runs(decoded: u64, coded: u64, payload: u64) -> bool {
     Limits::default().check_runs(decoded.saturating_sub(coded), payload).is_err()
 }
 
-/// Encodes a byte string (text, JSON) as zstd, or leaves it unchanged if zstd is no smaller. The same bytes
-/// give the same result everywhere.
+/// Encodes a byte string (text or JSON) as zstd, or leaves it unchanged if zstd makes it no smaller. The same
+/// bytes give the same result on every machine.
 ///
 /// ```
 /// use shardpack_array::{decode_bytes, encode_bytes};
@@ -180,11 +183,11 @@ pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
     Ok((Codec::Zstd, out))
 }
 
-/// Decodes a byte string of exactly `decoded_len` bytes, coded as `Raw` or `Zstd`.
+/// Decodes a byte string of exactly `decoded_len` bytes, which is coded as `Raw` or `Zstd`.
 ///
 /// # Errors
 /// `Format` if the payload is damaged, decodes to a different length, or the codec is not for byte strings;
-/// `Limit` if `decoded_len` is over `limits.max_decoded_bytes` or too large for such a small payload.
+/// `Limit` if `decoded_len` exceeds `limits.max_decoded_bytes` or is too large for such a small payload.
 pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Limits) -> Result<Vec<u8>> {
     let length = usize::try_from(decoded_len)
         .map_err(|_| Error::limit("decoded field", "max_decoded_bytes", usize::MAX as u64, decoded_len))?;

@@ -1,7 +1,7 @@
-//! Cost model of reading and decoding, with which the trial chooses (docs/adr/0002-choosing-a-codec.md).
+//! Cost model of reading and decoding, by which the trial chooses the settings (docs/adr/0002-choosing-a-codec.md).
 //!
 //! The model uses constants, not a clock, because the same inputs and options must give the same bytes on
-//! every machine, however busy.
+//! every machine, however busy it is.
 
 use crate::filter::Filter;
 use crate::settings::{ArrayLayout, ArraySettings};
@@ -16,13 +16,13 @@ pub(crate) struct Work {
     pub(crate) elements: u64,
 }
 
-/// Nanoseconds to read a stored byte: 2 GB/s for the whole machine, a good drive or network.
+/// Nanoseconds to read a stored byte. This is 2 GB/s for the whole machine: a good drive or network.
 const READ_NS: f64 = 0.5;
-/// Cores that decode at once, the usual number per GPU. They share the reading speed, but each decodes on its
-/// own. A model of a single core would nearly always choose to store without compression.
+/// Number of cores that decode at once, as is usual per GPU. They share the reading speed, but each decodes
+/// on its own. A model of a single core would nearly always choose to store without compression.
 const CORES: f64 = 8.0;
 
-/// Returns the nanoseconds to undo the filter per stored byte, including copies between the coder's buffers.
+/// Returns the nanoseconds per stored byte to undo the filter, including the copies between the coder's buffers.
 const fn filter_ns(filter: Filter) -> f64 {
     match filter {
         Filter::None => COPY_NS,
@@ -37,11 +37,11 @@ const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
 const BYTEDELTA_NS: f64 = 0.31;
-/// Nanoseconds to undo the band difference per stored element: almost free, because it is done while elements
-/// are assembled.
+/// Nanoseconds per stored element to undo the band difference. It is almost free, because it is done while
+/// elements are assembled.
 const DIFFERENCE_NS: f64 = 0.03;
-/// Nanoseconds to move the bands back to the end per stored element: traffic between caches and memory, which
-/// the cores share.
+/// Nanoseconds per stored element to move the bands back to the end. It is the cost of traffic between caches
+/// and memory, which all cores share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
 /// Predicts the time to read and decode on the host, in microseconds.
@@ -60,26 +60,27 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     (work.payload_bytes as f64 * READ_NS + decode_ns / CORES) * 1e-3
 }
 
-/// Nanoseconds to stage a byte from the page cache through 16 threads (read, CRC) and over the bus: 28 GB/s.
+/// Nanoseconds to stage a byte: 16 threads read it from the page cache and check its CRC, and it crosses the
+/// bus. This is 28 GB/s.
 const STAGE_NS: f64 = 0.036;
 /// Host threads that decompress for the device if a coder has no kernel.
 const STAGING_CORES: f64 = 16.0;
 
-// Kernels, per stored byte; the coders' kernels are in the coders' files.
+// Times of kernels per stored byte. The times of the coders' kernels are in the coders' files.
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
-/// Nanoseconds that shape order adds per stored byte: bands are adjacent, so streams have more sequences and
-/// fewer are stored unchanged.
+/// Nanoseconds that shape order adds per stored byte. In shape order the bands of a pixel are adjacent, so
+/// streams have more sequences and fewer streams are stored unchanged.
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
-/// Share of kernel time that counts. If two candidates take about equally long to stage, the candidate with faster
-/// kernels wins: the model needs the rest of the device's time, and a dataset that stays on the device takes
-/// only kernel time.
+/// Share of the kernel time that counts. If two candidates take about equally long to stage, the one with the
+/// faster kernels wins: the model that trains needs the rest of the device's time, and a dataset that stays
+/// on the device takes only kernel time.
 const KERNELS_SHARE: f64 = 0.25;
 
-/// Predicts the time to stage for a GPU and decode there, in microseconds: the longer of the two, because they
-/// overlap in the loader, plus a share of the kernel time.
+/// Predicts the time to stage an array for a GPU and to decode it there, in microseconds. Staging and kernels
+/// overlap in the loader, so the longer of the two counts, plus a share of the kernel time.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     let (payload, stored, coded) = (work.payload_bytes as f64, work.stored_bytes as f64, work.coded_bytes as f64);
@@ -93,7 +94,7 @@ pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     per_byte += match settings.filter {
         Filter::None => 0.0,
         Filter::Shuffle => DEVICE_SHUFFLE_NS,
-        // Bytedelta was not measured separately.
+        // The byte delta was not measured separately.
         Filter::Bitshuffle | Filter::Bytedelta => DEVICE_BITSHUFFLE_NS,
     };
     if settings.layout == ArrayLayout::AsShape && coder.codec != Codec::Raw {

@@ -3,11 +3,11 @@
 use fearless_simd::{Simd, SimdFrom, f32x8, f64x8};
 use half::f16;
 
-/// A number type of arrays.
+/// A number type that arrays can have.
 pub(crate) trait Element: Copy + PartialEq + PartialOrd {
-    /// Fills `out` from the bytes of the same number of elements.
+    /// Fills `out` from `bytes`, which hold the same number of elements.
     fn load(bytes: &[u8], out: &mut [Self]);
-    /// Writes `values` to the bytes of the same number of elements.
+    /// Writes `values` to `bytes`, which hold the same number of elements.
     fn store(values: &[Self], bytes: &mut [u8]);
 }
 
@@ -37,14 +37,14 @@ pub(crate) trait Float: Element + Default {
     const NAN_BITS: u64;
     fn to_f64(self) -> f64;
     fn abs(self) -> Self;
-    /// Rounds to nearest; finite numbers out of range become the largest finite one.
+    /// Rounds to the nearest value. A finite number that is out of range becomes the largest finite value.
     fn from_f64(value: f64) -> Self;
     fn bits(self) -> u64;
-    /// Compares a run with its decoded values, in this type's own arithmetic.
+    /// Compares a run of values with the values to which it decodes, in this type's own arithmetic.
     fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
     /// Converts to doubles.
     fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S>;
-    /// Converts to float16, ties to even, in one rounding.
+    /// Converts to float16 with a single rounding, ties to even.
     fn to_f16(source: &[Self], out: &mut [f16]);
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Comparison {
     pub(crate) changed: u32,
     /// Non-zero values of magnitude below 2⁻¹⁴.
     pub(crate) small: u32,
-    /// True if the relative error of some value of magnitude 2⁻¹⁴ and above may exceed the given bound.
+    /// True if a value of magnitude 2⁻¹⁴ or above may have a relative error that exceeds the given bound.
     pub(crate) worse: bool,
 }
 
 pub(crate) trait Integer: Element + Default {
     fn to_i128(self) -> i128;
-    /// Returns the no-data value in this type, if it has one.
+    /// Returns the no-data value in this type, or `None` if the type cannot represent it.
     fn from_no_data(value: f64) -> Option<Self>;
 }
 
@@ -173,9 +173,9 @@ impl Float for f64 {
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {
-        // `half` converts through float32, and so rounds twice if the processor has F16C. With rounding to
-        // odd first, only the second rounding counts (Boldo & Melquiond, "Emulation of FMA and correctly
-        // rounded sums", 2008, theorem 3).
+        // `half` converts through float32, so it rounds twice if the processor has F16C. If the first
+        // rounding is to odd, only the second rounding counts (Boldo & Melquiond, "Emulation of FMA and
+        // correctly rounded sums", 2008, theorem 3).
         let mut odd = [0.0_f32; 256];
         for (from, to) in source.chunks(odd.len()).zip(out.chunks_mut(256)) {
             for (from, to) in from.iter().zip(&mut odd) {
@@ -211,7 +211,8 @@ mod tests {
 
     #[test]
     fn double_rounding_is_avoided() {
-        // Just above a tie. Plain rounding to float32 gives the tie, which then rounds to even.
+        // The value is just above a tie. Plain rounding to float32 would give the tie itself, which would
+        // then round to even.
         let tie = 1.0 + 2_f64.powi(-11);
         assert_eq!(half_of(tie), 0x3C00);
         assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);
@@ -228,7 +229,7 @@ mod tests {
             (-0.0, 0x8000),
             (1e-300, 0x0000),
             (-1e-300, 0x8000),
-            // h5py once lost the carry into the exponent here (h5py issue 819).
+            // h5py once lost the carry into the exponent for such a value (h5py issue 819).
             (0.499_999_99, 0x3800),
             (-0.499_999_99, 0xB800),
         ] {

@@ -1,4 +1,4 @@
-//! Passes stored elements to a coder unit by unit as they are made, so that they need not all be in memory.
+//! Passes stored elements to a coder unit by unit as they are made, so that they need not all be in memory at once.
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
@@ -6,11 +6,11 @@ use crate::source::{ArraySource, BLOCK_BYTES, byte_count};
 use shardpack_base::parts::{item_bytes, part};
 use shardpack_format::Result;
 
-/// Takes stored elements in units of [`UNIT_BYTES`]; the last one may be shorter.
+/// Takes stored elements in units of [`UNIT_BYTES`]. The last unit may be shorter.
 pub(crate) trait Units {
-    /// Drops all units taken so far, to start again.
+    /// Drops all units taken so far and starts again.
     fn begin(&mut self);
-    /// Takes the next unit, of elements of `item_bytes` each.
+    /// Takes the next unit, whose elements have `item_bytes` bytes each.
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
 }
 
@@ -30,7 +30,7 @@ impl Units for Vec<u8> {
 pub(crate) struct ElementScratch {
     /// The unit being filled, and the part of a piece that extends beyond it.
     pending: Vec<u8>,
-    /// All elements, if their order needs them all at once.
+    /// All elements, used only if their order requires all of them at once.
     whole: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Elements<'a> {
         self.finish()
     }
 
-    /// Returns room for the next `length` bytes, whose content is unspecified.
+    /// Returns a buffer for the next `length` bytes. Its content is unspecified.
     pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
         let end = self.filled + length;
         if self.scratch.pending.len() < end {
@@ -99,7 +99,7 @@ impl<'a> Elements<'a> {
         self.scratch.pending.split_at_mut(end).0.split_at_mut(self.filled).1
     }
 
-    /// Declares that the requested room now holds the next `length` bytes.
+    /// Declares that the buffer from [`Elements::room`] now holds the next `length` bytes.
     pub(crate) fn filled(&mut self, length: usize) -> EncodeResult<()> {
         self.filled += length;
         let pending = part(&self.scratch.pending, 0..self.filled, "elements for a coder")?;
@@ -116,15 +116,15 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Returns room for all elements, if they do not come in order. Replaces [`Elements::room`].
+    /// Returns a buffer for all elements. Call it instead of [`Elements::room`] if the elements do not come in order.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
-        // Not cleared first, because every byte is written anyway and zeroing would be a useless pass over memory.
+        // Do not clear the buffer first: every byte is written anyway, and zeroing would be a useless pass over memory.
         self.scratch.whole.resize(self.total, 0);
         self.out_of_order = true;
         &mut self.scratch.whole
     }
 
-    /// Passes on the remaining elements.
+    /// Passes the remaining elements to the coder.
     pub(crate) fn finish(&mut self) -> EncodeResult<()> {
         if self.out_of_order {
             for unit in self.scratch.whole.chunks(UNIT_BYTES) {

@@ -13,7 +13,7 @@ use crate::values::{self, Request, StoredValues};
 use shardpack_base::parts::item_bytes;
 use shardpack_format::{ArrayDescriptor, Codec, Result};
 
-/// One array as stored in a shard.
+/// An array in the form in which it is stored in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedArray {
     /// Codec of the payload; `Raw` if the requested coder does not save space.
@@ -38,9 +38,10 @@ pub struct StoredArray {
 }
 
 /// Encodes arrays with fixed settings. Each thread has its own encoder, which keeps the coder's contexts and
-/// scratch memory: a few MiB, or the size of the largest array's stored elements for band-major payloads.
+/// scratch memory. For band-major payloads the scratch memory is the size of the largest array's stored
+/// elements, for others a few MiB.
 ///
-/// The same settings and array give the same bytes, regardless of earlier arrays.
+/// The same settings and array give the same bytes, whatever arrays were encoded before.
 ///
 /// ```
 /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions};
@@ -57,7 +58,7 @@ pub struct StoredArray {
 pub struct ArrayEncoder {
     settings: ArraySettings,
     coder: Box<dyn UnitEncoder>,
-    /// Coder for payloads that would expand beyond a reader's limits, which LZ4 payloads never do.
+    /// Coder to use if a payload would expand beyond a reader's limits. LZ4 payloads never do.
     fallback: Option<Box<dyn UnitEncoder>>,
     scratch: ElementScratch,
 }
@@ -66,34 +67,33 @@ impl ArrayEncoder {
     /// Creates an encoder with these settings.
     ///
     /// # Errors
-    /// `Usage` if they contradict each other (see [`ArraySettings::check`]).
+    /// `Usage` if the settings contradict each other (see [`ArraySettings::check`]).
     pub fn new(settings: ArraySettings) -> Result<Self> {
         settings.check()?;
         let coder = (settings.coder.spec().encoder)(settings.level, settings.filter)?;
         Ok(Self { settings, coder, fallback: None, scratch: ElementScratch::default() })
     }
 
-    /// Settings of this encoder.
+    /// Returns the settings of this encoder.
     #[must_use]
     pub const fn settings(&self) -> &ArraySettings {
         &self.settings
     }
 
-    /// Encodes `array`. Elements equal to `no_data`, after conversion to the array's type, are kept apart
-    /// from the values.
+    /// Encodes `array`. `no_data` is converted to the array's type; elements equal to it are kept apart from
+    /// the values.
     ///
     /// # Errors
     /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and
-    /// [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the values do not fit the
-    /// settings.
+    /// [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the values do not fit the settings.
     pub fn encode(&mut self, array: &Array, no_data: Option<f64>) -> EncodeResult<EncodedArray> {
         let mut encoded = self.encode_reusing(array, no_data, Vec::new())?;
         encoded.payload.shrink_to_fit();
         Ok(encoded)
     }
 
-    /// Like [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose content is
-    /// dropped. Reusing pages saves more time than LZ4 takes.
+    /// Does the same as [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose
+    /// content is dropped. Reusing its pages saves more time than LZ4 takes.
     ///
     /// # Errors
     /// Same as [`ArrayEncoder::encode`].
@@ -112,13 +112,14 @@ impl ArrayEncoder {
     /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements equal to
     /// `no_data` are kept apart from the values.
     ///
-    /// The array is read a few hundred KiB at a time, once for encoding. Before that, it is read up to the
-    /// first fraction if floats may be integers, and completely for fixed point and if integers may be
-    /// narrowed. It is read once more if the payload is no smaller than the elements. After an error, `out`
-    /// holds its old content, and perhaps some of the payload.
+    /// The array is read a few hundred KiB at a time, once for encoding. Some settings need to look at the
+    /// values before that. If floats may turn out to be integers, the array is read up to the first fraction;
+    /// for fixed point, or if integers may be narrowed, it is read completely. It is read once more if the
+    /// payload is no smaller than the elements. After an error, `out` holds its old content and perhaps part
+    /// of the payload.
     ///
     /// # Errors
-    /// Same as [`ArrayEncoder::encode`], and the source's errors.
+    /// Same as [`ArrayEncoder::encode`], and the errors of the source.
     pub fn encode_into(
         &mut self,
         array: &dyn ArraySource,
@@ -155,9 +156,9 @@ impl ArrayEncoder {
         Ok(StoredArray { codec, descriptor, fidelity })
     }
 
-    /// Overwrites `payload` with the coder's output for the arranged `elements` of `width` bytes each. Also
-    /// returns how many element bytes a reader's coder will have to make, without runs and bytes stored
-    /// unchanged.
+    /// Overwrites `payload` with the coder's output for the arranged `elements` of `width` bytes each.
+    /// Besides the codec, returns how many element bytes a reader's coder will have to make, which excludes
+    /// runs and bytes stored unchanged.
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = item_bytes(width)?;
         payload.clear();
@@ -176,7 +177,7 @@ impl ArrayEncoder {
     }
 }
 
-/// Returns the coder for payloads that would expand too much with the requested one.
+/// Returns the coder to use if a payload would expand too much with the requested coder.
 fn fallback<'a>(
     slot: &'a mut Option<Box<dyn UnitEncoder>>,
     settings: &ArraySettings,
@@ -193,9 +194,9 @@ struct Payload<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     coder: &'a mut dyn UnitEncoder,
-    /// Decoded size of the elements so far, in bytes.
+    /// Bytes of the elements so far, before coding.
     decoded: usize,
-    /// Element bytes that a reader's coder will have to make.
+    /// Bytes of the elements that a reader's coder will have to make.
     coded: u64,
 }
 
@@ -217,8 +218,8 @@ impl<'a> Payload<'a> {
         expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
     }
 
-    /// True if runs exceed a reader's limits. None of our coders writes a long run explicitly, so such an
-    /// array is stored uncoded.
+    /// True if the runs in the payload exceed a reader's limits. Such an array is stored uncoded, because
+    /// none of the coders can store a long run as data.
     fn has_too_many_runs(&self) -> bool {
         has_too_many_runs(self.decoded as u64, self.coded, self.bytes() as u64)
     }

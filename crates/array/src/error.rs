@@ -9,12 +9,12 @@ pub type EncodeResult<T> = Result<T, EncodeError>;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// A finite value would become infinite as float16.
+    /// A finite value would become infinite in float16.
     #[error("value at {position:?} is out of float16's range ±65504: {value} (finite values: {min} to {max})")]
     OutOfRange {
-        /// Position as one index per axis: `[y, x, band]` in a cube.
+        /// Position of the value as one index per axis, for example `[y, x, band]` in a cube.
         position: Vec<u64>,
-        /// First such value in storage order.
+        /// First value in storage order that is out of range.
         value: f64,
         /// Smallest finite value of the array, without no-data.
         min: f64,
@@ -29,17 +29,17 @@ pub enum EncodeError {
         /// Smallest possible bound for this array; infinite if there is none.
         smallest: f64,
     },
-    /// A measured value would decode to the no-data value, so that the two could no longer be told apart.
+    /// A measured value would decode to the no-data value, so that a reader could no longer tell them apart.
     #[error("value at {position:?} would become the no-data value {no_data}: {value}")]
     BecomesNoData {
-        /// Position as one index per axis: `[y, x, band]` in a cube.
+        /// Position of the value as one index per axis, for example `[y, x, band]` in a cube.
         position: Vec<u64>,
-        /// First such value in storage order.
+        /// First value in storage order that would become no-data.
         value: f64,
-        /// The no-data value in the decoded type.
+        /// The no-data value, in the decoded type.
         no_data: f64,
     },
-    /// The array's bytes cannot be read: message from the [`ArraySource`](crate::ArraySource).
+    /// The bytes of the array cannot be read. Holds the message from the [`ArraySource`](crate::ArraySource).
     #[error("{0}")]
     Source(String),
     /// The settings contradict each other, or the array contradicts its descriptor.

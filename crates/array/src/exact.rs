@@ -1,11 +1,12 @@
-//! Conversion of arrays to another element type without changing a value.
+//! Converts arrays to another element type without changing any value.
 
 use half::f16;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Returns a descriptor that makes a decoder return the array of `descriptor` as `dtype`, or `None` if a
-/// value could change. The possible values of the stored elements decide: a float32 array stored as float16
-/// can be returned exactly as float16, and an array stored as uint8 as any integer type except int8.
+/// Returns a descriptor with which a decoder returns the array of `descriptor` as `dtype`, or `None` if a
+/// value could change. The decision depends on the values that the stored elements can have. For example, a
+/// float32 array stored as float16 can be returned exactly as float16, and an array stored as uint8 as any
+/// integer type except int8.
 ///
 /// The result is only for decoders: it may be invalid in a file.
 ///
@@ -38,7 +39,7 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
         }
         _ => return None,
     };
-    // Special values are float32 or float64, and a no-data value has the precision of that type.
+    // Special values exist only in float32 and float64, and a no-data value has the precision of that type.
     let no_data = descriptor.no_data.map(|value| round(value, decoded));
     let special = codes != Codes::default();
     let kept = |value: f64| dtype.is_float() && (value.is_nan() || round(value, dtype).to_bits() == value.to_bits());
@@ -54,9 +55,10 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
 }
 
-/// Returns a type in which the arrays of all descriptors can be returned without changing a value: the common
-/// type if there is one, else the occurring type that holds most of the others, else the smallest type,
-/// integers first. Returns `None` if no type holds all, or if there are no arrays.
+/// Returns a type in which the arrays of all descriptors can be returned without changing a value. If all
+/// arrays have the same type, it is that type. Otherwise it is the type among them that holds most of the
+/// others, or else the smallest type that holds all, integers first. Returns `None` if no type holds all, or
+/// if there are no arrays.
 ///
 /// ```
 /// use shardpack_array::common_dtype;
@@ -81,7 +83,7 @@ pub fn common_dtype(descriptors: &[ArrayDescriptor]) -> Option<Dtype> {
     best.or_else(|| ORDER.iter().find(fits_all).copied().filter(|_| !descriptors.is_empty()))
 }
 
-/// All types, the smallest first, integers before floats.
+/// All types, smallest first, with integers before floats.
 const ORDER: &[Dtype] = &[
     Dtype::Bool,
     Dtype::U8,
@@ -98,8 +100,8 @@ const ORDER: &[Dtype] = &[
 ];
 
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Returns the number of exact magnitude bits, and whether the type has negative numbers; `None` for
-    /// floats as a source.
+    /// Returns the number of bits of magnitude that are exact, and whether the type has negative numbers.
+    /// Returns `None` for floats as a source.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {
             Dtype::Bool => Some((1, false)),

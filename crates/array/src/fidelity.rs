@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Magnitude below which float16 has no normal numbers and relative errors mean nothing: 2⁻¹⁴.
 pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 
-/// Figures of one array, or merged figures of several arrays.
+/// Fidelity figures of one array, or the merged figures of several arrays.
 ///
-/// Lossless storage has zero errors without measuring. Errors and angles exclude NaN, infinities and no-data.
+/// Lossless storage has zero errors, which need not be measured. Errors and angles exclude NaN, infinities and no-data.
 ///
 /// ```
 /// use shardpack_array::Fidelity;
@@ -30,10 +30,11 @@ pub struct Fidelity {
     pub no_data: u64,
     /// Number of source elements that are infinite.
     pub infinite: u64,
-    /// Number of elements clipped to the nearest value in range. No transform of version 1 clips: a value out
-    /// of range is an error.
+    /// Number of elements clipped to the nearest value in range. It is always 0 in version 1 of the format,
+    /// in which a value out of range is an error.
     pub clipped: u64,
-    /// Number of non-zero source elements stored as float16 with magnitude below 2⁻¹⁴, where float16 loses digits.
+    /// Number of non-zero source elements of magnitude below 2⁻¹⁴ that are stored as float16, which loses
+    /// digits of such small numbers.
     pub subnormal: u64,
     /// Number of elements whose decoded value or bit pattern differs from the source.
     pub changed: u64,
@@ -45,8 +46,8 @@ pub struct Fidelity {
     pub sum_abs_error: f64,
     /// Largest relative error among elements of magnitude 2⁻¹⁴ and above.
     pub max_rel_error: f64,
-    /// Number of spectra (pixels of an array of three axes) with a measured angle. Spectra with NaN,
-    /// infinities, no-data or zero length have none.
+    /// Number of spectra whose angle was measured. Spectra are the pixels of an array of three axes. Spectra
+    /// that contain NaN, infinities or no-data, or have length 0, have no angle.
     pub spectra: u64,
     /// Largest spectral angle, in radians.
     pub max_angle: f64,
@@ -72,8 +73,8 @@ impl Fidelity {
 
     /// Adds the figures of other arrays.
     ///
-    /// Sums of floats depend on the order of addition, so merge in sample order, regardless of which threads
-    /// made the parts.
+    /// Sums of floats depend on the order of addition. Always merge in the order of the samples, regardless
+    /// of which threads made the parts.
     pub fn merge(&mut self, other: &Self) {
         self.values += other.values;
         self.nan += other.nan;
@@ -98,7 +99,7 @@ fn mean(sum: f64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum / count as f64 }
 }
 
-/// Gathers a [`Fidelity`] piece by piece, while source and decoded values are still in the cache.
+/// Gathers a [`Fidelity`] piece by piece, while the source values and the decoded values are still in the cache.
 pub(crate) struct Meter<T> {
     pub(crate) total: Fidelity,
     no_data: Option<T>,
@@ -128,14 +129,14 @@ impl<T: Float> Meter<T> {
         Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
-    /// Adds a run of whole spectra: `source` and its `decoded` values. `plain` means that the run has no NaN,
-    /// infinity or no-data.
+    /// Adds a run of whole spectra, given as `source` values and their `decoded` values. `plain` means that
+    /// the run contains no NaN, infinity or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
         let (rel, sums) = (self.total.max_rel_error, &mut self.sums);
         sums.resize_with(source.len().div_ceil(run), Sums::default);
-        // Compare and sum while both are in the first-level cache.
+        // Compare and sum while both arrays are in the first-level cache.
         let found = dispatch!(Level::new(), simd => compare_and_sum(simd, source, decoded, run, rel, plain, sums));
         self.total.changed += u64::from(found.changed);
         if !plain {
@@ -154,7 +155,7 @@ impl<T: Float> Meter<T> {
         self.sums = sums;
     }
 
-    /// Adds a run value by value, which is slow.
+    /// Adds a run value by value, which is slow but handles special values.
     fn add_mixed(&mut self, source: &[T], decoded: &[f32], f16: bool) {
         let mut sum = Sums::default();
         let mut whole = true;
@@ -204,7 +205,7 @@ impl<T: Float> Meter<T> {
     }
 }
 
-/// Compares whole runs and, if they are `plain`, sums each run of `run` values.
+/// Compares all values. If they are `plain`, also sums each run of `run` values.
 #[inline(always)]
 fn compare_and_sum<T: Float, S: Simd>(
     simd: S,
@@ -217,7 +218,7 @@ fn compare_and_sum<T: Float, S: Simd>(
 ) -> Comparison {
     let found = T::compare(source, decoded, rel);
     if plain {
-        // 1 for lanes filled by the last values of a run, 0 for the others.
+        // This is 1 for lanes that the last values of a run fill, and 0 for the other lanes.
         let mut filled = [0.0; LANES];
         filled.iter_mut().take(run % LANES).for_each(|lane| *lane = 1.0);
         for (i, sum) in sums.iter_mut().enumerate() {
@@ -240,11 +241,11 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     for (u, v) in us.iter().zip(vs).take(whole) {
         lanes.add(T::widen(simd, u), f32::widen(simd, v));
     }
-    // Zeros fill the last lanes and add nothing to any figure.
+    // Zeros fill the remaining lanes. They add nothing to any figure.
     match (us.get(whole), vs.get(whole)) {
         _ if run.is_multiple_of(LANES) && run <= source.len() => {}
-        // The lanes after the run hold values of the next run, also finite. Multiplying by 0 removes them,
-        // faster than moving the last values of this run elsewhere.
+        // The lanes after the run hold values of the next run, which are finite too. Multiplying them by 0
+        // removes them, which is faster than moving the last values of this run elsewhere.
         (Some(u), Some(v)) => {
             let filled = f64x8::simd_from(simd, *filled);
             lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
@@ -257,7 +258,7 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
             lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
         }
     }
-    // Halves first, always in this order, because the stored figures depend on the order of additions.
+    // Add the halves first, always in this order, because the stored figures depend on the order of additions.
     let sum = |lanes: f64x8<S>| {
         let (a, b) = simd.split_f64x8(lanes);
         simd.reduce_sum_f64x4(a + b)
@@ -267,8 +268,8 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     Sums { uu: sum(lanes.uu), dd: sum(lanes.dd), ds: sum(lanes.ds), abs: sum(lanes.abs), max }
 }
 
-/// [`Sums`] of every eighth value. Uses explicit vectors, because the compiler does not vectorise loops over
-/// arrays of lanes.
+/// [`Sums`] of every eighth value. The code uses vectors explicitly, because the compiler does not vectorise
+/// loops over arrays of lanes.
 struct Lanes<S: Simd> {
     uu: f64x8<S>,
     dd: f64x8<S>,
@@ -290,12 +291,13 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-/// Returns the angle between u and v from Σu², Σ(v−u)² and Σv² − Σu²; `None` if either has length 0.
+/// Returns the angle between the vectors u and v from Σu², Σ(v−u)² and Σv² − Σu². Returns `None` if u or v
+/// has length 0.
 ///
-/// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's 2·asin(½·|u/|u| −
-/// v/|v||) ("How futile are mindless assessments of roundoff", 2006, §12), with the chord from |u/|u| −
-/// v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|), d = v − u. The terms that cancel have the size of the error,
-/// not of the data, so the absolute error is about 1e-8·|d|/|u|.
+/// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's formula
+/// 2·asin(½·|u/|u| − v/|v||) ("How futile are mindless assessments of roundoff", 2006, §12). The chord comes
+/// from |u/|u| − v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|) with d = v − u. The terms that cancel have the
+/// size of the error, not of the data, so the absolute error is about 1e-8·|d|/|u|.
 fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let vv = uu + ds;
     if !(uu > 0.0 && vv > 0.0 && uu.is_finite() && vv.is_finite()) {
@@ -309,7 +311,7 @@ fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     if half < 1e-4 {
         return Some(2.0 * (half + half * half * half / 6.0));
     }
-    // Uses libm rather than the platform's asin, because the stored figures must be the same everywhere.
+    // Use libm rather than the platform's asin, because the stored figures must be the same on every machine.
     Some(2.0 * libm::asin(half))
 }
 
@@ -319,14 +321,14 @@ mod tests {
 
     #[test]
     fn small_angles_are_seen_and_scaling_is_none() {
-        // v is u turned by 1e-7 in the plane of the first two axes; arccos would give 0.
+        // v is u, turned by 1e-7 in the plane of the first two axes. arccos would give 0.
         let (u, turn) = ([3.0_f64, 4.0], 1e-7_f64);
         let v = [u[0] * turn.cos() - u[1] * turn.sin(), u[0] * turn.sin() + u[1] * turn.cos()];
         let dd: f64 = u.iter().zip(v).map(|(u, v)| (v - u) * (v - u)).sum();
         let ds: f64 = u.iter().zip(v).map(|(u, v)| (v - u) * (v + u)).sum();
         let got = angle(25.0, dd, ds).unwrap();
         assert!((got - turn).abs() < 1e-14, "{got}");
-        // v = 1.001·u is at no angle to u.
+        // The angle between u and v = 1.001·u is 0.
         let got = angle(25.0, 25.0e-6, 25.0 * (1.001 * 1.001 - 1.0)).unwrap();
         assert!(got < 1e-9, "{got}");
         assert_eq!(angle(0.0, 1.0, 1.0), None);

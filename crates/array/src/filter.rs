@@ -1,9 +1,9 @@
-//! Filters before a coder, inside Blosc2.
+//! Filters that run before a coder, inside Blosc2.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Filter before the coder, inside Blosc2.
+/// A filter that runs before the coder, inside Blosc2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

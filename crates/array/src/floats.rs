@@ -3,7 +3,7 @@
 use half::f16;
 use shardpack_format::Dtype;
 
-/// Returns the elements in `bytes` as doubles; integers above 2⁵³ lose their last digits. An incomplete
+/// Returns the elements in `bytes` as doubles. Integers above 2⁵³ lose their last digits. An incomplete
 /// element at the end is left out.
 ///
 /// ```

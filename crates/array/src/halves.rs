@@ -1,13 +1,14 @@
-//! Conversion of float16 bytes to float32 bytes, because most cubes are stored as float16 and decoded to float32.
+//! Converts float16 bytes to float32 bytes. This has code of its own because most cubes are stored as float16
+//! and decoded to float32.
 
 use crate::element::Element;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// Elements of a run, chosen so that both buffers fit the first-level cache.
+/// Number of elements in a run, chosen so that both buffers fit in the first-level cache.
 const RUN: usize = 512;
 
-/// Widens little-endian float16 to the same number of float32.
+/// Widens little-endian float16 elements to the same number of float32 elements.
 pub(crate) fn widen(stored: &[u8], out: &mut [u8]) {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     if let Some(avx2) = fearless_simd::Level::new().as_avx2() {
@@ -38,8 +39,8 @@ mod x86 {
     use std::arch::x86_64::_mm256_cvtph_ps;
 
     fearless_simd::kernel!(
-        /// Widens eight at a time. With slices of `f16` and `f32` the same instruction took twice as long,
-        /// because of the copies and a call for each eight.
+        /// Widens eight elements at a time. With slices of `f16` and `f32` the same instruction took twice as
+        /// long, because of the copies and one call for every eight elements.
         pub(super) fn widen(avx2: Avx2, stored: &[[u8; 16]], out: &mut [[u8; 32]]) {
             for (from, to) in stored.iter().zip(out) {
                 let halves = u8x16::load_array_ref(avx2, from);
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     fn every_float16_becomes_its_float32() {
-        // Three more, to leave a remainder.
+        // Add three more elements, so that the vectors of eight leave a remainder.
         let halves: Vec<u16> = (0..=u16::MAX).chain([1, 0x3C00, 0x7E01]).collect();
         let stored: Vec<u8> = halves.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         let mut out = vec![0; 2 * stored.len()];

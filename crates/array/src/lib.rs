@@ -1,14 +1,14 @@
-//! Bytes to arrays and back, on the CPU.
+//! Converts bytes to arrays and back, on the CPU.
 //!
 //! This crate contains every step between the values of an array and the bytes of a shard (spec §4 and §5): a
 //! value transform, the axis order and band difference, and a codec. It knows nothing about files or shards.
 //!
-//! - [`ArrayOptions`] are a user's options. [`trial`] turns them into [`ArraySettings`], and
-//!   [`ArrayEncoder`] applies those to an [`Array`], or to data in a file ([`ArraySource`]).
-//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it
-//!   decodes only the touched blocks. An [`ArraySplit`] lets several threads decode one large array.
-//! - A [`Finish`] converts decoded elements to batch elements: another float type, values normalised
-//!   band by band, pixels turned.
+//! - [`ArrayOptions`] are a user's options. [`trial`] turns them into [`ArraySettings`], and [`ArrayEncoder`]
+//!   applies those to an [`Array`], or to data in a file ([`ArraySource`]).
+//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it decodes only
+//!   the blocks that the region touches. An [`ArraySplit`] lets several threads decode one large array.
+//! - A [`Finish`] converts decoded elements to batch elements: another float type, values normalised band by
+//!   band, pixels turned.
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
 //! - [`blosc2`] has the parser for Blosc2 chunks, for programs with decoders of their own.
 #![deny(unsafe_code)]

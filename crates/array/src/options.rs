@@ -10,9 +10,9 @@ use shardpack_format::{Error, Hint, Result, Setting};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
-    /// Floats that are all integers become the smallest exact integer type. Other float32 and float64 become
-    /// float16, or fixed point if there is an error bound and fixed point is smaller or float16 cannot keep
-    /// it.
+    /// Floats that are all integers are stored in the smallest integer type that keeps them exactly. Other
+    /// float32 and float64 values become float16. If there is an error bound, they become fixed point where
+    /// that is smaller or where float16 cannot keep the bound.
     #[default]
     Auto,
     /// Stored unchanged.
@@ -23,33 +23,33 @@ pub enum Values {
     Fixed,
 }
 
-/// Difference along the last axis.
+/// Use of differences along the last axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {
-    /// If it helps.
+    /// Differences are stored if that helps.
     #[default]
     Auto,
-    /// Always, for stored elements of one or two bytes.
+    /// Differences are always stored if the stored elements have one or two bytes.
     On,
     /// Never.
     Off,
 }
 
-/// Goal of choices that depend on the data.
+/// Goal by which to make the choices that depend on the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
     /// Shortest predicted time to read and decode on the host.
     #[default]
     Speed,
-    /// Shortest predicted time to move to a GPU and decode there. Stored bytes cross the bus undecoded.
+    /// Shortest predicted time to move stored bytes to a GPU and to decode them there.
     Device,
     /// Fewest bytes.
     Size,
 }
 
-/// Options for storing arrays; `None` leaves a choice to the [trial](crate::trial).
+/// Options for storing arrays. `None` leaves a choice to the [trial](crate::trial).
 ///
 /// ```
 /// use shardpack_array::{ArrayOptions, Coder, Values};
@@ -66,18 +66,19 @@ pub enum Prefer {
 pub struct ArrayOptions {
     /// Values of float arrays. Default auto.
     pub values: Values,
-    /// Largest absolute error, in the data's units; required for fixed, allowed with auto.
+    /// Largest absolute error, in the units of the data. Required for fixed point, allowed with auto.
     pub max_error: Option<f64>,
-    /// Forbids any change of a value (masks, labels). With auto, arrays that are not exact as integers are
-    /// then stored unchanged. Default false.
+    /// Forbids any change of a value, for example in masks and labels. With auto, arrays that cannot be
+    /// stored exactly as integers are then stored unchanged. Default false.
     pub lossless: bool,
-    /// Difference along the last axis. Default auto.
+    /// Use of differences along the last axis. Default auto.
     pub band_difference: BandDifference,
     /// Codec.
     pub coder: Option<Coder>,
-    /// Level of the coder; needs `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain zstd.
+    /// Level of the coder, which is allowed only together with `coder`. Default 9 for LZ4HC, 1 for zstd in
+    /// Blosc2, 3 for plain zstd.
     pub level: Option<i32>,
-    /// Filter before the coder, inside Blosc2.
+    /// Filter that runs before the coder, inside Blosc2.
     pub filter: Option<Filter>,
     /// Order of the axes.
     pub layout: Option<ArrayLayout>,
@@ -89,7 +90,7 @@ impl ArrayOptions {
     /// Fails if the options contradict each other.
     ///
     /// # Errors
-    /// `Usage`, naming the two options.
+    /// `Usage`, with the names of the two options.
     pub fn check(&self) -> Result<()> {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
@@ -119,7 +120,7 @@ impl ArrayOptions {
         Ok(())
     }
 
-    /// Returns the value rules that match the options; more than one only for auto with an error bound.
+    /// Returns the value rules that match the options. There are several only for auto with an error bound.
     pub(crate) fn rules(&self) -> Vec<ValueRule> {
         match (self.values, self.max_error) {
             (Values::Keep, _) => vec![ValueRule::Keep],

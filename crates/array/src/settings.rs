@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Layout, Result};
 use std::fmt;
 
-/// Transform of the values of an array (spec §4.3). The rule is applied to each array separately, and the
-/// array's descriptor records the result.
+/// Rule for the transform of the values of an array (spec §4.3). The rule is applied to each array
+/// separately, and the descriptor of the array records the result.
 ///
-/// Integers and booleans never lose precision: every rule except `Keep` stores them as the smallest integer
+/// Integers and booleans never lose precision: every rule except `Keep` stores them in the smallest integer
 /// type that holds them.
 ///
 /// No rule turns a value into the no-data value: only no-data elements decode to it.
@@ -17,29 +17,29 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ValueRule {
-    /// Stored unchanged.
+    /// Values are stored unchanged.
     Keep,
     /// The smallest exact integer type if there is one, otherwise unchanged. Lossless.
     IntegerOrKeep,
-    /// The smallest exact integer type if there is one, otherwise float16; unchanged if a value would round
-    /// to the no-data value.
+    /// The smallest exact integer type if there is one, otherwise float16. Values are stored unchanged if one
+    /// of them would round to the no-data value.
     IntegerOrF16,
-    /// The smallest exact integer type if there is one; otherwise float16 if it keeps the bound and no-data
-    /// distinct; otherwise fixed point.
+    /// The smallest exact integer type if there is one. Otherwise float16 if it keeps the error bound and no
+    /// value becomes no-data; otherwise fixed point.
     IntegerOrF16OrFixed {
         /// Largest absolute error, in the data's units.
         max_error: f64,
     },
     /// The smallest exact integer type if there is one, otherwise fixed point.
     IntegerOrFixed {
-        /// Largest absolute error, in the data's units.
+        /// Largest absolute error, in the units of the data.
         max_error: f64,
     },
-    /// Float16 for floats; an error if a value would become infinite or no-data.
+    /// float16 for floats. It is an error if a value would become infinite or no-data.
     F16,
     /// Fixed point for floats.
     Fixed {
-        /// Largest absolute error, in the data's units.
+        /// Largest absolute error, in the units of the data.
         max_error: f64,
     },
 }
@@ -52,7 +52,7 @@ impl ValueRule {
     }
 }
 
-/// Formats the rule like the command's option, as all settings do.
+/// Formats the rule as the option on the command line is written. All settings do this.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -90,7 +90,7 @@ pub struct ArraySettings {
     pub coder: Coder,
     /// Level of the coder; `None` if it has no levels.
     pub level: Option<i32>,
-    /// Filter; [`Filter::None`] outside Blosc2.
+    /// Filter that runs before the coder. It is [`Filter::None`] outside Blosc2.
     pub filter: Filter,
     /// True if elements of one or two bytes are stored as differences along the last axis. Wider elements never are.
     pub band_difference: bool,
@@ -98,13 +98,13 @@ pub struct ArraySettings {
     pub layout: ArrayLayout,
 }
 
-/// Axis order of the payload, by its name in the settings.
+/// Axis order of the payload, under its name in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrayLayout {
-    /// Shape order.
+    /// Same order as the shape.
     AsShape,
-    /// The last axis first. Does not change arrays of fewer than two axes.
+    /// The last axis comes first. Arrays of fewer than two axes are not changed.
     BandMajor,
 }
 
@@ -121,8 +121,8 @@ impl ArraySettings {
     /// Fails if the settings contradict each other.
     ///
     /// # Errors
-    /// `Usage` for a level that the coder lacks, a filter outside Blosc2, or an error bound that is
-    /// not positive and finite.
+    /// `Usage` if the coder lacks the level, if there is a filter outside Blosc2, or if an error bound is not
+    /// positive and finite.
     pub fn check(&self) -> Result<()> {
         self.coder.check_level(self.level)?;
         check_filter(self.coder, self.filter)?;

@@ -1,15 +1,15 @@
-//! Sources of array bytes to be stored: memory, or a file that is read during encoding.
+//! Sources of array bytes to be stored: memory, or a file that is read while it is encoded.
 
 use crate::array::Array;
 use crate::error::{EncodeError, EncodeResult};
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, to_usize};
 
-/// Bytes read at once, chosen so that a block and its coded form fit the second-level cache.
+/// Number of bytes read at once, chosen so that a block and its coded form fit in the second-level cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
-/// An array that can be read by offset, more than once: C-contiguous and little-endian, like
-/// [`Array`].
+/// An array whose bytes can be read at any offset, and more than once. The bytes are C-contiguous and
+/// little-endian, as in an [`Array`].
 ///
 /// An encoder needs only a few MiB of an array at a time, so an array in a file need not fit in memory.
 ///
@@ -46,7 +46,7 @@ pub trait ArraySource {
     /// Returns the element type.
     fn dtype(&self) -> Dtype;
 
-    /// Returns the shape, outermost axis first. The product of the axes and the element size must be below 2⁶³.
+    /// Returns the shape with the outermost axis first. The product of all axes and the element size must be below 2⁶³.
     fn shape(&self) -> &[u64];
 
     /// Returns all bytes if they are in memory, which saves a copy.
@@ -54,8 +54,8 @@ pub trait ArraySource {
         None
     }
 
-    /// Fills `out` with the bytes from `offset` on. An encoder calls this in order, for as many passes over
-    /// the array as the settings need.
+    /// Fills `out` with the bytes from `offset` on. An encoder calls this with ascending offsets, in as many
+    /// passes over the array as the settings need.
     ///
     /// # Errors
     /// [`EncodeError::Source`] if the bytes cannot be read.
@@ -86,7 +86,7 @@ impl ArraySource for Array {
 
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
-    // If the size overflows, encoding fails at the first read, because no source can fill it.
+    // If the size overflows, encoding fails at the first read, because no source can provide that many bytes.
     bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, to_usize))
 }
 
@@ -94,7 +94,8 @@ pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
     byte_count(array) / array.dtype().size()
 }
 
-/// Calls `each` with all bytes in order, `block_bytes` at a time (fewer the last time), until it returns false.
+/// Calls `each` with all bytes in order, until it returns false. Each call gets `block_bytes` bytes; the last
+/// may get fewer.
 pub(crate) fn for_each_block(
     array: &dyn ArraySource,
     block_bytes: usize,

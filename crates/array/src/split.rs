@@ -1,8 +1,9 @@
 //! Splits payloads into parts that threads can decode independently.
 //!
 //! If elements are stored in shape order, a Blosc2 chunk, a zstd frame, or a run of raw elements can be
-//! decoded to values by itself. A pixel across the border of two parts cannot, because its bands may be sums
-//! of earlier bands. [`Ends`] keep its elements, from which [`ArraySplit::join`] makes its values at the end.
+//! decoded to values by itself. This is not true of a pixel across the border of two parts, because its bands
+//! may be sums of earlier bands. [`Ends`] keep the elements of such a pixel, and [`ArraySplit::join`] makes
+//! its values at the end.
 
 use crate::arrange::{Arrangement, TILE_BYTES};
 use crate::block::StoredBlock;
@@ -17,14 +18,14 @@ use shardpack_base::parts::{check_length, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 use std::ops::Range;
 
-/// Largest coded unit that is decoded by itself. No writer makes a larger one, so
-/// [`ArrayDecoder::decode_wanted`] handles it and reports the error.
+/// Largest coded unit that is decoded by itself. No writer makes a larger unit. If a file has one,
+/// [`ArrayDecoder::decode_wanted`] decodes the payload and reports the error.
 const MOST_CODED_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
-/// Largest part of raw elements that a thread converts in its own memory, chosen so that the bytes stay in
-/// the second-level cache of its core.
+/// Largest part of raw elements that a thread converts in its own memory. It is chosen so that the bytes stay
+/// in the second-level cache of the thread's core.
 const RAW_BYTES: usize = TILE_BYTES / 2;
 
-/// The payload of one array divided into parts, and the target of their values.
+/// The payload of one array, divided into parts, and the target to which their values are written.
 ///
 /// ```
 /// use shardpack_array::{ArrayDecoder, ArraySplit, Wanted};
@@ -48,26 +49,26 @@ pub struct ArraySplit {
     descriptor: ArrayDescriptor,
     arrangement: Arrangement,
     target: Target,
-    /// Indices of the requested bands; empty for all.
+    /// Indices of the requested bands. Empty if all bands are requested.
     bands: Vec<usize>,
     units: usize,
     parts: Vec<SplitPart>,
 }
 
-/// A part of a payload, and the pixels made from it alone.
+/// A part of a payload, and the range of the pixels that are made from it alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitPart {
-    /// Byte range in the payload. Parts follow one another without a gap.
+    /// Byte range in the payload. The parts follow each other without gaps.
     pub payload: Range<usize>,
-    /// Range of its pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two
-    /// consecutive parts belongs to both.
+    /// Range of the part's pixels, counted as in [`ArraySplit::origins`]. A pixel between the ranges of two
+    /// consecutive parts belongs to both parts.
     pub pixels: Range<usize>,
-    /// True if some of the part is requested. If false, it need not be decoded.
+    /// True if anything in the part is requested. If not, the part need not be decoded.
     pub is_wanted: bool,
     elements: Range<usize>,
 }
 
-/// Stored elements at the ends of a part, whose pixels extend across its borders.
+/// Stored elements at the ends of a part. They belong to pixels that extend across its borders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ends {
     head: Vec<u8>,
@@ -75,13 +76,14 @@ pub struct Ends {
 }
 
 impl ArraySplit {
-    /// Splits a payload of `payload_bytes` bytes: a coded payload into its units, a raw payload into parts of
-    /// about the given size, or smaller ones if they have to be converted. `read` fills a buffer with the
-    /// payload bytes at an offset. These bytes are not trusted: decoding a part detects wrong ones.
+    /// Splits a payload of `payload_bytes` bytes. A coded payload is split into its units. A raw payload is
+    /// split into parts of about the given size, or smaller parts if they have to be converted. `read` fills
+    /// a buffer with the payload bytes at an offset. These bytes are not trusted: wrong bytes are detected
+    /// when the parts are decoded.
     ///
     /// Returns `None` if [`ArrayDecoder::decode_wanted`] has to decode the payload as a whole, or would
-    /// return an error: for a band-major payload whose pixels have to be assembled, a length that does not
-    /// match, or a payload over the limits.
+    /// return an error. The first is the case for a band-major payload whose pixels have to be assembled, the
+    /// second for a length that does not match or a payload over the limits.
     pub fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -97,7 +99,7 @@ impl ArraySplit {
             None => check_size(descriptor.decoded_bytes().ok()?.max(stored), limits).ok()?,
             Some(region) => check_size(region.shape_of(descriptor).ok()?.bytes, limits).ok()?,
         }
-        // An upper bound, because a coder makes at most all bytes.
+        // This is an upper bound, because a coder makes at most all bytes.
         check_coded(stored, stored, payload_bytes as u64, limits).ok()?;
         let width = descriptor.stored.size();
         let stored = usize::try_from(stored).ok().filter(|&bytes| bytes > 0)?;
@@ -116,7 +118,7 @@ impl ArraySplit {
         let mut split =
             Self { codec, descriptor: descriptor.clone(), arrangement, target, bands: picks, units, parts: Vec::new() };
         let is_plain = split.is_plain();
-        // Every part but the last has at least one whole pixel.
+        // Every part except the last must have at least one whole pixel.
         if !is_plain && bands * width > UNIT_BYTES / 2 {
             return None;
         }
@@ -152,13 +154,14 @@ impl ArraySplit {
         &self.parts
     }
 
-    /// True if the bytes of a part are its values, so that they can be read directly into their place.
+    /// True if the bytes of a part are its values, so that they can be read directly into their place in the row.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.codec == Codec::Raw && self.is_plain()
     }
 
-    /// Maps the bytes of the row to the parts' pixels. If elements are not converted, each byte counts as a pixel.
+    /// Maps the bytes of the row to the pixels of the parts. If elements are not converted, each byte counts
+    /// as a pixel.
     #[must_use]
     pub fn origins(&self) -> Origins {
         if self.is_plain() { Origins::in_order(1) } else { self.target.origins() }
@@ -174,9 +177,9 @@ impl ArraySplit {
         pixels.start * self.units..pixels.end.max(pixels.start) * self.units
     }
 
-    /// Returns the bytes of the largest part of a payload of `payload_bytes` of an array like this one, which
-    /// is the buffer that a thread needs. 0 if the array is wanted `as_it_is`, because parts are then read
-    /// directly into their place.
+    /// Returns the size of the buffer that a thread needs for the largest part of a payload. The payload has
+    /// `payload_bytes` bytes and holds an array like this one. Returns 0 if the array is wanted `as_it_is`,
+    /// because parts are then read directly into their place.
     ///
     /// The estimate is an eighth above the mean, because units vary in size.
     #[must_use]
@@ -202,7 +205,8 @@ impl ArraySplit {
         !is_stored && is_ordered && !is_summed && container(codec).is_ok()
     }
 
-    /// Makes the pixels across borders from the leftover elements of all parts, in order. `out` is the whole row.
+    /// Makes the pixels that extend across borders from the leftover elements of all parts, which must be in
+    /// order. `out` is the whole row.
     ///
     /// # Errors
     /// `Internal` if `ends` do not belong to the parts, or `out` has a different length.
@@ -227,7 +231,7 @@ impl ArraySplit {
         Ok(())
     }
 
-    /// Creates the [`Values`] that convert `pixels` pixels to these units.
+    /// Creates the [`Values`] that convert `pixels` pixels and write them to these units.
     fn values<'a>(
         &'a self,
         pixels: usize,
@@ -250,7 +254,7 @@ impl ArraySplit {
     }
 }
 
-/// Returns the end of each coded unit in the payload, and the end of its decoded bytes.
+/// Returns, for each coded unit, where it ends in the payload and where its decoded bytes end.
 fn unit_ends(
     container: &dyn Container,
     payload_bytes: usize,
@@ -273,14 +277,14 @@ fn unit_ends(
 }
 
 impl ArrayDecoder {
-    /// Decodes part `number` from its bytes, `payload`, to its places in a row.
+    /// Decodes part `number` and writes its values to their places in a row. `payload` holds the bytes of the part.
     ///
     /// After an error the content of those places is unspecified.
     ///
     /// # Errors
-    /// `Format` if the part is damaged, or the payload differs from the one that was split; `Internal` if
-    /// `payload` does not have the part's length; `Usage` if there is no such part, or `out` lacks the bytes
-    /// of its pixels.
+    /// `Format` if the part is damaged, or the payload differs from the payload that was split; `Internal` if
+    /// `payload` does not have the length of the part; `Usage` if there is no such part, or `out` lacks the
+    /// bytes of its pixels.
     pub fn decode_part(
         &mut self,
         split: &ArraySplit,
@@ -312,7 +316,7 @@ impl ArrayDecoder {
             let touched = element(bytes.start) / bands..element(bytes.end).div_ceil(bands);
             split.target.wants(split.units_of(touched))
         };
-        // The next element, and the start of the next requested pixel.
+        // The next element, and where the next requested pixel starts.
         let (mut at, mut begin) = (0, whole.start);
         let mut each = |block: &StoredBlock<'_>, bytes: Range<usize>| {
             let (first, end) = (bytes.start / width, bytes.end / width);

@@ -1,7 +1,7 @@
-//! A trial: encodes a few samples with every candidate and chooses one (docs/adr/0002-choosing-a-codec.md).
+//! Runs a trial: encodes a few samples with every candidate and chooses one (docs/adr/0002-choosing-a-codec.md).
 //!
 //! The choice depends on measured sizes and a table of constants, never on a clock. The work runs on the
-//! caller's rayon pool; the number of threads does not change the table.
+//! caller's rayon pool; the number of threads does not change the result.
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
@@ -19,9 +19,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Codec, Error, Layout, bug};
 
-/// Samples that a trial uses; more are ignored.
+/// Number of samples that a trial uses. Further samples are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
-/// Source bytes used per sample: rows from the middle.
+/// Number of source bytes used per sample. They are taken from rows in the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
 /// Result of a trial.
@@ -42,11 +42,11 @@ pub struct Candidate {
     pub source_bytes: u64,
     /// Bytes stored for the samples.
     pub payload_bytes: u64,
-    /// Bytes that a reader's coder will have to make; the rest are runs, or stored unchanged.
+    /// Number of bytes that a reader's coder will have to make. The rest are runs or are stored unchanged.
     pub coded_bytes: u64,
-    /// Predicted time to read the samples at 2 GB/s and decode them on 8 cores, in microseconds; for
-    /// [`Prefer::Device`] the time to move them to a GPU and decode them there. For comparing rows, not for
-    /// planning.
+    /// Predicted time in microseconds to read the samples at 2 GB/s and to decode them on 8 cores. For
+    /// [`Prefer::Device`] it is the time to move the samples to a GPU and to decode them there. The number is
+    /// for comparing rows, not for planning.
     pub predicted_us: f64,
 }
 
@@ -59,16 +59,16 @@ impl Candidate {
     }
 }
 
-/// Tries the candidates that `options` allow on `samples`, each with its no-data value, and chooses one. Uses
-/// the first [`MAX_TRIAL_SAMPLES`], and 8 MiB from the middle of each. Without samples, or with only one
-/// candidate, chooses the first.
+/// Tries the candidates that `options` allow on `samples` and chooses one. Each sample comes with its no-data
+/// value. Uses the first [`MAX_TRIAL_SAMPLES`] samples, and 8 MiB from the middle of each. Without samples,
+/// or if there is only one candidate, chooses the first.
 ///
-/// Runs on the current rayon pool, otherwise the global one, with up to about 50 MiB per thread. The result
-/// does not depend on the number of threads.
+/// Runs on the current rayon pool, or else on the global one, and uses up to about 50 MiB per thread. The
+/// result does not depend on the number of threads.
 ///
 /// # Errors
-/// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and
-/// [`EncodeError::ErrorBound`] if no candidate can hold the samples' values.
+/// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and [`EncodeError::ErrorBound`]
+/// if no candidate can hold the samples' values.
 pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> EncodeResult<Trial> {
     options.check()?;
     let crops: Vec<(Array, Option<f64>)> = samples
@@ -81,7 +81,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     for group in candidates.chunk_by(|a, b| a.values == b.values) {
         match measure(&crops, group, options.prefer) {
             Ok(rows) => table.extend(rows),
-            // Skip rules that cannot hold these values (float16 out of range).
+            // Skip rules that cannot hold these values, for example because they are out of range for float16.
             Err(
                 error @ (EncodeError::OutOfRange { .. }
                 | EncodeError::ErrorBound { .. }
@@ -136,8 +136,8 @@ struct Measured {
     work: cost::Work,
 }
 
-/// Measures candidates that share a value rule on one crop. Transforms its values once, arranges them once
-/// per distinct arrangement, and codes them once per coder.
+/// Measures candidates that share a value rule on one crop. The values are transformed only once, arranged
+/// once for each distinct arrangement, and coded once for each coder.
 fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Measured>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
@@ -168,7 +168,8 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
         let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
-        // Cost of the data as stored: four-byte elements have no differences, and data that do not shrink are raw.
+        // Compute the cost of the data as they are stored: four-byte elements have no differences, and data
+        // that do not shrink are raw.
         let settings = ArraySettings { band_difference: way.difference, ..*settings };
         let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
         Measured { settings: if codec == Codec::Raw { raw } else { settings }, work }
@@ -183,7 +184,7 @@ fn code(
     level: Option<i32>,
     filter: Filter,
 ) -> EncodeResult<(Codec, cost::Work)> {
-    // Values, difference and layout are already applied, so the coder ignores them.
+    // Values, difference and layout have already been applied, so the encoder must not apply them again.
     let (values, layout) = (ValueRule::Keep, ArrayLayout::AsShape);
     let settings = ArraySettings { values, coder, level, filter, band_difference: false, layout };
     let mut payload = Vec::new();
@@ -206,8 +207,8 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// Returns the middle rows of `array`, 8 MiB, which are all that a trial uses. Cropping before the next
-/// sample is loaded saves memory.
+/// Returns 8 MiB of rows from the middle of `array`, which are all that a trial uses. Cropping an array
+/// before the next sample is loaded saves memory.
 ///
 /// # Errors
 /// `Format` if the shape overflows.
@@ -248,7 +249,7 @@ const DEVICE: [(Coder, i32, Filter); 9] = [
     (Coder::Blosc2Zstd, 1, Filter::Shuffle),
     (Coder::Blosc2Zstd, 1, Filter::None),
 ];
-// Includes level 1, which is sometimes smaller on data with few values.
+// This table includes level 1, which is sometimes smaller for data with few different values.
 const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 9, Filter::Shuffle),
     (Coder::Blosc2Zstd, 9, Filter::Bytedelta),
@@ -279,7 +280,7 @@ fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
         None => auto.iter().map(|&(coder, level, filter)| (coder, (level > 0).then_some(level), filter)).collect(),
     };
     let coders: Vec<_> = match options.filter {
-        // Each coder of the table once, with the requested filter.
+        // Try each coder of the table once, with the requested filter.
         Some(asked) if asked != Filter::None || options.coder.is_none_or(Coder::has_filters) => {
             let mut seen: Vec<(Coder, Option<i32>, Filter)> = Vec::new();
             for (coder, level, _) in coders {

@@ -1,8 +1,8 @@
 //! Flips and quarter turns of an array's pixels.
 
 /// Turn of the pixels. The output pixel `[row, column]` is the array's pixel `[a, b]`, or `[b, a]` if rows
-/// and columns are exchanged. `a` is `row`, counted from the last row if rows are flipped; `b` is likewise
-/// `column`.
+/// and columns are exchanged. `a` is `row`, or is counted from the last row if rows are flipped. In the same
+/// way, `b` is `column`.
 ///
 /// ```
 /// use shardpack_array::Turn;
@@ -14,19 +14,19 @@
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Turn {
-    /// The first output row is the array's last row (its last column, if rows and columns are exchanged).
+    /// True if the first output row is the array's last row (or its last column, if rows and columns are exchanged).
     pub flip_rows: bool,
-    /// Same for columns.
+    /// True if the first output column is the array's last column (or its last row, if rows and columns are exchanged).
     pub flip_columns: bool,
-    /// Rows become columns. Only for squares.
+    /// True if rows become columns. This is possible only for squares.
     pub transpose: bool,
 }
 
 impl Turn {
-    /// No turn.
+    /// A turn that leaves every pixel in place.
     pub const NONE: Self = Self { flip_rows: false, flip_columns: false, transpose: false };
 
-    /// Creates a turn: first `quarters` quarter turns counterclockwise, then the flips.
+    /// Creates a turn that consists of `quarters` quarter turns counterclockwise, followed by the flips.
     #[must_use]
     pub const fn new(flip_rows: bool, flip_columns: bool, quarters: u8) -> Self {
         let (rows, columns, transpose) = match quarters % 4 {
@@ -44,8 +44,8 @@ impl Turn {
         !self.flip_rows && !self.flip_columns && !self.transpose
     }
 
-    /// Returns the array's pixel for `[row, column]` of an output with this many rows and columns. `row` and
-    /// `column` must be within the output.
+    /// Returns the pixel of the array that is at `[row, column]` in an output with this number of rows and
+    /// columns. `row` and `column` must be within the output.
     #[must_use]
     pub const fn source(&self, [row, column]: [usize; 2], [rows, columns]: [usize; 2]) -> [usize; 2] {
         let a = if self.flip_rows { rows - 1 - row } else { row };

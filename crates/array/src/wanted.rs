@@ -1,4 +1,4 @@
-//! Requests for an array: a part of it, an axis order, and a conversion of the elements.
+//! Describes a request for an array: a part of it, an axis order, and a conversion of the elements.
 
 use crate::finish::{Finish, Target};
 use crate::region::{Bands, Region};
@@ -9,18 +9,18 @@ use shardpack_format::{ArrayDescriptor, Layout, Result, Transform};
 pub struct Wanted<'a> {
     /// Region of the array; `None` for all of it.
     pub region: Option<&'a Region>,
-    /// Axis order of a whole array; a region has its own. Only an array of three axes can have an order that
-    /// differs from its shape.
+    /// Axis order of a whole array; a region has an axis order of its own. Only an array of three axes can
+    /// have an order that differs from its shape.
     pub layout: Layout,
     /// Conversion of the elements.
     pub finish: &'a Finish,
 }
 
 impl Wanted<'_> {
-    /// Requests the whole array, unchanged.
+    /// Request for the whole array, unchanged.
     pub const ALL: Self = Wanted { region: None, layout: Layout::AsShape, finish: &Finish::NOTHING };
 
-    /// True if bands are both requested and stored band by band.
+    /// True if bands are requested one by one and are also stored one by one.
     pub(crate) fn is_given_by_band(&self, descriptor: &ArrayDescriptor) -> bool {
         let (layout, all) =
             self.region.map_or((self.layout, true), |region| (region.layout, region.bands == Bands::All));
@@ -28,7 +28,7 @@ impl Wanted<'_> {
         by_band && all && given(descriptor, layout) == Layout::BandMajor
     }
 
-    /// Returns the target of all elements of an array.
+    /// Returns the target for all elements of an array.
     ///
     /// # Errors
     /// Same as [`Finish::check`].
@@ -37,7 +37,7 @@ impl Wanted<'_> {
         Target::new(self.finish, descriptor.decoded, axes(descriptor)?, given(descriptor, layout), layout)
     }
 
-    /// Returns the target of the elements of a region.
+    /// Returns the target for the elements of a region.
     ///
     /// # Errors
     /// Same as [`Finish::check`] and [`Region::shape_of`].
@@ -51,7 +51,7 @@ impl Wanted<'_> {
         Target::new(self.finish, shape.dtype, [region.height, region.width, bands], Layout::AsShape, layout)
     }
 
-    /// Returns the target of all elements of an array, with the region, if any, as its window.
+    /// Returns the target for all elements of an array. If there is a region, it is the window of the target.
     ///
     /// # Errors
     /// Same as [`Finish::check`] and [`Region::shape_of`].
@@ -66,8 +66,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns the numbers of rows, columns and bands. An array with two axes has one band; with any other number of
-/// axes than two or three, it is treated as one row.
+/// Returns the number of rows, columns and bands. An array with two axes has one band. An array with neither
+/// two nor three axes is treated as a single row.
 fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     Ok(match *descriptor.shape {
         [rows, columns, bands] => [rows, columns, bands],
@@ -76,7 +76,8 @@ fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     })
 }
 
-/// Returns the order of the given elements: band by band if bands are both requested and stored in that order.
+/// Returns the order in which the target receives elements. They come band by band if bands are both
+/// requested and stored in that order.
 fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
     let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
     match descriptor.layout == layout && !descriptor.band_difference && !by_band {

@@ -1,11 +1,12 @@
 //! Parses one zstd frame (RFC 8878 §3.1.1) to find its end and its content size without decoding it.
 //!
-//! Runs before a frame goes to a decoder, on the CPU or a GPU, that may behave in undefined ways on damaged input.
+//! This must run before a frame is passed to a decoder on the CPU or a GPU, because the behaviour of such a
+//! decoder may be undefined for damaged input.
 
 use shardpack_format::{Error, Result, to_usize};
 use std::ops::Range;
 
-/// Largest window of a frame: the size that RFC 8878 recommends every decoder to support.
+/// Largest window that a frame may need. This is the size that RFC 8878 recommends every decoder to support.
 pub(crate) const MAX_WINDOW_BYTES: u64 = 8 << 20;
 /// Largest block of a frame (RFC 8878 §3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
@@ -21,13 +22,13 @@ pub(crate) struct Frame {
 /// Parses the frame at the start of `bytes`; more bytes may follow.
 ///
 /// # Errors
-/// `Format` if the bytes are not a zstd frame, or the frame is cut short, has no content size, has a checksum
-/// or a dictionary id, sets a reserved bit, or needs a window over 8 MiB.
+/// `Format` if the bytes are not a zstd frame, or if the frame is cut short, has no content size, has a
+/// checksum or a dictionary id, sets a reserved bit, or needs a window over 8 MiB.
 pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
     walk_by(bytes.len(), |range| bytes.get(range).map(little_endian))
 }
 
-/// Parses a frame in `length` bytes. `read` returns the requested bytes, up to 8, as a number.
+/// Parses a frame in `length` bytes. `read` returns the requested bytes, at most 8 of them, as a number.
 pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Option<u64>) -> Result<Frame> {
     let mut pos = 0;
     let mut skip = |n: usize, what: &'static str| -> Result<Range<usize>> {

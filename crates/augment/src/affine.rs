@@ -1,9 +1,9 @@
-//! Affine maps: rotation, translation, scale and shear, sampled at the nearest pixel.
+//! Affine maps: rotation, translation, scale and shear. Each output pixel takes the nearest pixel of the picture.
 
 use super::picture::{ChangeScratch, Picture};
 use shardpack_base::vectorised;
 
-/// An affine map as defined by torchvision's `affine`. Pixels from outside the picture are black.
+/// An affine map as defined by torchvision's `affine`. Pixels that come from outside the picture are black.
 ///
 /// ```
 /// use shardpack_augment::{Affine, Operation, Picture, ChangeScratch};
@@ -19,7 +19,7 @@ pub struct Affine {
     pub angle: f64,
     /// Shift in pixels, to the right and down.
     pub translate: [f64; 2],
-    /// Scale, above 0; above 1 enlarges.
+    /// Scale, which must be above 0. A scale above 1 enlarges the picture.
     pub scale: f64,
     /// Shear in degrees along x and y.
     pub shear: [f64; 2],
@@ -34,14 +34,14 @@ impl Default for Affine {
 }
 
 impl Affine {
-    /// Returns a counterclockwise turn about the centre, like torchvision's `rotate`.
+    /// Returns a counterclockwise rotation about the centre, like torchvision's `rotate`.
     #[must_use]
     pub fn rotation(degrees: f64) -> Self {
         Self { angle: -degrees.rem_euclid(360.0), ..Self::default() }
     }
 
-    /// Returns `[a, b, c, d, e, f]` for a picture of this width and height: the output pixel at (x, y),
-    /// relative to the centre, comes from (a x + b y + c, d x + e y + f).
+    /// Returns the coefficients `[a, b, c, d, e, f]` for a picture of this width and height. The output pixel
+    /// at (x, y), relative to the centre, comes from (a x + b y + c, d x + e y + f).
     #[must_use]
     pub fn inverse(&self, width: f64, height: f64) -> [f64; 6] {
         let [cx, cy] = if self.from_corner { [-0.5 * width, -0.5 * height] } else { [0.0; 2] };
@@ -82,7 +82,7 @@ impl Affine {
     }
 }
 
-/// Returns the pixel, out of `side`, at this coordinate.
+/// Returns the index, below `side`, of the pixel at this coordinate.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
 fn place(at: f64, side: f64) -> Option<usize> {

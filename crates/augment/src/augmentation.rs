@@ -1,4 +1,4 @@
-//! Random operations, named in a training recipe and drawn for each sample.
+//! Random operations. A training recipe names them, and their choices are drawn for each sample.
 
 use super::affine::Affine;
 use super::operation::Operation;
@@ -6,18 +6,18 @@ use super::space::{COUNT, Space};
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 
-/// Index of the first pair of draws, and pairs reserved for each augmentation of a list.
+/// Index of the first pair of draws, and number of pairs reserved for each augmentation of a list.
 const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
-/// Attempts to find a rectangle to erase, as in torchvision.
+/// Number of attempts to find a rectangle to erase, as in torchvision.
 const TRIES: u32 = 10;
-/// Limits in degrees of a turn, either way, and of a shear. A shear by a right angle would leave nothing of
-/// the picture.
+/// Limits in degrees, in either direction: first of a rotation, then of a shear. A shear by a right angle
+/// would leave nothing of the picture.
 const TURNS: f64 = 360.0;
 const UPRIGHT: f64 = 89.0;
 
-/// A random change of a picture, as defined by torchvision v2: the same choices with the same probabilities,
-/// but drawn by seed, epoch and sample.
+/// A random change of a picture, as defined by torchvision v2. The choices and their probabilities are the
+/// same, but the choices are drawn by seed, epoch and sample.
 ///
 /// ```
 /// use shardpack_augment::Augmentation;
@@ -34,12 +34,12 @@ const UPRIGHT: f64 = 89.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Augmentation {
-    /// One of 14 operations, with a random magnitude out of `bins`.
+    /// One of 14 operations, with a magnitude drawn from `bins` values.
     TrivialAugmentWide {
         /// Number of magnitudes, 2 or more. Default 31.
         bins: u32,
     },
-    /// A sequence of `operations` out of 14, all with one magnitude.
+    /// A sequence of `operations` operations out of 14, all with the same magnitude.
     RandAugment {
         /// Length of the sequence, at most 64. Default 2.
         operations: u32,
@@ -50,33 +50,34 @@ pub enum Augmentation {
     },
     /// Brightness, contrast, saturation and hue, in random order.
     ColorJitter(Jitter),
-    /// A rectangle of one colour, with a probability.
+    /// Fills a rectangle with one colour, with probability `p`.
     RandomErasing {
         /// Probability. Default 0.5.
         p: f64,
-        /// Range of the rectangle's share of the area. Default 0.02 to 0.33.
+        /// Range of the rectangle's area as a share of the picture. Default 0.02 to 0.33.
         scale: (f64, f64),
-        /// Range of its height divided by its width, uniform on a logarithmic scale. Default 0.3 to 3.3.
+        /// Range of the rectangle's height divided by its width, drawn uniformly on a logarithmic scale.
+        /// Default 0.3 to 3.3.
         ratio: (f64, f64),
         /// Red, green, blue. Default 0.
         value: [u8; 3],
     },
-    /// Gaussian blur, with a probability.
+    /// Gaussian blur, with probability `p`.
     GaussianBlur {
-        /// Rows and columns of the kernel; odd.
+        /// Number of rows and columns of the kernel, which must be odd.
         size: u32,
         /// Range of the standard deviation in pixels. Default 0.1 to 2.
         sigma: (f64, f64),
         /// Probability. Default 1.
         p: f64,
     },
-    /// Turn, shift, scale and shear about the centre, with a probability; see [`Affine`]. Pixels from outside
-    /// are black.
+    /// Rotation, shift, scale and shear about the centre, with probability `p`; see [`Affine`]. Pixels that
+    /// come from outside the picture are black.
     RandomAffine {
-        /// Range of the turn in degrees, clockwise.
+        /// Range of the rotation in degrees, clockwise.
         degrees: (f64, f64),
-        /// Largest shift in either direction, as a share of width and height, 0 to 1. Shifts are whole
-        /// pixels. Default 0.
+        /// Largest shift in either direction, as a share of the width and the height, 0 to 1. Shifts are
+        /// whole pixels. Default 0.
         translate: [f64; 2],
         /// Range of the scale. Default 1.
         scale: (f64, f64),
@@ -85,14 +86,14 @@ pub enum Augmentation {
         /// Probability. Default 1.
         p: f64,
     },
-    /// Turn about the centre, with a probability. Pixels from outside are black.
+    /// Rotation about the centre, with probability `p`. Pixels that come from outside the picture are black.
     RandomRotation {
-        /// Range of the turn in degrees, counterclockwise.
+        /// Range of the rotation in degrees, counterclockwise.
         degrees: (f64, f64),
         /// Probability. Default 1.
         p: f64,
     },
-    /// One operation, with a probability.
+    /// One operation, with probability `p`.
     Random {
         /// Operation to apply.
         operation: Operation,
@@ -101,7 +102,7 @@ pub enum Augmentation {
     },
 }
 
-/// Ranges of [`Augmentation::ColorJitter`]; `None` skips the operation.
+/// Ranges of [`Augmentation::ColorJitter`]. An operation whose range is `None` is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Jitter {
     /// Range of [`Operation::Brightness`].
@@ -135,11 +136,12 @@ fn one_of(count: u32, draw: f64) -> u32 {
 }
 
 impl Augmentation {
-    /// Maximum number of augmentations in a list, each of which has its own draws.
+    /// Maximum number of augmentations in a list. Each of them has its own draws.
     pub const MOST: u32 = (1 << 16) / PAIRS;
 
-    /// Returns the operations for a sample's picture of this height and width. `place` is the augmentation's
-    /// index in its list, below [`Augmentation::MOST`]; each augmentation has its own draws.
+    /// Returns the operations for a sample's picture of this height and width. `place` is the index of the
+    /// augmentation in its list, below [`Augmentation::MOST`]. Augmentations at different places have
+    /// different draws.
     #[must_use]
     pub fn resolve(&self, draws: &Draws, place: u32, height: usize, width: usize) -> Vec<Operation> {
         let own = Own { draws, first: FIRST + place % Self::MOST * PAIRS };
@@ -278,7 +280,7 @@ impl Jitter {
             self.saturation.map(|range| Operation::Saturation(between(range, saturation))),
             self.hue.map(|range| Operation::Hue(between(range, hue))),
         ];
-        // Draws one of 24 orders: picks the first operation, then each next one from the rest.
+        // Draws one of 24 orders: picks the first operation, and then each following operation from those left.
         let mut order = one_of(24, order) as usize;
         let mut operations = Vec::with_capacity(left.len());
         while !left.is_empty() {
@@ -305,8 +307,8 @@ impl Jitter {
     }
 }
 
-/// Returns the first row and column of a rectangle to erase, and its rows and columns, as in torchvision's
-/// `RandomErasing`. `None` if no attempt gives a rectangle smaller than the picture.
+/// Returns the first row and column of a rectangle to erase, followed by its number of rows and columns, as
+/// in torchvision's `RandomErasing`. Returns `None` if no attempt gives a rectangle smaller than the picture.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 fn rectangle(
     own: &Own<'_>,
@@ -315,7 +317,7 @@ fn rectangle(
     [height, width]: [usize; 2],
 ) -> Option<([usize; 2], [usize; 2])> {
     let (high, wide) = (height as f64, width as f64);
-    // libm draws the same numbers on every platform.
+    // Use libm, so that the same numbers are drawn on every platform.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
     (0..TRIES).find_map(|attempt| {
         let [area, shape] = own.pair(2 * attempt + 1);

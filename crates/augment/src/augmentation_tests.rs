@@ -74,7 +74,7 @@ fn a_probability_is_one() {
     for (text, expected) in [("random_invert(p=0)", 0), ("random_invert(p=1)", 10_000), ("random_invert(p=0.25)", 2500)]
     {
         let count = (0..10_000).filter(|&sample| !resolve(text, sample).is_empty()).count();
-        // Five standard deviations.
+        // The tolerance is five standard deviations.
         assert!(count.abs_diff(expected) <= if expected == 2500 { 217 } else { 0 }, "{text}: {count}");
     }
 }
@@ -95,7 +95,7 @@ fn erased_rectangles_have_the_requested_area() {
     assert!(none.resolve(&DrawKey::default().draws(), 0, 8, 8).is_empty());
 }
 
-/// Each of a map's six numbers has the requested range and its own draw.
+/// Each of the six numbers of an affine map has the requested range and a draw of its own.
 #[test]
 fn affine_maps_are_drawn_from_their_ranges() {
     let text = "random_affine(degrees=-10..30,translate=0.1:0.25,scale=0.5..2,shear=5,shear_y=20..40)";
@@ -107,12 +107,12 @@ fn affine_maps_are_drawn_from_their_ranges() {
             [angle, x, y, scale, along_x, along_y]
         })
         .collect();
-    // 40 rows and 60 columns.
+    // The picture has 40 rows and 60 columns.
     let ranges = [(-10.0, 30.0), (-6.0, 6.0), (-10.0, 10.0), (0.5, 2.0), (-5.0, 5.0), (20.0, 40.0)];
     let share = |numbers: &[f64; 6], n: usize| (numbers[n] - ranges[n].0) / (ranges[n].1 - ranges[n].0);
     for n in 0..6 {
         assert!(numbers.iter().all(|one| (0.0..=1.0).contains(&share(one, n))), "{n}");
-        // Five standard deviations of a uniform draw.
+        // The tolerance is five standard deviations of a uniform draw.
         let mean = numbers.iter().map(|one| share(one, n)).sum::<f64>() / 4000.0;
         assert!((mean - 0.5).abs() < 5.0 * (1.0 / 12.0_f64).sqrt() / 4000.0_f64.sqrt(), "{n}: {mean}");
         for other in 0..n {

@@ -1,5 +1,5 @@
-//! Random changes of cube bands. All except noise become one factor and one offset per band, so that they add
-//! no cost to a normalisation, even on a device.
+//! Random changes of the bands of cubes. All of them except noise become one factor and one offset per band,
+//! so that they add no cost to a normalisation, not even on a device.
 
 use super::noise::Noise;
 use super::parse::call;
@@ -16,8 +16,8 @@ fn names() -> String {
     format!("one of {}, with options in brackets, such as band_dropout(p=0.1)", BandAugmentation::NAMES.join(", "))
 }
 
-/// A change of a cube's values by a factor and an offset, drawn for each sample. It comes after mean and
-/// standard deviation, so an offset has the unit of normalised values.
+/// A change of a cube's values by a factor and an offset, drawn for each sample. It is applied after the
+/// normalisation by mean and standard deviation, so an offset has the unit of normalised values.
 ///
 /// ```
 /// use shardpack_augment::BandAugmentation;
@@ -44,14 +44,14 @@ pub enum BandAugmentation {
         /// Range of the offsets.
         offset: (f64, f64),
     },
-    /// Replaces each band, including NaN and infinities, by one value, with a probability.
+    /// Replaces each band by one value, with probability `p`. NaN and infinities are replaced too.
     BandDropout {
         /// Probability.
         p: f64,
         /// Replacement value.
         value: f32,
     },
-    /// Adds independent noise to each value, after all other changes, wherever it is in the list.
+    /// Adds independent noise to each value. This comes after all other changes, wherever it is in the list.
     GaussianNoise {
         /// Range of the standard deviation.
         sigma: (f64, f64),
@@ -66,13 +66,13 @@ impl BandAugmentation {
     /// Maximum number of bands in a cube.
     pub const MOST_BANDS: usize = PAIRS as usize;
 
-    /// Returns scales and biases that normalise by the scales and biases `bands`, and then apply `changes` in
-    /// order. Computed in float64 and rounded once.
+    /// Returns the scales and biases that normalise by the scales and biases in `bands` and then apply
+    /// `changes` in order. They are computed in float64 and rounded once.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
         let places = || (FIRST..).step_by(PAIRS as usize).zip(changes);
-        // Draws factors for all bands once.
+        // Draw once the factors that apply to all bands.
         let gains: Vec<f64> = places()
             .map(|(first, change)| match change {
                 Self::RandomGain { gain } => within(*gain, draws.pair(first)[0]),
@@ -100,7 +100,8 @@ impl BandAugmentation {
         (0..).zip(bands).map(band).collect()
     }
 
-    /// Returns the noise in `changes`. Several noises add up to one with a larger standard deviation.
+    /// Returns the noise in `changes`. If `changes` has several noises, they add up to one noise with a
+    /// larger standard deviation.
     #[must_use]
     pub fn noise(changes: &[Self], draws: &Draws) -> Option<Noise> {
         let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
@@ -112,7 +113,7 @@ impl BandAugmentation {
         variance.map(|variance| Noise::new(draws, variance.sqrt()))
     }
 
-    /// Returns true for noise, which no factor can express.
+    /// Returns true for noise, which cannot be expressed by a factor and an offset.
     #[must_use]
     pub const fn is_noise(&self) -> bool {
         matches!(self, Self::GaussianNoise { .. })
@@ -121,7 +122,7 @@ impl BandAugmentation {
     /// Checks that the parameters are in their ranges.
     ///
     /// # Errors
-    /// `Usage` if they are not.
+    /// `Usage` if a parameter is not.
     pub fn check(&self) -> Result<()> {
         let range = |what: &'static str, range: (f64, f64), least: f64, most: f64| match range {
             (low, high) if least <= low && low <= high && high <= most => Ok(()),
@@ -157,12 +158,12 @@ fn within(range: (f64, f64), draw: f64) -> f64 {
     (range.1 - range.0).mul_add(draw, range.0)
 }
 
-/// Parses a name with options in brackets, separated by commas. A range is `LOW..HIGH`.
+/// Parses a name, followed by options in brackets and separated by commas. A range is written as `LOW..HIGH`.
 ///
-/// - `random_gain`: `gain`, a range, or a distance on either side of 1; not below 0
-/// - `band_jitter`: `gain` likewise; `offset`, a range, or a distance on either side of 0
+/// - `random_gain`: `gain`, which is a range, or a distance on either side of 1; not below 0
+/// - `band_jitter`: `gain` as above; `offset`, which is a range, or a distance on either side of 0
 /// - `band_dropout`: `p`, `value=0`
-/// - `gaussian_noise`: `sigma`, a number or a range
+/// - `gaussian_noise`: `sigma`, which is a number or a range
 impl FromStr for BandAugmentation {
     type Err = Error;
 
@@ -258,7 +259,7 @@ mod tests {
             assert!((0.25..0.75).contains(&scale) && bias == -4.0 * scale);
             sum += f64::from(scale);
         }
-        // Five standard deviations: 16,000 bands, and 2,000 uniform gains.
+        // The tolerances are five standard deviations, for 16,000 bands and for 2,000 uniform gains.
         assert!((f64::from(u32::try_from(dropped).unwrap()) / 16_000.0 - 0.25).abs() < 0.0172, "{dropped}");
         assert!((sum / 2_000.0 - 0.5).abs() < 0.0162, "{sum}");
         // Two augmentations of one kind draw independently.

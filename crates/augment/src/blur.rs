@@ -1,4 +1,4 @@
-//! Gaussian blur: two passes in float32, mirrored at the borders.
+//! Gaussian blur in two passes, in float32. The picture is mirrored at its borders.
 
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
@@ -43,19 +43,19 @@ fn add(out: &mut [f32], values: &[f32], weight: f32) {
     );
 }
 
-/// Returns the pixel, out of `side`, at place `at` of a row that begins `reach` pixels before the first.
-/// Pixels are mirrored at the outermost ones, repeatedly if needed.
+/// Returns the index, below `side`, of the pixel at place `at` of a row that begins `reach` pixels before the
+/// first pixel. Pixels are mirrored at the outermost pixels, repeatedly if needed.
 fn mirrored(at: usize, reach: usize, side: usize) -> usize {
     let period = 2 * (side - 1);
     if period == 0 {
         return 0;
     }
-    // Adds enough periods to stay above 0.
+    // Add enough periods to stay above 0.
     let at = (at + reach.div_ceil(period) * period - reach) % period;
     at.min(period - at)
 }
 
-/// Returns the `size` weights of a Gaussian blur along one axis, which sum to 1. As in torchvision, the
+/// Returns the `size` weights of a Gaussian blur along one axis. The weights sum to 1. As in torchvision, the
 /// kernel reaches to `(size − 1) / √8`.
 #[must_use]
 pub fn blur_weights(size: u32, sigma: f64) -> Vec<f32> {

@@ -1,4 +1,4 @@
-//! Colour operations that treat every pixel alike; most are a table of 256 levels.
+//! Colour operations that treat every pixel in the same way. Most of them are a table of 256 levels.
 
 use super::picture::{Picture, level, single};
 use shardpack_base::vectorised;
@@ -41,7 +41,7 @@ pub(crate) fn contrast(picture: &mut Picture<'_>, factor: f64) {
     if count == 0 {
         return;
     }
-    // The summands are whole numbers, which float64 sums exactly.
+    // The summands are whole numbers, which float64 adds exactly.
     let sum = picture.pixels().iter().fold(0.0, |sum, &pixel| sum + f64::from(gray(pixel)));
     let rest = single(sum / count as f64) * single(1.0 - factor);
     let factor = single(factor);
@@ -99,7 +99,7 @@ pub(crate) fn autocontrast(picture: &mut Picture<'_>) {
     look_up_channels(picture, &[stretched(r0, r1), stretched(g0, g1), stretched(b0, b1)]);
 }
 
-/// Spreads the levels of each channel evenly, by Pillow's scheme, which torchvision follows.
+/// Spreads the levels of each channel evenly, with Pillow's scheme, which torchvision follows.
 pub(crate) fn equalize(picture: &mut Picture<'_>) {
     let mut counts = [[0_u64; 256]; 3];
     for pixel in picture.pixels() {

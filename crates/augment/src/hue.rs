@@ -1,4 +1,4 @@
-//! Hue: to HSV and back in float32, with torchvision's formulas.
+//! Change of hue: converts to HSV and back in float32, with torchvision's formulas.
 
 use super::picture::{Picture, level, single};
 
@@ -38,9 +38,10 @@ fn turned(pixel: [u8; 3], by: f32) -> [u8; 3] {
         3 => [p, q, v],
         4 => [t, p, v],
         5 => [v, p, q],
-        // Rounding can give a sixth sector, which is the first one.
+        // Rounding can give a sector 6, which is the first sector again.
         _ => [v, t, p],
     };
-    // torchvision's conversion of floats to levels; with a factor of 255, only 1 itself would give 255.
+    // This is torchvision's conversion of floats to levels. With a factor of 255, only the value 1 would give
+    // level 255.
     colours.map(|x| level(x * (256.0 - 1e-3)))
 }

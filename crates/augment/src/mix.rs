@@ -7,11 +7,11 @@ use std::str::FromStr;
 
 /// Index of the first pair of draws.
 const FIRST: u32 = (1 << 31) + (1 << 17);
-/// Bisection steps that find a share to the last significant bit.
+/// Number of bisection steps, which is enough to find a share to its last significant bit.
 const HALVINGS: u32 = 60;
 
-/// A way to mix the pictures and labels of a batch, as defined by torchvision v2: each row is mixed with the
-/// row before it, the first with the last, all with one share.
+/// A way to mix the pictures and labels of a batch, as defined by torchvision v2. Each row is mixed with the
+/// row before it, and the first row with the last. All rows have the same share.
 ///
 /// ```
 /// use shardpack_augment::{Mix, Mixed};
@@ -40,7 +40,7 @@ pub enum Mix {
 /// The choices made for mixing one batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mixed {
-    /// Adds the pixels of both rows, weighted: `share` for the row itself, the rest for the other.
+    /// Adds the pixels of both rows. The row itself has weight `share`, and the other row has the rest.
     Sum {
         /// Weight of the row's own pixels, 0 to 1.
         share: f64,
@@ -51,7 +51,7 @@ pub enum Mixed {
         origin: [usize; 2],
         /// Rows and columns.
         size: [usize; 2],
-        /// Share of the area that remains from the row itself.
+        /// Share of the area that keeps the pixels of the row itself.
         share: f64,
     },
 }
@@ -67,8 +67,8 @@ impl Mixed {
 }
 
 impl Mix {
-    /// Draws how to mix a batch of pictures of this size: one of `choices`, with equal probability. `None`
-    /// without choices.
+    /// Draws how to mix a batch of pictures of this size: one of `choices`, all with equal probability.
+    /// Returns `None` if there are no choices.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
     pub fn resolve(choices: &[Self], draws: &Draws, height: usize, width: usize) -> Option<Mixed> {
@@ -89,7 +89,7 @@ impl Mix {
         }
     }
 
-    /// Checks that the parameter is valid for a distribution.
+    /// Checks that `alpha` is valid for a Beta distribution.
     ///
     /// # Errors
     /// `Usage` if it is not.
@@ -102,7 +102,7 @@ impl Mix {
     }
 }
 
-/// Parses `mixup` or `cutmix`, with `alpha=1` in brackets.
+/// Parses `mixup` or `cutmix`, optionally followed by `alpha` in brackets. The default is `alpha=1`.
 impl FromStr for Mix {
     type Err = Error;
 
@@ -134,8 +134,8 @@ fn quantile(alpha: f64, probability: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Returns the regularised incomplete beta function with both parameters `alpha`: by a continued fraction
-/// below one half, where it converges fast, and by symmetry above.
+/// Returns the regularised incomplete beta function with both parameters `alpha`. Below one half it is
+/// computed by a continued fraction, which converges fast there; above one half, by symmetry.
 fn below(alpha: f64, x: f64) -> f64 {
     if x > 0.5 {
         return 1.0 - below(alpha, 1.0 - x);
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_beta_distribution() {
-        // Arcsine law: sin²(π p / 2). By symmetry, the median is one half.
+        // This is the arcsine law, with quantile sin²(π p / 2). By symmetry, the median is one half.
         for p in [0.001, 0.1, 0.3, 0.5, 0.77, 0.999] {
             let expected = libm::pow(libm::sin(std::f64::consts::FRAC_PI_2 * p), 2.0);
             assert!((quantile(0.5, p) - expected).abs() < 1e-9, "{p}");
-            // For alpha = 2: 3x² − 2x³ = p.
+            // For alpha = 2, the quantile x satisfies 3x² − 2x³ = p.
             let x = quantile(2.0, p);
             assert!((3.0 * x * x - 2.0 * x * x * x - p).abs() < 1e-9, "{p}");
             assert!((quantile(0.2, p) + quantile(0.2, 1.0 - p) - 1.0).abs() < 1e-9, "{p}");
@@ -210,7 +210,7 @@ mod tests {
                 }
             }
         }
-        // Five standard deviations.
+        // The tolerance is five standard deviations.
         assert!((2000_i32 - sums).abs() < 160, "{sums}");
         assert_eq!(Mix::resolve(&[], &DrawKey::default().draws(), 8, 8), None);
     }

@@ -1,19 +1,20 @@
-//! Noise for cubes: a normal deviate for each value, made from integers with one multiplication.
+//! Noise for cubes. Each value gets a normal deviate, which is made from integers with a single multiplication.
 
 use shardpack_base::{Draws, halves, vectorised};
 
-/// Standard deviation of the integers behind the deviates: 2¹⁶ · √(49 / 6).
+/// Standard deviation of the integers from which the deviates are made: 2¹⁶ · √(49 / 6).
 const UNIT: f64 = 65_536.0 * 2.857_738_033_247_041_4;
 const MEAN: i32 = 17 * 65_536 - 1;
 
-/// Noise that is added to a cube's values.
+/// Noise that is added to the values of a cube.
 ///
 /// The deviate of the value at place `p` is made from two words of block ⌊p / 2⌋ of the sample's noise
-/// ([`Draws::noise`]): the first two if `p` is even, otherwise the other two. It is the number of ones in the
-/// first word, times 2¹⁶, plus the sum of the second word's halves, minus the mean of this sum: an integer
-/// below 2²¹, exact in float32. Its product with a scale, and the sum with the value, are each rounded to
-/// nearest, ties to even, and not fused. Its distribution is symmetric, within ± 5.9 standard deviations, and
-/// has 0.06 less excess than the normal one.
+/// ([`Draws::noise`]): the first two words if `p` is even, otherwise the other two. It is the number of ones
+/// in the first word, times 2¹⁶, plus the sum of the two halves of the second word, minus the mean of this
+/// total. This is an integer below 2²¹ in magnitude, so float32 holds it exactly. It is multiplied by a scale
+/// and added to the value. The product and the sum are each rounded to nearest, ties to even, and are not
+/// fused. The distribution is symmetric, reaches ± 5.9 standard deviations, and has 0.06 less excess than the
+/// normal distribution.
 ///
 /// ```
 /// use shardpack_augment::BandAugmentation;
@@ -38,7 +39,7 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
-    /// Returns the draws behind the noise, and the factor that scales the deviates made from them.
+    /// Returns the draws from which the deviates are made, and the factor by which they are scaled.
     #[must_use]
     pub const fn parts(&self) -> (Draws, f32) {
         (self.draws, self.scale)
@@ -64,7 +65,7 @@ impl Noise {
         );
     }
 
-    /// Adds the noise to values that start at an even place, two values per block.
+    /// Adds the noise to values that start at an even place. Each block gives the noise of two values.
     #[inline(always)]
     fn add_pairs(&self, first: u64, values: &mut [f32]) {
         let (pairs, last) = values.as_chunks_mut::<2>();
@@ -88,7 +89,7 @@ impl Noise {
     }
 }
 
-/// Returns an integer of mean 0 and standard deviation `UNIT`, as float32.
+/// Returns an integer as float32, from a distribution of mean 0 and standard deviation `UNIT`.
 #[inline(always)]
 #[expect(clippy::cast_possible_wrap, clippy::cast_precision_loss, reason = "below 2^22, which both types hold")]
 fn deviate(ones: u32, parts: u32) -> f32 {
@@ -111,7 +112,7 @@ mod tests {
         noise(1, 1.0).add(0, 1, &mut values);
         let count = values.len() as f64;
         let moment = |power: i32| values.iter().map(|&value| f64::from(value).powi(power)).sum::<f64>() / count;
-        // Five standard errors of each moment of a normal distribution.
+        // The tolerance is five standard errors of each moment of a normal distribution.
         assert!(moment(1).abs() < 5.0 / count.sqrt(), "{}", moment(1));
         assert!((moment(2) - 1.0).abs() < 5.0 * (2.0 / count).sqrt(), "{}", moment(2));
         assert!(moment(3).abs() < 5.0 * (15.0 / count).sqrt(), "{}", moment(3));

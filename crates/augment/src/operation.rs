@@ -1,12 +1,12 @@
-//! Changes of a picture, after all random choices.
+//! Changes of a picture, for which all random choices have been made.
 
 use super::affine::Affine;
 use super::picture::{ChangeScratch, Picture};
 use super::{blur, color, erase, hue, sharpness};
 use shardpack_format::{Error, Result};
 
-/// One change of a picture, as torchvision v2 defines it for uint8 tensors; the results agree within one
-/// level. [`Operation::Affine`] may take a different pixel if its source is on the border of two pixels,
+/// One change of a picture, as torchvision v2 defines it for uint8 tensors. The results agree to within one
+/// level. [`Operation::Affine`] may take a different pixel if its source is on the border of two pixels, to
 /// within the rounding of float32.
 ///
 /// ```
@@ -20,13 +20,16 @@ use shardpack_format::{Error, Result};
 pub enum Operation {
     /// Multiplies levels by this factor, 0 or more.
     Brightness(f64),
-    /// Moves levels away from the picture's mean brightness by this factor, 0 or more; towards it if below 1.
+    /// Multiplies each level's distance from the mean brightness of the picture by this factor, which is 0 or
+    /// more. A factor below 1 reduces the contrast.
     Contrast(f64),
-    /// Moves levels away from gray by this factor, 0 or more; towards it if below 1.
+    /// Multiplies each level's distance from gray by this factor, which is 0 or more. A factor below 1
+    /// reduces the saturation.
     Saturation(f64),
     /// Turns the hue by this share of the circle, −0.5 to 0.5.
     Hue(f64),
-    /// Moves levels away from the blurred picture by this factor, 0 or more; towards it if below 1.
+    /// Multiplies each level's distance from the blurred picture by this factor, which is 0 or more. A factor
+    /// below 1 blurs the picture.
     Sharpness(f64),
     /// Keeps this many upper bits of each level, at most 8.
     Posterize(u8),
@@ -40,11 +43,11 @@ pub enum Operation {
     Invert,
     /// Makes the picture gray, in three channels.
     Grayscale,
-    /// Shifts, turns, scales and shears; black where the source is outside the picture.
+    /// Rotates, shifts, scales and shears. Pixels that come from outside the picture are black.
     Affine(Affine),
     /// Blurs with a Gaussian kernel.
     Blur {
-        /// Rows and columns of the kernel, in pixels; odd.
+        /// Number of rows and columns of the kernel, which must be odd.
         size: u32,
         /// Standard deviation in pixels, above 0.
         sigma: f64,
@@ -81,10 +84,10 @@ impl Operation {
         }
     }
 
-    /// Checks that the choices are in the ranges of their descriptions.
+    /// Checks that the parameters are in the ranges that their descriptions state.
     ///
     /// # Errors
-    /// `Usage`, with the choice that is out of range.
+    /// `Usage`, with the parameter that is out of range.
     pub fn check(&self) -> Result<()> {
         let within = |what: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
             true => Ok(()),
@@ -110,7 +113,7 @@ impl Operation {
         }
     }
 
-    /// Returns true if pixels move, so that a mask of the picture would no longer fit.
+    /// Returns true if pixels may move, so that a mask of the picture would no longer fit.
     #[must_use]
     pub const fn moves(&self) -> bool {
         matches!(self, Self::Affine(_))

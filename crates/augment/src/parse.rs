@@ -32,20 +32,21 @@ fn names() -> String {
 
 const ANGLES: &str = "NUMBER of at least 0, or LOW..HIGH";
 
-/// Parses a name, with options that differ from the defaults in brackets, separated by commas. A range is `LOW..HIGH`.
+/// Parses a name, followed in brackets by the options that differ from the defaults, separated by commas. A
+/// range is written as `LOW..HIGH`.
 ///
 /// - `trivial_augment_wide`: `num_magnitude_bins=31`
 /// - `rand_augment`: `num_ops=2`, `magnitude=9`, `num_magnitude_bins=31`
-/// - `color_jitter`: `brightness`, `contrast`, `saturation` and `hue`, each a range, or a distance on either
-///   side of 0 for `hue`, of 1 for the others, and not below 0
+/// - `color_jitter`: `brightness`, `contrast`, `saturation` and `hue`; each is a range, or a distance on
+///   either side of a centre (0 for `hue`, 1 for the others, which do not fall below 0)
 /// - `random_erasing`: `p=0.5`, `scale=0.02..0.33`, `ratio=0.3..3.3`, `value=0` or `value=R:G:B`
 /// - `gaussian_blur`: `kernel_size`, `sigma=0.1..2`, `p=1`
 /// - `random_affine`: `degrees`, and `shear` and `shear_y` along x and y, each a range, or a distance on
 ///   either side of 0; `translate=X:Y`, or one share for both; `scale=LOW..HIGH`; `p=1`
 /// - `random_rotation`: `degrees`, as above; `p=1`
 /// - `random_posterize`: `bits`; `random_solarize`: `threshold`; `random_adjust_sharpness`: `factor`;
-///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each with `p`, by default
-///   0.5, and 0.1 for the last
+///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each also has `p`, by
+///   default 0.1 for `random_grayscale` and 0.5 for the others
 ///
 /// ```
 /// use shardpack_augment::Augmentation;
@@ -114,8 +115,8 @@ impl FromStr for Augmentation {
     }
 }
 
-/// Parses a name and the options in its brackets. `what` and `names` describe the expected thing and the
-/// valid names in errors.
+/// Parses a name and the options in its brackets. Errors say with `what` which kind of thing is expected, and
+/// with `names` which names are valid.
 pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
     let fail = |expected: &str| Error::usage(format!("{what}: expected {expected}, found `{text}`"));
@@ -127,7 +128,8 @@ pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result
     Ok((name, OptionList { text, what, options }))
 }
 
-/// Splits at commas outside brackets; `hflip,rand_augment(num_ops=2,magnitude=9)` has two parts.
+/// Splits `text` at commas that are outside brackets. For example,
+/// `hflip,rand_augment(num_ops=2,magnitude=9)` has two parts.
 ///
 /// ```
 /// let parts: Vec<_> = shardpack_augment::split("hflip,rand_augment(num_ops=2,magnitude=9)").collect();
@@ -192,8 +194,8 @@ impl<'a> OptionList<'a> {
         range(value).ok_or_else(|| self.bad(name, "LOW..HIGH"))
     }
 
-    /// Takes a range, or a distance on either side of `center` that stops at `least`. `None` if the range
-    /// changes nothing.
+    /// Takes a range, or a distance on either side of `center` that stops at `least`. Returns `None` if the
+    /// range changes nothing.
     pub(crate) fn around(&mut self, name: &str, center: f64, least: f64) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0);
@@ -209,7 +211,7 @@ impl<'a> OptionList<'a> {
         range(value).or(reach).map(Some).ok_or_else(|| self.bad(name, ANGLES))
     }
 
-    /// Takes `X:Y`, or one number for both.
+    /// Takes two numbers written as `X:Y`, or one number for both.
     fn pair(&mut self, name: &str, default: [f64; 2]) -> Result<[f64; 2]> {
         let Some(value) = self.take(name) else { return Ok(default) };
         let (x, y) = value.split_once(':').unwrap_or((value, value));

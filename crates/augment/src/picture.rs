@@ -18,8 +18,8 @@ pub struct Picture<'a> {
     width: usize,
 }
 
-/// Scratch memory for operations that need the original pixels. Keep one per thread: it grows to the largest
-/// picture, at most 17 bytes per pixel.
+/// Scratch memory for operations that need the original pixels. Keep one per thread. It grows to the size
+/// that the largest picture needs, at most 17 bytes per pixel.
 #[derive(Debug, Default)]
 pub struct ChangeScratch {
     pub(crate) before: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct ChangeScratch {
 }
 
 impl<'a> Picture<'a> {
-    /// Wraps pixels in row order.
+    /// Wraps pixels that are in row order.
     ///
     /// # Errors
     /// `Usage` unless there are `height × width × 3` bytes.
@@ -66,19 +66,19 @@ impl<'a> Picture<'a> {
         self.pixels.as_chunks_mut().0
     }
 
-    /// Returns the bytes of a row, at least 1.
+    /// Returns the number of bytes in a row, which is at least 1.
     pub(crate) fn stride(&self) -> usize {
         (3 * self.width).max(1)
     }
 }
 
-/// Converts a float to a level, clamped to 0 to 255 and truncated like torch's conversion to uint8.
+/// Converts a float to a level. Clamps it to 0 to 255 and truncates it, like torch's conversion to uint8.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to a byte")]
 pub(crate) fn level(value: f32) -> u8 {
     value.clamp(0.0, 255.0) as u8
 }
 
-/// Rounds a float64 to the nearest float32, as torch converts Python numbers.
+/// Rounds a float64 to the nearest float32, in the same way as torch converts Python numbers.
 #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
 pub(crate) const fn single(value: f64) -> f32 {
     value as f32

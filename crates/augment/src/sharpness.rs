@@ -1,9 +1,9 @@
-//! Sharpness: moves a picture away from, or towards, its blur by a 3 × 3 kernel.
+//! Sharpness: moves a picture away from its blur by a 3 × 3 kernel, or towards it.
 
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
-/// Changes the sharpness, except in a border of one pixel; a picture that consists of its border stays the same.
+/// Changes the sharpness everywhere except in a border of one pixel. A picture that has no other pixels stays the same.
 pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut ChangeScratch) {
     if picture.height() <= 2 || picture.width() <= 2 {
         return;
@@ -31,7 +31,8 @@ fn blend([above, row, below]: [&[u8]; 3], towards: f32, sums: &mut [u16], out: &
     let (middle, right) = (sums.get(3..).unwrap_or_default(), sums.get(6..).unwrap_or_default());
     let outs = out.get_mut(3..).unwrap_or_default().iter_mut();
     for (((out, &left), &middle), &right) in outs.zip(&*sums).zip(middle).zip(right) {
-        // The eight neighbours have weight 1, the pixel itself 5. The weights sum to 13, so no half has to be rounded.
+        // The eight neighbours have weight 1, and the pixel itself has weight 5. The weights sum to 13, an
+        // odd number, so there is never a half to round.
         let sum = left + middle + right + 4 * u16::from(*out);
         let blurred = f32::from((2 * sum + 13) / 26);
         let own = f32::from(*out);

@@ -1,5 +1,5 @@
-//! The operations that TrivialAugmentWide and RandAugment choose from, with their magnitudes: torchvision's
-//! tables, computed in float32 as in torchvision.
+//! The operations from which TrivialAugmentWide and RandAugment choose, with their magnitudes. These are
+//! torchvision's tables, computed in float32 as in torchvision.
 
 use super::affine::Affine;
 use super::operation::Operation;
@@ -15,8 +15,8 @@ pub(crate) enum Space {
 pub(crate) const COUNT: u32 = 14;
 
 impl Space {
-    /// Returns operation `which` with magnitude number `bin` of `bins`, whose sign matters for operations
-    /// with a direction. `None` for the identity.
+    /// Returns operation `which` with magnitude number `bin` of `bins`. The sign of the magnitude matters for
+    /// operations that have a direction. Returns `None` for the identity.
     pub(crate) fn operation(
         self,
         which: u32,
@@ -57,13 +57,14 @@ impl Space {
     }
 }
 
-/// Returns the number of bits left after losing `lost`.
+/// Returns the number of bits that are left after `lost` bits are lost.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to 0 to 8")]
 fn bits(lost: f32) -> u8 {
     (8.0 - lost).round_ties_even().clamp(0.0, 8.0) as u8
 }
 
-/// Returns number `at` of `steps` from `start` to `end`, computed from either end like `torch.linspace`.
+/// Returns number `at` of `steps` numbers from `start` to `end`. Like `torch.linspace`, computes each number
+/// from the nearer end.
 fn linspace(start: f32, end: f32, at: u32, steps: u32) -> f32 {
     if steps <= 1 {
         return start;

@@ -1,5 +1,5 @@
-//! Compares every operation with torchvision v2's result for the same picture, in `torchvision.txt`, which
-//! `scripts/augment_vectors.py` writes.
+//! Compares every operation with the result of torchvision v2 for the same picture. The results are in
+//! `torchvision.txt`, which `scripts/augment_vectors.py` writes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 use shardpack_augment::{Affine, ChangeScratch, Operation, Picture};

@@ -1,9 +1,10 @@
-// Plays a GPU on the CPU for tests: the parts of CUDA that kernels need. device.cuh includes it if PLAY is defined.
+// Plays a GPU on the CPU for tests: the parts of CUDA that the kernels need. device.cuh includes this file if
+// PLAY is defined.
 //
-// A launch runs one block after another. The threads of a block are fibers on one CPU thread; each runs until
-// it ends or waits. Threads and blocks run in forward or backward order, and a kernel that lacks a barrier
-// gives different results in the two. Every access through a Ptr or an Array is checked for bounds and
-// alignment; an invalid one ends the launch with a message.
+// A launch runs one block at a time. The threads of a block are fibers on one CPU thread; each runs until it
+// ends or waits. Threads and blocks run either in forward or in backward order, and a kernel that lacks a
+// barrier gives different results in the two orders. Every access through a Ptr or an Array is checked for
+// bounds and alignment; an invalid access ends the launch with a message.
 #pragma once
 
 #include <cmath>
@@ -46,8 +47,8 @@ void* shared(size_t size);
 
 void sync_block();
 
-// Waits until all lanes of `mask` have called this. Returns the values of all lanes, which stay valid until
-// the next wait.
+// Waits until all lanes of `mask` have called this function. Returns the values of all lanes, which stay
+// valid until the next wait.
 const u64* exchange(u32 mask, u64 value);
 
 typedef void (*Body)(const void* params);
@@ -61,7 +62,7 @@ template <class T> struct Ptr {
 
     Ptr() = default;
     Ptr(T* raw) : raw(raw) {}
-    // A Ptr to writable memory converts to one to readable memory.
+    // A Ptr to writable memory converts to a Ptr to readable memory.
     operator Ptr<const T>() const { return Ptr<const T>(raw); }
     template <class I> Ptr operator+(I n) const { return Ptr((T*)((uintptr_t)raw + (intptr_t)n * (intptr_t)sizeof(T))); }
     template <class I> Ptr operator-(I n) const { return Ptr((T*)((uintptr_t)raw - (intptr_t)n * (intptr_t)sizeof(T))); }
@@ -234,13 +235,13 @@ FN float bits_float(u32 x) { return play_value<float>(x); }
 FN u64 double_bits(double x) { return play_bits(x); }
 FN double bits_double(u64 x) { return play_value<double>(x); }
 
-// Converts a float to the nearest half, ties to even.
+// Converts a float to the nearest half-precision float, ties to even.
 FN u16 f16_bits(float x) {
     u32 bits = float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
     if (magnitude > 0x7F800000) return 0x7FFF;  // The device's NaN.
     if (magnitude >= 0x477FF000) return (u16)(sign | 0x7C00);
     if (magnitude < 0x38800000) {
-        // Subnormal halves are multiples of 2^-24. nearbyint rounds ties to even.
+        // Subnormal half-precision floats are multiples of 2^-24. nearbyint rounds ties to even.
         float value = bits_float(magnitude);
         return (u16)(sign | (u32)std::nearbyint(value * 16777216.0f));
     }

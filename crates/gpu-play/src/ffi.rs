@@ -36,7 +36,7 @@ pub(super) fn launch<'a>(
 ) -> Result<(), String> {
     let name = CString::new(kernel).map_err(|_| "the name of the kernel contains a NUL".to_owned())?;
     let buffers: Vec<_> = buffers.map(|b| PlayBuffer { bytes: b.as_mut_ptr(), len: b.len() }).collect();
-    // Aligned like the struct that the C++ side reads.
+    // The copy has the alignment of the struct that the C++ side reads.
     let mut aligned = vec![0_u64; params.len().div_ceil(8)];
     for (to, from) in aligned.iter_mut().zip(params.chunks(8)) {
         let mut word = [0; 8];
@@ -47,8 +47,8 @@ pub(super) fn launch<'a>(
     }
     let mut message = [0_u8; 512];
     // SAFETY: the pointers are valid for their lengths during the call. The kernel reads `params.len()` bytes
-    // of parameters, a length that the callee checks. It touches only `buffers`, which are borrowed
-    // exclusively: each access is checked against them.
+    // of parameters; the callee checks this length. It touches only `buffers`, which are borrowed
+    // exclusively, because each access is checked against them.
     let failed = unsafe {
         shardpack_play_launch(
             name.as_ptr(),

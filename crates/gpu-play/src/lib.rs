@@ -3,8 +3,8 @@
 //! The kernels are compiled as C++, and `play.h` plays blocks, threads, shared memory, barriers and warps. A
 //! kernel ends with a message if it accesses memory outside the buffers of its [`Device`], uses an unaligned
 //! address, or waits for threads that never arrive. New buffers and shared memory are filled with
-//! [`Manner::poison`], so a kernel that reads unwritten memory or lacks a barrier gives different results in
-//! the two [`MANNERS`].
+//! [`Manner::poison`], so a kernel that reads unwritten memory or lacks a barrier gives different results
+//! under the two [`MANNERS`].
 #![deny(unsafe_code)]
 
 mod ffi;
@@ -12,26 +12,26 @@ mod ffi;
 /// Order in which threads and blocks run, and content of unwritten memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Manner {
-    /// True to run the last thread and the last block first.
+    /// True if the last thread and the last block run first.
     pub backward: bool,
     /// Value of each byte of new buffers and of shared memory.
     pub poison: u8,
 }
 
-/// Two manners that differ in everything.
+/// Two manners that differ in every field.
 pub const MANNERS: [Manner; 2] = [Manner { backward: false, poison: 0xA5 }, Manner { backward: true, poison: 0x5B }];
 
 /// Bytes on each side of a buffer that no kernel may touch.
 const MARGIN: usize = 1024;
 
-/// Played device memory.
+/// A played device, with its memory.
 #[derive(Debug)]
 pub struct Device {
     manner: Manner,
     buffers: Vec<Buffer>,
 }
 
-/// Bytes aligned to 256.
+/// Bytes whose start is aligned to 256.
 #[derive(Debug)]
 struct Buffer {
     room: Vec<u8>,
@@ -39,7 +39,7 @@ struct Buffer {
     len: usize,
 }
 
-/// A buffer of a [`Device`].
+/// Number of a buffer of a [`Device`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferId(usize);
 
@@ -50,7 +50,7 @@ impl Device {
         Self { manner, buffers: Vec::new() }
     }
 
-    /// Allocates a poisoned buffer. The byte after its end is out of bounds.
+    /// Allocates a buffer and fills it with the poison byte. Even the first byte after its end is out of bounds.
     pub fn alloc(&mut self, len: usize) -> BufferId {
         let room = vec![self.manner.poison; len + 2 * MARGIN + 256];
         let start = MARGIN + room.as_ptr().align_offset(256).min(256);
@@ -67,7 +67,7 @@ impl Device {
         id
     }
 
-    /// Returns a buffer's address for kernels, or 0 if there is no such buffer.
+    /// Returns the address of a buffer, as kernels use it, or 0 if there is no such buffer.
     #[must_use]
     pub fn address(&self, id: BufferId) -> u64 {
         self.bytes(id).as_ptr().expose_provenance() as u64
@@ -84,10 +84,10 @@ impl Device {
         self.buffers.get_mut(id.0).and_then(|b| b.room.get_mut(b.start..b.start + b.len))
     }
 
-    /// Runs a kernel on `grid` blocks of `block` threads. `params` holds the bytes of its parameter struct.
+    /// Runs a kernel on `grid` blocks of `block` threads. `params` holds the bytes of the kernel's parameter struct.
     ///
     /// # Errors
-    /// A message that names the forbidden access, or says that there is no such kernel with such parameters.
+    /// A message that names the forbidden access, or says that there is no kernel with this name and these parameters.
     pub fn launch(&mut self, kernel: &str, grid: [u32; 3], block: [u32; 3], params: &[u8]) -> Result<(), String> {
         let buffers = self.buffers.iter_mut().filter_map(|b| b.room.get_mut(b.start..b.start + b.len));
         ffi::launch(kernel, grid, block, params, buffers, self.manner)

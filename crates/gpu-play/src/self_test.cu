@@ -12,7 +12,7 @@ struct PlayShared {
     Array<u32, 64> values;
 };
 
-// Reverses the 64 values of a block, without the barrier if `choice` is 1.
+// Reverses the 64 values of a block. If `choice` is 1, the barrier is missing.
 KERNEL(play_reverse, PlayTest, 64) {
     SHARED(PlayShared, s);
     u32 base = blockIdx.x * 64;
@@ -32,7 +32,7 @@ KERNEL(play_warp_sum, PlayTest, 64) {
     p.out[threadIdx.x] = value + (u32)__popc(odd) * 1000 + (other == (threadIdx.x ^ 1) ? 0 : 1u << 31);
 }
 
-// Makes error number `choice`; 0 makes none.
+// Makes the error with number `choice`. Number 0 makes no error.
 KERNEL(play_wrong, PlayTest, 64) {
     SHARED(PlayShared, s);
     if (p.choice == 1) p.out[p.count] = 1;
@@ -43,7 +43,7 @@ KERNEL(play_wrong, PlayTest, 64) {
     if (p.choice == 6 && threadIdx.x == 5) __syncwarp();
 }
 
-// Converts the bits in `in` to half and bfloat16.
+// Converts the bits in `in`, taken as floats, to half precision and to bfloat16.
 KERNEL(play_halves, PlayTest, 64) {
     for (u32 i = threadIdx.x; i < p.count; i += blockDim.x) {
         float x = bits_float(p.in[i]);

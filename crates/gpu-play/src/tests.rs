@@ -65,7 +65,7 @@ fn errors_of_kernels_are_found() {
         for (choice, words) in (0..).zip(words).skip(1) {
             let error = play(manner, "play_wrong", 1, &input, choice).out.unwrap_err();
             assert!(error.contains(words), "{choice}: {error}");
-            // A failed launch does not affect the next one.
+            // A failed launch must not affect the next launch.
             assert!(play(manner, "play_reverse", 1, &input, 0).out.is_ok());
         }
     }

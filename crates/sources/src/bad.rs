@@ -11,13 +11,13 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BadKind {
-    /// The name is not UTF-8 or holds control characters, or the path is too long.
+    /// The name of the file is not UTF-8 or contains control characters, or its path is too long.
     Name,
-    /// A symbolic link that leaves the source, forms a circle, or is dangling.
+    /// The file is a symbolic link that leads out of the source, forms a circle, or is dangling.
     Link,
-    /// A pipe, a socket or a device.
+    /// The file is a pipe, a socket or a device.
     Special,
-    /// The operating system denies reading the file.
+    /// The operating system does not allow the file to be read.
     Unreadable,
     /// The file is empty.
     Empty,
@@ -25,15 +25,15 @@ pub enum BadKind {
     Unknown,
     /// The content has a known kind that cannot be packed.
     Unsupported,
-    /// The content violates its own format, or is cut off.
+    /// The content violates its own format or is cut off.
     Damaged,
-    /// A picture among cubes, or a cube among pictures.
+    /// The file is a picture among cubes, or a cube among pictures.
     WrongKind,
-    /// A sample outside of the split folders.
+    /// The sample is outside the split folders.
     NoSplit,
-    /// A sample outside of the class folders.
+    /// The sample is outside the class folders.
     NoClass,
-    /// A picture outside the frame folders, or a clip with missing frames.
+    /// The picture is outside the frame folders, or the clip lacks frames.
     NoClip,
     /// The sample has no mask, several masks, or a mask of the wrong size.
     Mask,
@@ -61,12 +61,12 @@ impl BadKind {
     }
 }
 
-/// A problem, without the file that has it.
+/// A problem of a file, without the name of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     /// Category for counts.
     pub kind: BadKind,
-    /// Expected and found content.
+    /// The expected content and the content that was found.
     pub detail: String,
     /// Next step.
     pub hint: Option<Hint>,
@@ -110,7 +110,7 @@ pub struct BadInput {
     pub key: String,
     /// Category for counts.
     pub kind: BadKind,
-    /// Expected and found content.
+    /// The expected content and the content that was found.
     pub detail: String,
     /// Next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ impl fmt::Display for BadInput {
     }
 }
 
-/// Maximum number of files, and of hints, in the text of [`BadInputs`].
+/// Maximum number of files in the text of [`BadInputs`], and maximum number of hints in it.
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 
@@ -137,7 +137,7 @@ pub struct BadInputs {
 }
 
 impl BadInputs {
-    /// Returns the number of files of each kind, most frequent first.
+    /// Returns the number of files for each kind of problem, the most frequent kind first.
     #[must_use]
     pub fn counts(&self) -> Vec<(BadKind, u64)> {
         let mut counts = BTreeMap::new();
@@ -166,7 +166,8 @@ impl fmt::Display for BadInputs {
 }
 
 impl BadInputs {
-    /// Returns each hint of the files once and, if any file is good, the option to skip the bad ones.
+    /// Returns the hints of the files, each only once. If any file is good, also returns a hint that names
+    /// the option to skip bad files.
     #[must_use]
     pub fn hints(&self) -> Vec<Hint> {
         let mut hints: Vec<Hint> = Vec::new();

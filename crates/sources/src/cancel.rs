@@ -1,4 +1,4 @@
-//! Cancellation by the caller.
+//! Cancellation of a run by the caller.
 
 use crate::error::{Result, SourceError};
 #[cfg(test)]
@@ -34,7 +34,7 @@ impl<'a> Cancel<'a> {
     }
 }
 
-/// Flag that counts its checks and is raised from the n-th check on.
+/// A flag that counts how often it is checked, and that is raised from the n-th check on.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Polls {

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classes {
-    /// Names, sorted by bytes; the position is the label.
+    /// Names of the classes, sorted by bytes. The position of a name is its label.
     pub(crate) names: Vec<String>,
-    /// One label per sample.
+    /// Labels, one per sample.
     pub(crate) labels: Vec<u32>,
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn folder(key: &str) -> Option<&str> {
     key.split_once('/').map(|(folder, _)| folder)
 }
 
-/// Returns classes by first-level folder if every sample is in one, and notes for the user.
+/// If every sample is in a first-level folder, returns these folders as classes, with notes for the user.
 ///
 /// `folders` holds all first-level folders, sorted. A folder without samples keeps its label, as in
 /// torchvision, so that subsets use the same labels.
@@ -42,7 +42,7 @@ pub(crate) fn by_folder<'a>(
     let mut counts = vec![0u64; folders.len()];
     let mut labels = Vec::new();
     for key in keys {
-        // `folders` contains the folder of every key.
+        // The folder of every key must be in `folders`.
         let place = folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok());
         let counted = place.and_then(|place| Some((u32::try_from(place).ok()?, counts.get_mut(place)?)));
         let (label, count) = counted.unwrap_or_else(|| bug("the folder of each key was listed"));

@@ -1,4 +1,4 @@
-//! Clips: each folder that holds pictures is one sample, and its pictures are the frames.
+//! Clips: each folder that holds pictures is one sample, and the pictures are its frames.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::content::SampleContent;
@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Groups the pictures of each folder into a clip. Leaves out a clip with a bad frame, because without the
+/// Groups the pictures of each folder into a clip. A clip with a bad frame is left out, because without that
 /// frame it would be a different clip.
 pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadInput>) -> Vec<SourceSample> {
     let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
@@ -35,7 +35,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
             SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
-    // Unrelated files often lie next to the frames, so they do not exclude the clip.
+    // Unrelated files often lie next to the frames, so they are no reason to leave out the clip.
     let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
     let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
     let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));
@@ -55,7 +55,8 @@ fn clip(root: &Path, key: String, mut frames: Vec<SourceSample>) -> Option<Sourc
     Some(clip)
 }
 
-/// Compares names in natural order: `frame2` before `frame10`. Leading zeros only break ties.
+/// Compares names in natural order, so that `frame2` comes before `frame10`. Leading zeros count only between
+/// names that are otherwise equal.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     while let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) {
@@ -114,7 +115,7 @@ mod tests {
         assert!(last.path.ends_with("run/b/11.jpg"));
         assert_eq!(listing.samples[1].source_bytes(), 12 * last.bytes);
 
-        // A damaged frame excludes its clip; a file outside the clip folders is reported.
+        // A damaged frame excludes its clip. A file outside the clip folders is reported.
         put(root.path(), "run/b/12.jpg", b"\xff\xd8\xff");
         put(root.path(), "beside.jpg", Jpeg::default().bytes());
         let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &options) else { panic!("two files are bad") };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shardpack_format::bug;
 
-/// Many short texts in one buffer.
+/// A column of many short texts, which are all in one buffer.
 ///
 /// ```
 /// use shardpack_sources::columns::Texts;
@@ -78,7 +78,7 @@ pub enum ColumnValues {
     Bool(Vec<bool>),
     /// Integers.
     Int(Vec<i64>),
-    /// Numbers, not all of them integers.
+    /// Numbers that are not all integers.
     Float(#[serde(with = "bits")] Vec<f64>),
     /// Any other values.
     Text(Texts),
@@ -127,7 +127,7 @@ impl ColumnValues {
 
     /// Returns the values of the rows in `order`.
     ///
-    /// Panics if a row does not exist, because all later samples would otherwise get wrong values.
+    /// Panics if a row does not exist. Otherwise all later samples would get wrong values.
     #[must_use]
     pub fn permuted(&self, order: &[u32]) -> Self {
         fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> C {
@@ -147,7 +147,7 @@ impl ColumnValues {
 /// A named column: one value per sample, in the order of the samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableColumn {
-    /// Name of the column and of its field in the dataset.
+    /// Name of the column, and of the field that it becomes in the dataset.
     pub name: String,
     /// Values of the column.
     pub values: ColumnValues,

@@ -1,4 +1,4 @@
-//! Finds the samples of a path, with their labels and masks.
+//! Finds the samples below a path, with their labels and masks.
 
 use crate::bad::{BadInput, BadInputs, BadKind, Flaw, OnBadInput};
 use crate::cancel::Cancel;
@@ -21,7 +21,7 @@ use shardpack_format::{Hint, Note};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Number of store files to announce before examining the first.
+/// Number of files in a store that are announced before the first of them is examined.
 const LOOKED_AT_TOGETHER: usize = 256;
 
 /// Lists the samples of `src`.
@@ -36,10 +36,11 @@ const LOOKED_AT_TOGETHER: usize = 256;
 /// ```
 ///
 /// # Errors
-/// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if
-/// there are pictures and cubes and no kind is given; `BadInputs` with the complete list if the
-/// policy is to stop; `Empty` if no samples are left; `Labels` if the table is invalid; `Listing`
-/// if the listing file does not fit this source and these options; `Cancelled`.
+/// `Io` if the source, the table or the folder of masks cannot be read; `NotASource` if the path cannot be a
+/// source; `Mixed` if there are pictures and cubes and no kind is given; `BadInputs` with the complete list
+/// if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is invalid; `Listing` if
+/// the listing file does not fit this source and these options; `Cancelled` if the flag of the options is
+/// raised.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(file) = &options.listing {
         return listing_file::read(file, src, options);
@@ -47,7 +48,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     Ok(enumerate_tree(src, options)?.0)
 }
 
-/// Sorted folders of the first two levels; second-level folders as whole keys.
+/// Sorted folders of the first two levels. Folders of the second level are given as whole keys.
 pub(crate) struct Levels {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,
@@ -55,7 +56,7 @@ pub(crate) struct Levels {
     pub(crate) by_folder: bool,
 }
 
-/// Lists `src` without a listing file.
+/// Lists `src` by scanning it, without a listing file.
 pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Levels)> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
@@ -75,7 +76,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     if deep {
         found = look_at_all(&tree, Some(SourceKind::Cubes), &cubes, cancel)?;
     }
-    // A reader that was stopped, or whose store failed, reports a false flaw.
+    // A reader that was stopped, or whose store failed, may report a flaw that the file does not have.
     cancel.check()?;
     files.failure()?;
     let mut bad = std::mem::take(&mut tree.bad);
@@ -119,7 +120,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     notes.extend(notes::hidden(&tree.hidden));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    // Without other samples, these files are the samples.
+    // If there are no other samples, these files are reported as samples that cannot be packed.
     if !samples.is_empty() {
         let (passed, note) = side_files::pass_over(&mut bad, options.labels.is_some());
         tree.ignored += passed;
@@ -152,7 +153,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     Ok((listing, Levels { first, second, by_folder }))
 }
 
-/// Examines each file, on the caller's rayon pool. In a store, the next files are fetched meanwhile.
+/// Examines each file, on the caller's rayon pool. Meanwhile, the next files of a store are fetched.
 fn look_at_all(
     tree: &Tree,
     wanted: Option<SourceKind>,
@@ -181,7 +182,7 @@ fn look_at_all(
     Ok(found)
 }
 
-/// Decides the kind of the source and splits the files into samples and bad input.
+/// Decides the kind of the source, and divides the files into samples and bad input.
 fn sort_out(
     src: &Path,
     tree: &mut Tree,
@@ -269,7 +270,8 @@ fn find_labels(
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
         let cancel = Cancel::new(options.cancel.as_deref());
         let mut table = labels::read(file, options, &keys, left_out, cancel)?;
-        // Class folders have priority over a column with an unusual name. With splits, folders are checked per split.
+        // Class folders have priority over a column with an unusual name. With splits, the folders are
+        // checked for each split.
         let depth = 1 + usize::from(options.splits);
         let by_folder = by_folder && keys.iter().any(|key| key.matches('/').count() >= depth);
         let guesses = options.label_column == LabelColumn::Guessed && !by_folder;

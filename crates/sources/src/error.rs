@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Result type of this module.
 pub type Result<T, E = SourceError> = std::result::Result<T, E>;
 
-/// Reasons why a source cannot be packed.
+/// Reason why a source cannot be packed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -21,7 +21,7 @@ pub enum SourceError {
         action: &'static str,
         /// Path of the file or folder.
         path: PathBuf,
-        /// Error of the operating system or of the store.
+        /// Error that the operating system or the store returned.
         source: Cause,
     },
     /// The path cannot be a source of samples.
@@ -53,7 +53,7 @@ pub enum SourceError {
         /// First unusable file and its reason.
         first_bad: Option<String>,
     },
-    /// The source has pictures and cubes, and no option chooses.
+    /// The source has both pictures and cubes, and no option chooses between them.
     #[error(
         "`{}` holds both pictures and cubes: {} (first: `{}`), {} (first: `{}`)",
         visible_path(src), plural(*.pictures, "picture"), visible(first_picture), plural(*.cubes, "cube"),
@@ -79,14 +79,14 @@ pub enum SourceError {
     Labels {
         /// The label table.
         file: PathBuf,
-        /// Line of the error, from 1, if one line has it.
+        /// Number of the line with the error, from 1, if the error is in a single line.
         line: Option<u64>,
-        /// Expected and found content.
+        /// The expected content and the content that was found.
         message: String,
         /// Next step; may be empty.
         hint: Hint,
     },
-    /// The listing file cannot be used.
+    /// A listing file cannot be used.
     #[error(
         "listing `{}`: {}: expected {}, found {}",
         visible_path(file),

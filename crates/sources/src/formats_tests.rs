@@ -1,4 +1,4 @@
-//! Checks that docs with a list of formats name every format of the tables.
+//! Checks that each list of formats in the docs names every format in the tables.
 
 use crate::cubes::CubeKind;
 use crate::pictures::PictureFormat;

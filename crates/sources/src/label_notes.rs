@@ -10,19 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
-/// Names of sample folders that have mask or label folders next to them.
+/// Usual names of folders of samples that have folders of masks or labels next to them.
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
 const NAMED: usize = 8;
 
-/// True if a folder's name suggests that it holds masks or labels instead of samples.
+/// True if the name of a folder suggests that it holds masks or labels instead of samples.
 fn is_truth(name: &str) -> bool {
-    // Pictures in `target` may be model inputs or masks, so the folder only gets a note.
+    // Pictures in `target` may be inputs of a model or masks, so the folder only gets a note.
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
-/// True for folder names of splits: `train`, `Val`, `test2017`.
+/// True if the name of a folder is usual for splits, for example `train`, `Val` or `test2017`.
 pub(super) fn is_split(name: &str) -> bool {
     is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
@@ -33,11 +33,11 @@ fn is_one_of(words: &[&str], name: &str) -> bool {
 
 pub(super) struct Folders<'a> {
     pub(super) kind: SourceKind,
-    /// First-level folders with samples; all folders if each is a class.
+    /// First-level folders that hold samples, or all first-level folders if each is a class.
     pub(super) names: &'a [String],
     pub(super) keys: &'a [&'a str],
     pub(super) labels: &'a LabelsFrom,
-    /// True if the user declared whether folders are classes.
+    /// True if the user has said that folders are classes, or that they are not.
     pub(super) chosen: bool,
     pub(super) src: &'a str,
 }
@@ -53,7 +53,8 @@ impl Folders<'_> {
         let mut notes = Vec::new();
         notes.extend(self.splits(&splits));
         let others = known(&|name| !is_truth(name) && !is_split(name));
-        // Classes may be named `mask` and `nothing`, so with class folders only input folders are evidence.
+        // Classes may be named `mask` and `nothing`. With class folders, therefore, only folders with names
+        // of inputs are evidence.
         let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
         if !truths.is_empty() && !samples.is_empty() {
             notes.push(self.parts("", samples, &truths));
@@ -96,7 +97,8 @@ impl Folders<'_> {
         }
     }
 
-    /// Returns a note on mask or label folders next to sample folders, all in the folder `under`.
+    /// Returns a note on folders of masks or labels that are next to folders of samples. All of them are in
+    /// the folder `under`.
     fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
@@ -117,7 +119,8 @@ impl Folders<'_> {
         Note::new(note).with_hint(hint.and([Setting::word("masks", first(truths))]))
     }
 
-    /// Returns a note on the first folder with samples next to masks or labels: `train/images`, `train/labels`.
+    /// Returns a note on the first folder that holds both samples and masks or labels, for example
+    /// `train/images` and `train/labels`.
     fn parts_within(&self) -> Option<Note> {
         let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for key in self.keys {
@@ -133,7 +136,7 @@ impl Folders<'_> {
         })
     }
 
-    /// Returns a note if all samples have one class but are in several deeper folders.
+    /// Returns a note if all samples have the same class but are in several deeper folders.
     fn one_class(&self) -> Option<Note> {
         let folder = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
         let mut common = folder(self.keys.first()?)?;
@@ -156,7 +159,7 @@ impl Folders<'_> {
         })
     }
 
-    /// Returns a note if cubes are in folders whose names become labels only on request.
+    /// Returns a note if cubes are in folders, because the names of these folders become labels only on request.
     fn no_labels(&self) -> Option<Note> {
         let in_folders = self.keys.iter().all(|key| key.contains('/'));
         let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
@@ -203,7 +206,7 @@ mod tests {
         assert!(told[0].contains("`Val`, `train` look like splits, not classes"), "{told:?}");
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(notes(&files, &off), ("none".to_owned(), Vec::new()));
-        // Without such evidence, classes may have any name.
+        // Without such evidence, classes may have any names.
         assert_eq!(notes(&[("cat/a.jpg", jpeg()), ("dog/b.jpg", jpeg())], &SourceOptions::default()).1, [""; 0]);
     }
 
@@ -287,7 +290,7 @@ mod tests {
               but the samples are in 2 folders further down (`cat`, `dog`)\n\
               hint: pack `SRC/x/y`, which has these folders"]
         );
-        // One class, and folders without evidence.
+        // There is a single class, and no folder gives evidence.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
             assert_eq!(told(paths), [""; 0], "{paths:?}");
         }
@@ -310,7 +313,7 @@ mod tests {
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(list(&off).unwrap().samples.len(), 3);
-        // Pictures next to folders of pictures, which are classes only if the user says so.
+        // The pictures are next to folders of pictures. Such folders are classes only if the user says so.
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };

@@ -16,23 +16,23 @@ use std::path::{Path, PathBuf};
 /// One sample of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSample {
-    /// Path below the source, separated by `/`, with extension. For a clip, the path of its folder.
+    /// Path below the source, separated by `/` and with the extension. For a clip, this is the path of its folder.
     pub key: String,
-    /// Size when listed, in bytes; for a clip, the total of its frames.
+    /// Size in bytes when the sample was listed. For a clip, this is the total of its frames.
     pub bytes: u64,
     /// Modification time when listed, in ns since 1970.
     pub mtime_ns: i64,
     /// Label: index into [`Listing::classes`].
     pub class: Option<u32>,
-    /// Content of the file; for a clip, of its first frame.
+    /// Content of the file. For a clip, this is the content of its first frame.
     pub content: SampleContent,
     /// Data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
     /// Mask.
     pub mask: Option<Box<SideFile>>,
-    /// Metadata file next to the sample, as `unpack` writes it.
+    /// Metadata file next to the sample, in the form in which `unpack` writes it.
     pub meta: Option<Box<SideFile>>,
-    /// Frames of a clip, in order; empty for other samples.
+    /// Frames of a clip, in order. Empty for other samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<SideFile>,
 }
@@ -53,13 +53,13 @@ impl SourceSample {
             .fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// Returns one number for the modification times of all the sample's files, because a run must not
-    /// continue after a file changed. For a single file it is [`mtime_ns`](Self::mtime_ns); otherwise it is
-    /// not a time and has no order.
+    /// Returns a number that changes with the modification time of any file of the sample, because a run must
+    /// not be resumed after a file has changed. For a single file it is [`mtime_ns`](Self::mtime_ns).
+    /// Otherwise it is not a time, and comparing it with others for order has no meaning.
     #[must_use]
     pub fn fingerprint_mtime_ns(&self) -> i64 {
-        // The factor is odd, so that no information is lost, and large, so that small shifts of two files do
-        // not cancel out.
+        // The factor is odd, so that no information is lost. It is large, so that small shifts of two files
+        // do not cancel each other.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
         let fold = |folded: i64, next: i64| folded.wrapping_mul(FACTOR).wrapping_add(next);
         let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
@@ -87,9 +87,9 @@ pub enum LabelsFrom {
     /// There are no labels.
     #[default]
     Nothing,
-    /// Names of the first-level folders.
+    /// The labels are the names of the first-level folders.
     Folders,
-    /// A column of the label table.
+    /// The labels are a column of the label table.
     Column {
         /// The table.
         table: PathBuf,
@@ -114,15 +114,16 @@ impl fmt::Display for LabelsFrom {
 /// The samples of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// Folder that keys are relative to: an absolute path with links resolved, or a URL.
+    /// Folder to which keys are relative. It is an absolute path in which links are resolved, or a URL.
     pub root: PathBuf,
-    /// Stores of `root` and of the samples' paths.
+    /// Stores in which `root` and the paths of the samples may be.
     pub files: Files,
     /// Kind of all samples.
     pub kind: SourceKind,
     /// Samples, sorted by the bytes of the key. Never empty.
     pub samples: Vec<SourceSample>,
-    /// Class names; empty if there are none. A sample's `class` is `None` exactly when there are no classes.
+    /// Names of the classes. Empty if there are none. The `class` of a sample is `None` exactly when there
+    /// are no classes.
     pub classes: Vec<String>,
     /// Columns of the label table, in sample order.
     pub columns: Vec<TableColumn>,
@@ -132,7 +133,7 @@ pub struct Listing {
     pub bad: Vec<BadInput>,
     /// Number of skipped hidden files and side files.
     pub ignored: u64,
-    /// Notes for the user: class folders without samples, masks without a sample, ….
+    /// Notes for the user, for example on class folders without samples or masks without a sample.
     pub notes: Vec<Note>,
 }
 
@@ -149,7 +150,8 @@ impl Listing {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
-    /// Returns a listing of only the samples at `positions`, in listing order, with their labels and columns.
+    /// Returns a listing of only the samples at `positions`, with their labels and columns. The samples stay
+    /// in the order of this listing.
     ///
     /// Panics if a position does not exist.
     #[must_use]
@@ -205,15 +207,16 @@ impl Listing {
         }
     }
 
-    /// Reads a sample's whole file into `out`, which has the file's listed length.
+    /// Reads the whole file of a sample into `out`, which must have the length that was listed for the file.
     ///
     /// # Errors
-    /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
+    /// `Io` if the file cannot be read; `Changed` if its size or time differs from the listing, before or
+    /// after reading.
     pub fn read_into(&self, entry: &SourceSample, out: &mut [u8]) -> Result<()> {
         self.read_file(&self.path(entry), entry.bytes, entry.mtime_ns, out)
     }
 
-    /// Reads a frame of a clip like [`Listing::read_into`].
+    /// Reads a frame of a clip, as [`Listing::read_into`] does for a file.
     ///
     /// # Errors
     /// Same as [`Listing::read_into`].
@@ -237,11 +240,11 @@ impl Listing {
         check(&file)
     }
 
-    /// Checks that size and modification time of the sample's files match the listing. For readers that take
-    /// a path: call it before and after reading.
+    /// Checks that the sizes and modification times of the sample's files are as listed. It is for readers
+    /// that take a path: call it before and after reading.
     ///
     /// # Errors
-    /// `Io`; `Changed`.
+    /// `Io` if a file cannot be examined; `Changed` if it differs from the listing.
     pub fn check_unchanged(&self, entry: &SourceSample) -> Result<()> {
         // An object is always read in its listed version.
         self.files.failure()?;

@@ -1,8 +1,8 @@
-//! A listing file: the source is listed once, for all machines that pack its parts.
+//! A listing file. With it, a source is listed only once for all machines that pack its parts.
 //!
-//! It consists of JSON lines: a head with source and options, a line for each class, column, skipped file and
-//! sample, and a last line with the SHA-256 of the others. Reading a sample later checks that its file is
-//! unchanged.
+//! The file consists of lines of JSON. The first line has the source and the options. It is followed by a
+//! line for each class, column, skipped file and sample. The last line has the SHA-256 of all other lines.
+//! When a sample is read later, its file is checked to be unchanged.
 
 use crate::bad::{BadInput, OnBadInput};
 use crate::columns::TableColumn;
@@ -23,9 +23,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Version of the file. Others are refused, because a listing lives only for a run.
+/// Version of the file. Files of other versions are refused, because a listing is needed only for one run.
 const VERSION: u32 = 2;
-/// Longest line, in bytes: a column with the values of all samples.
+/// Longest line in bytes. A line may be a column with the values of all samples.
 const MAX_LINE_BYTES: u64 = 16 << 30;
 
 #[derive(Serialize, Deserialize)]
@@ -33,7 +33,7 @@ struct Head {
     shardpack_listing: u32,
     packer: String,
     root: PathBuf,
-    /// Options that affect the listing, by flag name.
+    /// Options that affect the listing, by the names of their flags.
     options: Value,
     /// Label table at the time of listing.
     labels: Option<SideFile>,
@@ -64,10 +64,10 @@ struct ListedObject {
     e_tag: Option<String>,
 }
 
-/// Writes a listing of a source under these options. The file appears whole or not at all.
+/// Writes the listing of a source, made with these options, to `file`. The file appears either whole or not at all.
 ///
 /// # Errors
-/// `Io`; `Listing` if a different kind of file has this name.
+/// `Io` if the file cannot be written; `Listing` if a file of another kind has this name.
 pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<()> {
     match File::open(file) {
         Ok(mut found) => {
@@ -94,8 +94,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Makes a file readable by everyone. Temporary files are readable only by their owner, but every packer of a
-/// part must read the listing.
+/// Makes a file readable by everyone. Temporary files can be read only by their owner, but every user that
+/// packs a part must be able to read the listing.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -136,11 +136,11 @@ fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl
     out.line(&json!({ "sha256": sha256 }))
 }
 
-/// Reads a listing of `src` that was written under these options.
+/// Reads a listing of `src` that was made with these options.
 ///
 /// # Errors
-/// `Io`; `Listing` if the file is damaged, has another version, is of another source or other options (the
-/// error names the first difference), or if the label table has changed.
+/// `Io` if the file cannot be read; `Listing` if the file is damaged, has another version, is of another
+/// source or has other options (the error names the first difference), or if the label table has changed.
 pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing> {
     let opened = File::open(file).map_err(SourceError::io("open", file))?;
     let mut lines = Lines { file, input: BufReader::new(opened), line: Vec::new(), number: 0, hash: Sha256::new() };
@@ -196,7 +196,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
         true => store::root(src),
         false => fs::canonicalize(src).map_err(SourceError::io("open", src))?,
     };
-    // The listing of a single file names its folder.
+    // In the listing of a single file, the root is the folder of the file.
     if real != head.root && real.parent() != Some(&head.root) {
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
         return Err(refusal(file, "source", expected, found, "pack the listed source, under the same path"));
@@ -299,7 +299,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// Reads lines, holding one at a time in memory.
+/// Reads lines and holds only one of them in memory at a time.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,
@@ -324,7 +324,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {
-        // The vector grows with the lines that exist, whatever the head claims.
+        // The vector grows with the lines that really exist, whatever number the head claims.
         let mut out = Vec::new();
         for _ in 0..count {
             out.push(self.next()?);

@@ -1,9 +1,9 @@
-//! `--masks DIR`: assigns label masks to samples.
+//! Assigns the label masks in the folder of `--masks DIR` to samples.
 //!
-//! A mask belongs to the sample with the same path below its folder, whatever the extensions: `a/x.npy` to
-//! `a/x.tif` (and `a/x.tif.npy` too). Otherwise a file name that is unique on both sides decides, then a
-//! ground-truth name like `a/x_gt.mat`. A mask has one band, and the height and width of the cube or upright
-//! picture.
+//! A mask belongs to the sample that has the same path below its folder, whatever the extensions: `a/x.npy`
+//! belongs to `a/x.tif`, and so does `a/x.tif.npy`. If there is none, a file name counts that is unique among
+//! masks and among samples, and then a name for ground truth like `a/x_gt.mat`. A mask must have one band,
+//! and the height and width of the cube or upright picture.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::cancel::Cancel;
@@ -22,12 +22,12 @@ use shardpack_format::Hint;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with one of the
-/// wrong size, becomes bad input. Returns a note for the user, if any.
+/// Gives each of `samples` its mask. The samples come from `tree`. A sample that has no mask, or a mask of
+/// the wrong size, becomes bad input. If there is something to tell the user, returns a note.
 ///
 /// Masks are checked here, in parallel, because a wrong mask must be found before the first shard is written.
-/// A PNG's header shows whether it holds labels; other masks are read, because only their values show whether
-/// floats are labels.
+/// The header of a PNG shows if it holds labels. Other masks are read completely, because only their values
+/// show if floats are labels.
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,
@@ -49,7 +49,7 @@ pub(crate) fn add(
     Ok(note)
 }
 
-/// Gives each of `samples` its found mask, like [`add`]; skips samples that need none.
+/// Gives each of `samples` the mask that was found for it, as [`add`] does. Skips samples that need no mask.
 pub(crate) fn give(
     masks: Vec<Option<Result<SideFile, Flaw>>>,
     samples: &mut Vec<SourceSample>,
@@ -93,10 +93,11 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
     )))
 }
 
-/// Maximum number of masks with the sample's name as a prefix to search for a common ending.
+/// Maximum number of masks that are compared with a sample, among those that begin with its name, to find a
+/// common ending.
 const NEAR: usize = 64;
 
-/// A sample's key, and the path of its separate data file below the source, if it has one.
+/// Key of a sample. If the sample has a separate data file, also the path of that file below the source.
 pub(crate) struct MaskedSample<'a> {
     pub(crate) key: &'a str,
     pub(crate) data: Option<&'a str>,
@@ -166,7 +167,7 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
-        // Links out of the folder, pipes and the like, neither followed nor opened.
+        // Links that lead out of the folder, pipes and so on, which are neither followed nor opened.
         let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);
@@ -245,7 +246,8 @@ impl Masks {
         MaskPairs { masks, note: self.unused(&used) }
     }
 
-    /// Returns the common ending of mask names after sample names, such as `_mask`, if all recognisable pairs share it.
+    /// Returns the ending that mask names have after the sample names, for example `_mask`, if all
+    /// recognisable pairs have the same ending.
     fn affix(&self, samples: &[MaskedSample<'_>]) -> Option<String> {
         let mut masks: Vec<&str> = self.tree.files.iter().map(|file| bare(stem(&file.key))).collect();
         masks.sort_unstable();
@@ -283,10 +285,10 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// Bytes at the start of a file that identify a mask: a matrix header and name.
+/// Number of bytes at the start of a file that are enough to recognise a mask: a matrix header and a name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// True if a file looks like NumPy, PNG, TIFF, MATLAB or HDF5. Other files are skipped.
+/// True if a file looks like NumPy, PNG, TIFF, MATLAB or HDF5. Files that do not are skipped.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(MASK_HEAD) else { return false };

@@ -1,4 +1,4 @@
-//! Notes for the user on packed samples, each once for the whole source.
+//! Notes for the user on the packed samples. Each note is given once for the whole source.
 
 use crate::content::SampleContent;
 use crate::cubes::CubeKind;
@@ -25,7 +25,7 @@ pub(crate) fn followed(links: &[String]) -> Option<Note> {
     Some(format!("followed {links} that {lead} out of the source (first: {first})").into())
 }
 
-/// Returns a note on files whose name or folder name begins with a dot.
+/// Returns a note on files that were ignored because their name, or the name of their folder, begins with a dot.
 pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let first = list([found.first.as_deref()?], 1);
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
@@ -51,7 +51,7 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Returns a note on arrays that were chosen by default in files with several.
+/// Returns a note on files with several arrays, of which one was chosen by default.
 fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
         SampleContent::Cube(info) if !info.others.is_empty() => {
@@ -90,7 +90,7 @@ fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     Some(format!("{pictures} that few decoders read {are} stored unchanged (first: {first}, {what})").into())
 }
 
-/// Returns pictures with more than 8 bits per sample, which decode to 8.
+/// Returns the pictures that have more than 8 bits per sample, which are decoded to 8 bits.
 pub fn deep(samples: &[SourceSample]) -> impl Iterator<Item = &SourceSample> {
     samples.iter().filter(|sample| matches!(&sample.content, SampleContent::Picture(picture) if picture.deep))
 }
@@ -109,7 +109,7 @@ fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Returns a note on pictures with alpha or another band, which the loader does not decode.
+/// Returns a note on pictures with an alpha band or another band that the loader does not decode.
 fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
     let has = |sample: &&SourceSample| matches!(&sample.content, SampleContent::Picture(picture) if picture.beside == Some(what));
     let mut found = samples.iter().filter(has);
@@ -138,7 +138,7 @@ mod tests {
     fn a_choice_between_arrays_gets_one_note() {
         let root = tempfile::tempdir().unwrap();
         let notes = |options: &SourceOptions| notes_of(&enumerate(root.path(), options).unwrap());
-        // A vector or a scalar is not an alternative.
+        // A vector or a scalar is not an alternative to the chosen array.
         let beside = [("wl", npy_of(&[3])), ("n", npy_of(&[1, 1]))];
         put(root.path(), "0.npz", npz(&[&[("x", npy_of(&[2, 2, 3]))][..], &beside].concat()));
         assert_eq!(notes(&SourceOptions::default()), [""; 0]);

@@ -26,55 +26,56 @@ pub struct SourceOptions {
     pub key_column: Option<String>,
     /// Label column of `labels`. Default: see [`LabelColumn`].
     pub label_column: LabelColumn,
-    /// Columns of `labels` that are text, whatever their cells look like: in CSV, `12` may be a number or a
-    /// code. Default: none; the cells determine the type.
+    /// Columns of `labels` that are text, whatever their cells look like. In CSV, for example, `12` may be a
+    /// number or a code. Default: none; the type is determined by the cells.
     pub text_columns: Vec<String>,
     /// Folder of masks. Each mask is checked against its sample. Default: none.
     pub masks: Option<PathBuf>,
-    /// True if first-level folders are classes. Default: for images, if every sample is in one and no table
-    /// gives labels. If most samples are in several folders, a sample outside is bad input. `Some(true)` does
-    /// the same for cubes, whose folders are often patients or flights.
+    /// True if first-level folders are classes. Default: for images they are, if every sample is in one and
+    /// no table has labels. If most samples are in several folders, a sample outside of them is bad input.
+    /// `Some(true)` has the same effect for cubes, whose folders are often patients or flights.
     pub class_folders: Option<bool>,
-    /// True if first-level folders are splits, each its own dataset;
-    /// [`splits::enumerate`](crate::splits::enumerate) sets it. Default: false.
+    /// True if first-level folders are splits, each of which becomes a dataset of its own. It is set by
+    /// [`splits::enumerate`](crate::splits::enumerate). Default: false.
     pub splits: bool,
-    /// True if each folder of pictures is one sample, a clip, with the pictures as frames: JPEGs in natural
-    /// order of their names. The key is the folder's path. Default: false, each picture is a sample.
+    /// True if each folder of pictures is one sample, which is called a clip. The pictures are its frames:
+    /// JPEGs in the natural order of their names. The key of a clip is the path of its folder. Default:
+    /// false, so that each picture is a sample.
     pub clips: bool,
-    /// True to follow symbolic links out of the source. Circular links are bad input. Default: false, and all
-    /// links out of the source are bad input.
+    /// True to follow symbolic links that lead out of the source. Circular links are bad input. Default:
+    /// false, so that all links out of the source are bad input.
     pub follow_links: bool,
     /// Policy for files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
-    /// Path to leave out if it is inside the source: the output. The label table and the mask folder are
-    /// always left out.
+    /// Path to leave out if it is inside the source. This is usually the output. The label table and the
+    /// folder of masks are always left out.
     pub exclude: Option<PathBuf>,
     /// Options for reading cubes.
     pub cubes: CubeOptions,
-    /// Listing of this source, written by [`listing_file::write`](crate::listing_file::write), to use instead
-    /// of a new scan. Default: none.
+    /// Listing of this source, as written by [`listing_file::write`](crate::listing_file::write). It is used
+    /// instead of a new scan. Default: none.
     pub listing: Option<PathBuf>,
-    /// Object stores to use where the source, the masks or the label table is given as a URL. Default: none.
+    /// Object stores, needed if the source, the masks or the label table is given as a URL. Default: none.
     pub files: Files,
-    /// Flag that stops [`enumerate`](crate::enumerate()) with
-    /// [`SourceError::Cancelled`](crate::SourceError::Cancelled) after the current files. Default: none.
+    /// Flag that stops [`enumerate`](crate::enumerate()) after the current files. The error is then
+    /// [`SourceError::Cancelled`](crate::SourceError::Cancelled). Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
-/// Column of a label table that holds the labels.
+/// Which column of a label table holds the labels.
 ///
 /// Texts become classes, and the column does not become a field. Other values become the field `label`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LabelColumn {
-    /// `label`, or a text column `class`. Without either, and without labels from folders: the only text
-    /// column, if at least half of its values repeat; it then stays a field as well. Columns of splits and
-    /// licences are ignored.
+    /// The column `label`, or a text column `class`. If there is neither, and folders give no labels either:
+    /// the only text column, if at least half of its values repeat; this column also stays a field. Columns
+    /// of splits and licences are ignored.
     #[default]
     Guessed,
-    /// `label`, or a text column `class`.
+    /// The column `label`, or a text column `class`.
     Usual,
-    /// The column of this name.
+    /// The column with this name.
     Named(String),
-    /// The text column of this name, which also stays a field.
+    /// The text column with this name, which also stays a field.
     AlsoField(String),
 }

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Recognised {
     /// A sample, and the path of its separate data file, if it has one.
     Sample(SampleContent, Option<PathBuf>),
-    /// Unknown content, which is bad input unless a header claims the file as its data.
+    /// Unknown content. It is bad input unless a header claims the file as its data file.
     Unknown(Flaw),
-    /// A header whose cube cannot be read, but which still claims its data file.
+    /// A header whose cube cannot be read. It still claims its data file.
     Bad(Flaw, Option<PathBuf>),
 }
 
-/// Examines one file. `wanted` decides about TIFFs and 16-bit PNGs, which can be either. An 8-bit PNG next to
-/// cubes is a preview.
+/// Examines one file. TIFFs and 16-bit PNGs can be pictures or cubes, so `wanted` decides. An 8-bit PNG next
+/// to cubes is a preview.
 pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>, options: &CubeOptions) -> Recognised {
     let bad = |flaw| Recognised::Bad(flaw, None);
     let (sniffed, start) = match sniff(path, file, options.run.files()) {
@@ -55,7 +55,7 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>
     }
 }
 
-/// Name endings of files that `convert` reads, and its name for each format.
+/// Endings of the names of files that `convert` can read, each with the name that `convert` has for the format.
 const CONVERTIBLE: &[(&str, &str)] = &[
     (".nii", "nifti"),
     (".nii.gz", "nifti"),
@@ -66,7 +66,7 @@ const CONVERTIBLE: &[(&str, &str)] = &[
     (".mds", "mds"),
 ];
 
-/// Returns the next step for files whose samples cannot be packed directly.
+/// Returns the next step for a file whose samples can be packed only after a conversion.
 fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<Hint> {
     let name = file.key.to_ascii_lowercase();
     let by_name = CONVERTIBLE.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
@@ -94,19 +94,19 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     }
 }
 
-/// Converts a cube reader's error, without the path, which lists of flaws name anyway.
+/// Converts an error of a cube reader. Leaves out the path, because lists of flaws name it anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
         // The code that raised the flag checks it again and drops this error.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        // A file that exceeds options or limits may still be valid.
+        // A file that does not fit the options or exceeds a limit may still be valid.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, error.reason()).with_hint(error.hint())
 }
 
-/// Returns the kind of the content, and its first bytes for the message.
+/// Returns the kind of the content, and the first bytes of the file for a message.
 fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffed>, String), Flaw> {
     let file = FileAt::open(files, path, file.bytes)?;
     let sniffed = pictures::probe(&file)?;
@@ -114,8 +114,8 @@ fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffe
     Ok((sniffed, start))
 }
 
-/// True if all samples are 16-bit PNGs, which count as pictures at first, or such PNGs and TIFFs, which are
-/// cubes anyway. Next to other cubes, the PNGs may be masks.
+/// True if all samples are 16-bit PNGs, which count as pictures at first. TIFFs that are cubes anyway may be
+/// among them. If there are other cubes, the PNGs may be masks.
 pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     let mut pngs = false;
     found.iter().all(|found| match found {
@@ -128,7 +128,7 @@ pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     }) && pngs
 }
 
-/// Counts and keys of each kind.
+/// For each kind, the number of samples and the key of the first.
 #[derive(Debug, Default)]
 pub(crate) struct KindCounts<'a> {
     pictures: (u64, Option<&'a str>),
@@ -145,7 +145,7 @@ impl<'a> KindCounts<'a> {
         first.get_or_insert(key);
     }
 
-    /// Decides the kind of the source. Returns `None` if it has no samples.
+    /// Decides the kind of the source. Returns `None` if the source has no samples.
     pub(crate) fn decide(&self, wanted: Option<SourceKind>, src: &Path) -> Result<Option<SourceKind>> {
         match (wanted, self.pictures, self.cubes) {
             (Some(kind), ..) => Ok(Some(kind)),

@@ -9,11 +9,11 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Suffixes of files that GDAL, QGIS and ArcGIS write next to a raster: statistics, and overviews, which are
-/// TIFFs themselves.
+/// Suffixes of files that GDAL, QGIS and ArcGIS write next to a raster: statistics and overviews. The
+/// overviews are TIFFs themselves.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
 
-/// Takes side files out of `tree` and counts them as ignored.
+/// Removes side files from `tree` and counts them as ignored.
 pub(crate) fn drop(tree: &mut Tree) {
     let owner = |key: &str| {
         let owner = ADDED.iter().find_map(|added| key.strip_suffix(added))?;
@@ -26,7 +26,7 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Extensions of files next to samples, for people or other tools: annotations of COCO
+/// Extensions of files that are often next to samples, for people or other tools: annotations of COCO
 /// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
@@ -37,8 +37,9 @@ const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA2
 /// Extensions of tables that may hold labels.
 const TABLES: &[&str] = &["csv", "jsonl"];
 
-/// Removes files from `bad` that no user expects to be packed, by name and content. Returns their number, and
-/// a note with the first file of each kind; without labels, the note says that a table may have them.
+/// Removes from `bad` the files that no user expects to be packed, by their names and contents. Returns the
+/// number of removed files, and a note that names the first file of each kind. If there are no labels, the
+/// note says that a table may have them.
 pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<Note>) {
     let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
     bad.retain(|file| {
@@ -49,7 +50,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
             Some(extension) if BESIDE.contains(&extension.as_str()) => format!(".{extension}"),
             _ => return true,
         };
-        // An empty file is not a truncated sample.
+        // An empty file counts too, because it is not a truncated sample.
         if !matches!(file.kind, BadKind::Unknown | BadKind::Empty) {
             return true;
         }
@@ -76,7 +77,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
     (count, note)
 }
 
-/// Returns the size and modification time of a sample's data file, usually from the listing.
+/// Returns the size and modification time of a sample's data file. They usually come from the listing.
 pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     let key = path.strip_prefix(&tree.root).ok().and_then(|key| key.to_str());
     let place = key.and_then(|key| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).ok());

@@ -1,8 +1,8 @@
-//! Splits: the first-level folders of a source, such as `train` and `val`, listed together and each packed
-//! into its own dataset.
+//! Splits: the first-level folders of a source, such as `train` and `val`. They are listed together, but each
+//! is packed into a dataset of its own.
 //!
-//! They share the classes and their numbers, the columns of the label table, and the kind of samples. The
-//! keys of a split are paths below its own folder.
+//! All splits have the same classes with the same numbers, the same columns of the label table, and the same
+//! kind of samples. The keys of a split are paths below its own folder.
 
 use crate::bad::BadInput;
 use crate::classes::{self, Classes};
@@ -21,8 +21,8 @@ const NAMED: usize = 8;
 /// The splits of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Splits {
-    /// Samples of all splits, with keys that begin with the split's name. Labels from folders are only in
-    /// `splits`, since a split may have none.
+    /// Samples of all splits, with keys that begin with the name of the split. Labels that come from folders
+    /// are only in `splits`, because some splits may have none.
     pub whole: Listing,
     /// Splits, sorted by name. Never empty.
     pub splits: Vec<Split>,
@@ -35,13 +35,13 @@ pub struct Splits {
 /// One split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Split {
-    /// Name of its folder.
+    /// Name of the split's folder.
     pub name: String,
-    /// The folder's listing, as from [`enumerate`](crate::enumerate()), but with the classes of all splits.
+    /// Listing of the folder, like the result of [`enumerate`](crate::enumerate()), but with the classes of all splits.
     pub listing: Listing,
 }
 
-/// Lists the splits of `src`: its first-level folders that hold samples.
+/// Lists the splits of `src`, which are its first-level folders that hold samples.
 ///
 /// ```
 /// use shardpack_sources::{SourceOptions, splits};
@@ -60,7 +60,7 @@ pub struct Split {
 /// ```
 ///
 /// # Errors
-/// Same as [`enumerate`](crate::enumerate()). A sample outside of these folders is bad input.
+/// Same as [`enumerate`](crate::enumerate()). A sample outside these folders is bad input.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let is_folder = || std::fs::canonicalize(src).map(|real| real.is_dir());
     if !options.files.has(src) && !is_folder().map_err(SourceError::io("open", src))? {
@@ -132,8 +132,8 @@ fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     Split { name, listing }
 }
 
-/// Labels the splits whose samples are all in folders. The classes are the folders of all these splits.
-/// `folders` holds all second-level folders.
+/// Gives labels to the splits whose samples are all in folders. The classes are the folders of all these
+/// splits together. `folders` holds all second-level folders.
 fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));
     let labelled: BTreeSet<String> = splits.iter().filter(|split| in_folders(split)).map(|s| s.name.clone()).collect();

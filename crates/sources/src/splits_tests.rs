@@ -1,4 +1,4 @@
-//! Splits: their samples, their common classes, and their notes.
+//! Tests splits: their samples, their common classes, and their notes.
 
 use super::*;
 use crate::OnBadInput;

@@ -1,6 +1,6 @@
-//! Files that `shardpack unpack` writes next to a cube `a.npy`: its mask `a.mask.npy` and metadata
-//! `a.meta.json`; and next to a picture `a.jpg`: its mask `a.jpg.mask.npy`. Packing assigns them to that
-//! sample again.
+//! Files that `shardpack unpack` writes next to a sample. Next to a cube `a.npy`, these are its mask
+//! `a.mask.npy` and its metadata `a.meta.json`; next to a picture `a.jpg`, its mask `a.jpg.mask.npy`. Packing
+//! assigns these files to the sample again.
 
 use crate::bad::{BadInput, Flaw};
 use crate::files::Files;
@@ -27,7 +27,7 @@ pub(crate) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Moves the side files out of `tree`. Masks stay if they come from another folder.
+    /// Moves the side files out of `tree`. Mask files stay in `tree` if the masks come from another folder.
     pub(crate) fn take(tree: &mut Tree, with_masks: bool) -> Self {
         let mut found = Self::default();
         let has = |key: &str| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).is_ok();
@@ -56,12 +56,12 @@ impl Unpacked {
         found
     }
 
-    /// Adds masks by sample key; unpacked masks have priority.
+    /// Adds masks by the key of their sample. Masks that were written by `unpack` have priority.
     pub(crate) fn add_masks(&mut self, masks: Vec<(String, SideFile)>) {
         masks.into_iter().for_each(|(key, file)| _ = self.masks.entry(key).or_insert(file));
     }
 
-    /// Returns each sample's mask from the unpacked dataset; `None` if no sample has one.
+    /// Returns, for each sample, its mask from the unpacked dataset. Returns `None` if no sample has one.
     pub(crate) fn masks(&mut self, samples: &[SourceSample]) -> Option<Vec<Option<SideFile>>> {
         (!self.masks.is_empty()).then(|| samples.iter().map(|sample| self.masks.remove(&sample.key)).collect())
     }
@@ -138,7 +138,7 @@ mod tests {
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();
         assert!(both.samples.iter().all(|sample| sample.mask.is_some()));
-        // A mask of the wrong size, and invalid metadata.
+        // One mask has the wrong size, and one file of metadata is invalid.
         file("a/y.mask.npy", npy_of(&[3, 3]));
         file("a/x.meta.json", b"[1]".to_vec());
         let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };

@@ -1,4 +1,4 @@
-//! `--device`, `--mean` and `--std`: the device of the batches, and the scaling of float pictures.
+//! `--device`, `--mean` and `--std`: the device for the batches, and the scaling of float pictures.
 
 use crate::report::DeviceName;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>>
     Ok(Some(Arc::new(stage)))
 }
 
-/// Returns the scaling `(level / 255 − mean) / std` if either is given, as one number, or one each for red,
-/// green and blue.
+/// Returns the scaling `(level / 255 − mean) / std` if `mean` or `std` is given. Each may be one number, or
+/// one number each for red, green and blue.
 pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Resul
     Ok(Some(scaling.context("`--mean` and `--std`")?))
 }
 
-/// Returns the work that the device accepted and refused.
+/// Returns how much work the device accepted and refused.
 pub(super) fn to_json(loader: &Loader) -> Value {
     let refusals = loader.refusals();
     let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));

@@ -1,16 +1,17 @@
-//! Runs and measures an epoch, from differences between counters of the loader and the system.
+//! Runs and measures an epoch. The figures are differences between counters of the loader and of the system.
 
 use super::system;
 use crate::cli::progress::Bar;
 use shardpack_loader::{Loader, LoaderStats};
 use std::time::Instant;
 
-/// Data moved in one epoch, and the time of its stages. Thread seconds are summed over the loader's threads.
+/// Data that one epoch moved, and the time that its stages took. Seconds of threads are summed over the
+/// threads of the loader.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Epoch {
     pub(super) seconds: f64,
     pub(super) cpu_s: f64,
-    /// Seconds that threads waited for a core; `None` if the system does not report them.
+    /// Seconds for which threads waited for a core, or `None` if the system does not report them.
     pub(super) queued_s: Option<f64>,
     pub(super) batches: u64,
     pub(super) samples: u64,
@@ -41,7 +42,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// Returns the remaining time of `threads` threads: planning and harmless idle time.
+    /// Returns the remaining time of `threads` threads, which is for planning and harmless idling.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)
@@ -69,7 +70,7 @@ impl Reading {
     }
 }
 
-/// Runs epoch `number` (from 0) of `loader`, which has run all earlier epochs.
+/// Runs epoch `number` of `loader`, counted from 0. The loader must have run all earlier epochs.
 pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<Epoch> {
     let bytes: u64 = loader.dataset().shards().map(|shard| shard.bytes).sum();
     let per_sample = bytes as f64 / loader.dataset().len().max(1) as f64;
@@ -88,7 +89,8 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<
 fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     let (a, b) = (&before.stats, &after.stats);
     let batches = b.batches - a.batches;
-    // The mean is over all calls so far. Each epoch has one more call than batches, because the last one finds the end.
+    // The mean covers all calls so far. Each epoch has one more call than it has batches, because the last
+    // call finds the end.
     let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
     Epoch {
         seconds: after.time.duration_since(before.time).as_secs_f64().max(1e-9),
@@ -111,7 +113,7 @@ fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     }
 }
 
-/// Returns the epoch with the median time; of two, the slower one.
+/// Returns the epoch whose time is the median. If there are two in the middle, returns the slower one.
 pub(super) fn median(epochs: &[Epoch]) -> Epoch {
     let mut sorted = epochs.to_vec();
     sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

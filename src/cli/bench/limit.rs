@@ -1,19 +1,20 @@
-//! Finds the limiting stage and gives advice, from the figures of one epoch.
+//! Finds the stage that limits the speed, and gives advice, from the figures of one epoch.
 
 use super::epoch::Epoch;
 use crate::cli::units;
 
-/// Cores count as busy with a stage if it takes more than this share of their time.
+/// Share of core time above which the cores count as busy with a stage.
 const BUSY: f64 = 0.75;
-/// Cores count as short if ready threads spend more than this share of their time waiting for one.
+/// Share of their time that ready threads may wait for a core before cores count as scarce.
 const QUEUED: f64 = 0.25;
-/// Share of bytes from a disk or a store at which reading from it matters.
+/// Share of the bytes that must come from a disk or a store for its speed to matter.
 const FROM_DISK: f64 = 0.05;
-/// Shortest meaningful epoch, in seconds. A shorter one mostly measures the start of the threads.
+/// Shortest epoch whose times mean anything, in seconds. A shorter one mostly measures how the threads start.
 const SHORTEST_S: f64 = 0.02;
-/// Share of the machine's memory that the page cache is assumed to have for a dataset.
+/// Share of the machine's memory that the page cache is assumed to use for a dataset.
 const CACHED: f64 = 0.7;
-/// A picture has more detail than the view shows if its shorter side is this many times the view's.
+/// A picture has more detail than the view shows if its shorter side is at least this many times as long as
+/// the side of the view.
 const OVERSIZED: f64 = 2.5;
 
 /// The bottleneck of loading.
@@ -21,7 +22,7 @@ const OVERSIZED: f64 = 2.5;
 pub(super) enum Limit {
     Disk,
     Network,
-    /// Reading from the page cache, and copying.
+    /// Reading from the page cache and copying.
     Memory,
     Crc,
     /// Decoding on the available cores.
@@ -38,7 +39,7 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// Returns the name used in `--json`.
+    /// Returns the name that `--json` uses.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -79,12 +80,12 @@ pub(super) enum WorkloadContent {
         side: Option<u32>,
         /// True if a decoder can skip tiles outside the view.
         tiled: bool,
-        /// Mean shorter side of the pictures, if the index has it.
+        /// Mean length of the pictures' shorter side, if the index has it.
         short_side: Option<f64>,
     },
-    /// Arrays, with the codec named in the recipe.
+    /// The samples are arrays, with the codec that the recipe names.
     Arrays {
-        /// Name of the codec, such as `blosc2-zstd`.
+        /// Name of the codec, for example `blosc2-zstd`.
         codec: Option<String>,
     },
 }
@@ -104,7 +105,7 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
         None => busy(epoch, workload) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * workload.threads as f64);
-    // A quota takes cores away too, but does not show as waiting for a core.
+    // A quota takes cores away too, but this does not show as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && matters(epoch.fetched_bytes) {
         Limit::Network
@@ -135,7 +136,7 @@ fn busy(epoch: &Epoch, workload: &Workload) -> f64 {
     (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)
 }
 
-/// Returns one sentence of advice.
+/// Returns a sentence with advice.
 pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String {
     let &Workload { threads, cores, batch_size, slots, .. } = workload;
     let share = |seconds: f64| percent(seconds / (epoch.seconds * threads as f64));

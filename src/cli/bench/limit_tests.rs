@@ -1,6 +1,6 @@
 use super::*;
 
-/// An epoch of two seconds: 1,000 samples of 100 kB on four busy cores that only decode.
+/// Returns an epoch of two seconds: 1,000 samples of 100 kB on four busy cores that do nothing but decode.
 fn epoch() -> Epoch {
     Epoch {
         seconds: 2.0,

@@ -1,4 +1,4 @@
-//! `shardpack bench`: measures a dataset's loading rate, finds its bottleneck, and gives advice.
+//! `shardpack bench`: measures how fast a dataset loads, finds the bottleneck, and gives advice.
 
 pub(super) mod args;
 mod device;
@@ -17,14 +17,14 @@ use args::BenchArgs;
 use report::Report;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
-/// Describes the effect of a damaged sample.
+/// Describes what happens if there is a damaged sample.
 fn damaged() -> Hinted {
     let hint = Hint::new("`shardpack verify` finds all of them; ").and([Setting::any("skip", "N")]);
     Hinted::new("stopped at a damaged sample", hint.then(" skips up to N of them in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    // Nothing is written, so no cleanup is needed, and the first Ctrl-C ends the process at once.
+    // Nothing is written, so there is nothing to clean up, and the first Ctrl-C ends the process at once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }

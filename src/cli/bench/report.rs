@@ -105,7 +105,7 @@ impl Report<'_> {
         )
     }
 
-    /// Describes the order, with its lanes if the user chose them.
+    /// Describes the order. If the user chose the number of lanes, includes it.
     fn order(&self) -> String {
         match self.args.lanes {
             None => order(self.args.order).to_owned(),
@@ -137,7 +137,7 @@ impl Report<'_> {
         ) + &self.device_text()
     }
 
-    /// Describes the device and the work that the host did for it. Ends with an empty line.
+    /// Describes the device and the work that the host did for it. The text ends with an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
         let mut text = match loader.options().resources.stage {
@@ -229,7 +229,7 @@ impl Report<'_> {
     }
 }
 
-/// Describes the requests to a store in all epochs; empty for a local disk.
+/// Describes the requests to a store in all epochs. The text is empty for a local disk.
 pub(super) fn network_text(traffic: &Traffic) -> String {
     if traffic.requests == 0 {
         return cache_text(&traffic.cache);
@@ -248,7 +248,7 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
     ) + &cache_text(&traffic.cache)
 }
 
-/// Describes the work of the cache on the local disk, if any.
+/// Describes the work of the cache on the local disk, if there is one.
 fn cache_text(cache: &CacheStats) -> String {
     if *cache == CacheStats::default() {
         return String::new();
@@ -268,7 +268,7 @@ fn cache_text(cache: &CacheStats) -> String {
     )
 }
 
-/// Returns the requests as JSON; `null` for a local disk.
+/// Returns the requests to a store as JSON, or `null` for a local disk.
 pub(super) fn network_json(traffic: &Traffic) -> Value {
     match traffic.requests {
         0 => Value::Null,
@@ -310,7 +310,7 @@ const fn order(order: OrderArg) -> &'static str {
     }
 }
 
-/// Formats like [`units::seconds`], but in microseconds below a tenth of a millisecond.
+/// Formats a time as [`units::seconds`] does, but in microseconds below a tenth of a millisecond.
 fn short_time(seconds: f64) -> String {
     if seconds == 0.0 {
         "0 s".into()

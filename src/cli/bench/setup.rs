@@ -1,4 +1,4 @@
-//! Turns arguments and a dataset into loader options, or explains why they do not fit.
+//! Turns arguments and a dataset into loader options. If they do not fit together, explains why.
 
 use super::args::{BenchArgs, OrderArg};
 use super::limit::{Workload, WorkloadContent};
@@ -14,11 +14,11 @@ use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 
-/// Default number of samples per batch, and the limit on the bytes of a batch's arrays.
+/// Default number of samples in a batch, and limit on the bytes of the arrays in a batch.
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// A loader that is ready to run, and its description for the report.
+/// A loader that is ready to run, with its description for the report.
 pub(super) struct Setup {
     pub(super) loader: Loader,
     pub(super) workload: Workload,
@@ -40,7 +40,7 @@ impl Setup {
     }
 }
 
-/// Parses how batches are mixed, with the dataset's number of classes.
+/// Parses how batches are mixed. Mixing needs the number of classes of the dataset.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
@@ -138,7 +138,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         on_device: options.resources.stage.is_some(),
     };
     if args.cold {
-        // The loader inspects the page cache when it is opened.
+        // Drop it here too, because the loader looks at the page cache when it is opened.
         system::drop_page_cache(&dataset)?;
     }
     let loader = Loader::open(&dataset, options)?;
@@ -154,14 +154,15 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     })
 }
 
-/// Returns the names of the fields of one kind to load. The loader reports names that the dataset lacks.
+/// Returns the names of the fields of one kind that are to be loaded. The loader reports names that the
+/// dataset does not have.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
     fields.map(|field| &*field.name).collect()
 }
 
-/// Refuses an option for a field kind that the dataset lacks, because it would have no effect.
+/// Refuses an option for a kind of field that the dataset does not have, because the option would have no effect.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
@@ -170,8 +171,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// Returns a small batch size for large cubes, so that the first attempt fits into memory. The first sample
-/// decides; if it is damaged, the loader reports that.
+/// Returns a small batch size for large cubes, so that the first attempt fits into memory. The size depends
+/// on the first sample. If that sample is damaged, the loader will report it.
 fn default_batch_size(
     dataset: &Dataset,
     arrays: &[&str],
@@ -225,7 +226,7 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // Without a recipe entry, avoid advice that may already be followed.
+            // If the recipe has no entry, do not give advice that may already have been followed.
             tiled: recipe.pictures(picture) != Some(PictureOptions::Keep),
             short_side: short_side(dataset),
         },
@@ -236,14 +237,14 @@ fn content(
     }
 }
 
-/// Returns the mean shorter side of the pictures, from the packer's columns.
+/// Returns the mean length of the shorter side of the pictures, from columns that the packer wrote.
 fn short_side(dataset: &Dataset) -> Option<f64> {
     let (height, width) = (dataset.column("height").ok()?.to_f64s(), dataset.column("width").ok()?.to_f64s());
     let sum: f64 = height.iter().zip(&width).map(|(height, width)| height.min(*width)).sum();
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// Refuses to start if the machine has too little memory, because the system would kill the run half way.
+/// Refuses to start if the machine has too little memory, because the system would otherwise kill the run half way.
 fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(bytes(vec![100], patch, Bands::Range(10..50)), Some(100 * 4));
     }
 
-    /// The advice on decoding depends on a packed dataset's recipe.
+    /// The recipe of a packed dataset tells its codec, on which the advice about decoding depends.
     #[test]
     fn the_codec_of_a_packed_dataset_is_known() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `shardpack bench --stream`: measures reading records in stored order, without the loader.
+//! `shardpack bench --stream`: measures how fast records are read in stored order, without the loader.
 
 use super::args::BenchArgs;
 use super::report::{network_json, network_text};
@@ -10,7 +10,7 @@ use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::time::Instant;
 
-/// Data moved in one pass over the dataset.
+/// Data that one pass over the dataset moved.
 #[derive(Default, Clone, Copy)]
 struct Pass {
     samples: u64,
@@ -90,7 +90,7 @@ fn stream(dataset: &Dataset) -> crate::Result<Pass> {
     Ok(pass)
 }
 
-/// Streams the records, and decodes arrays on `threads` threads into reused buffers.
+/// Reads the records in order, and decodes arrays on `threads` threads into buffers that are reused.
 fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
     std::thread::scope(|scope| {

@@ -10,7 +10,7 @@ pub(super) fn cpu_s() -> f64 {
 }
 
 /// Asks the system to drop the cached pages of all shards, so that the next pass reads from the disk. Only
-/// Linux has such a call.
+/// Linux has a call for this.
 pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
     for number in 0..dataset.shards().len() {
         dataset.shard(number)?.file().handle()?.drop_cached();
@@ -18,14 +18,14 @@ pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes fetched from disks for this process, including read-ahead; `None` if the system does not
-/// report them.
+/// Returns the number of bytes that were fetched from disks for this process, including read-ahead. Returns
+/// `None` if the system does not report it.
 pub(super) fn disk_bytes() -> Option<u64> {
     number("/proc/self/io", "read_bytes:")
 }
 
-/// Returns the seconds for which threads of this process, except the first, were ready to run but had no
-/// core; `None` if the system does not report them.
+/// Returns the seconds for which threads of this process were ready to run but had no core. The first thread
+/// does not count. Returns `None` if the system does not report them.
 pub(super) fn queued_s() -> Option<f64> {
     let mut nanoseconds = 0_u64;
     let first = std::process::id().to_string();
@@ -41,7 +41,8 @@ pub(super) fn queued_s() -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Returns this process's memory in bytes, including the whole program, whose pages come into memory when needed.
+/// Returns the memory of this process in bytes. The whole program counts, although its pages come into memory
+/// only when they are needed.
 pub(super) fn resident_bytes() -> u64 {
     let kib = |name| number("/proc/self/status", name).unwrap_or(0);
     let program = kib("VmExe:").saturating_add(kib("VmLib:"));

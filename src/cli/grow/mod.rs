@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Maximum size of a list of keys, enough for a million keys of maximum length.
+/// Maximum size of a list of keys. It is enough for a million keys of maximum length.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
@@ -150,7 +150,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
 /// Number of classes shown in the text; `--json` has all.
 const SHOWN: usize = 5;
 
-/// Names the first few classes, and counts the others.
+/// Names the first few classes and counts the others.
 fn first(classes: &[String]) -> String {
     let names: Vec<String> = classes.iter().take(SHOWN).map(|name| format!("`{}`", show::plain(name))).collect();
     let more = match classes.len().saturating_sub(SHOWN) {
@@ -160,7 +160,7 @@ fn first(classes: &[String]) -> String {
     names.join(", ") + &more
 }
 
-/// Lists the classes without samples, whose names remain.
+/// Lists the classes that have no samples any more. Their names remain in the dataset.
 fn empty_text(classes: &[String]) -> String {
     if classes.is_empty() {
         return String::new();
@@ -173,7 +173,7 @@ fn empty_text(classes: &[String]) -> String {
     )
 }
 
-/// Reads one key per line from a file; ignores empty lines.
+/// Reads a file with one key per line. Ignores empty lines.
 fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
     let mut text = String::new();
     let shown = || format!("cannot read the keys in `{}`", file.display());
@@ -186,7 +186,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
             .read_to_string(&mut text)
             .with_context(shown)?;
     }
-    // Some editors start a text with a byte order mark, which belongs to no key.
+    // Some editors begin a text with a byte order mark, which does not belong to a key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {

@@ -1,4 +1,5 @@
-//! Gathers the facts for `inspect` from the manifest, the indexes of readable shards, and one record.
+//! Gathers the facts that `inspect` prints, from the manifest, from the indexes of readable shards, and from
+//! one record.
 
 use super::first::{ArrayFacts, Wavelengths};
 use super::span::Span;
@@ -9,21 +10,21 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
 
-/// Column with the class of each sample.
+/// Name of the column that holds the class of each sample.
 const LABEL: &str = "label";
 
 pub(super) struct Facts {
-    /// Total size of the shards in bytes.
+    /// Total size of all shards in bytes.
     pub(super) bytes: u64,
     /// Sizes of the smallest and the largest record; `None` without records.
     pub(super) record_bytes: Option<(u64, u64)>,
     pub(super) spans: Vec<Span>,
-    /// Number of samples in each class; `None` if no column holds a sample's class, for example if each of
-    /// its boxes has one.
+    /// Number of samples in each class. `None` if no column holds the class of a sample, for example because
+    /// each box in a sample has a class of its own.
     pub(super) class_counts: Option<Vec<u64>>,
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
-    /// Number of unreadable shards, and all problems in words.
+    /// Number of shards that cannot be read, followed by a text for each problem.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Reads facts that only records have from the first record: the storage of arrays, and the wavelengths of the bands.
+//! Reads from the first record facts that only records have: how arrays are stored, and the wavelengths of the bands.
 
 use super::span::Span;
 use crate::cli::show;
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Layout, Transform};
 use shardpack_reader::Sample;
 
-/// Scalar fields for the shape of a cube, one per axis.
+/// Names of the scalar fields that hold the shape of a cube, one per axis.
 const AXES: [&str; 3] = ["height", "width", "channels"];
 
 pub(super) struct ArrayFacts {
     pub(super) field: String,
     descriptor: ArrayDescriptor,
     codec: Codec,
-    /// Smallest and largest length of each axis over all samples; `None` if only the first sample is known.
+    /// Smallest and largest length of each axis over all samples. `None` if only the first sample is known.
     range: Option<Vec<(u64, u64)>>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Wavelengths {
 }
 
 impl ArrayFacts {
-    /// Returns the array fields for which `sample` has a value. `spans` are the ranges of scalar fields.
+    /// Returns the array fields of which `sample` has a value. `spans` are the ranges of the scalar fields.
     pub(super) fn of(sample: &Sample, spans: &[Span]) -> crate::Result<Vec<Self>> {
         let view = sample.view();
         let mut out = Vec::new();
@@ -45,7 +45,7 @@ impl ArrayFacts {
         Ok(out)
     }
 
-    /// Formats the shape as `[64 to 128, 64, 224]`.
+    /// Formats the shape, for example as `[64 to 128, 64, 224]`.
     pub(super) fn shape_text(&self) -> String {
         let text = |(min, max): (u64, u64)| if min == max { min.to_string() } else { format!("{min} to {max}") };
         let axes = |axes: Vec<String>| format!("[{}]", axes.join(", "));
@@ -55,8 +55,8 @@ impl ArrayFacts {
         }
     }
 
-    /// Formats the storage as `float32 as float16, blosc2, band-major`. Element types can differ between
-    /// samples, and no column holds them.
+    /// Formats how the array is stored, for example as `float32 as float16, blosc2, band-major`. Element
+    /// types can differ from sample to sample, and no column holds them.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
         let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());

@@ -1,4 +1,5 @@
-//! `shardpack inspect`: prints facts about a dataset from its manifest, its shards' indexes, and its first record.
+//! `shardpack inspect`: prints facts about a dataset. They come from its manifest, the indexes of its shards,
+//! and its first record.
 
 mod facts;
 mod first;

@@ -39,9 +39,9 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     // Each split has its own bar.
     let bar: RefCell<Option<Bar>> = RefCell::new(None);
     let on_plan = |planned: &Planned<'_>| {
-        // From here on there are files to clean up, and interrupting the run is safe.
+        // From here on there are files to clean up, and it is safe to interrupt the run.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        // If a dataset is complete, nothing is packed, and the result says so.
+        // If the dataset is already complete, nothing is packed, and the result says so.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
         let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {

@@ -11,7 +11,7 @@ const SHOWN: usize = 20;
 pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     let verdict = &report.verdict;
     let drawn = report.samples.len() as u64;
-    // The page joins numbers and units with no-break spaces, which a terminal may not have.
+    // The page joins numbers and units with no-break spaces. A terminal may be unable to show these.
     let sentence = |text: &str| show::plain(&text.replace('\u{a0}', " "));
     let mut out = format!("{}\n{}\n", sentence(&verdict.sentence), sentence(&verdict.reason));
     let columns = columns(report.content);
@@ -36,7 +36,7 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     out
 }
 
-/// Describes a user's metric: the spread of the original, and each candidate.
+/// Describes a metric that the user supplied: the spread of the original, and the value for each candidate.
 fn own(metric: &Metric, report: &Report) -> String {
     let said = |value: f64| units::significant(value, 5);
     let runs = units::plural(metric.baseline.len() as u64, "run");
@@ -115,7 +115,7 @@ fn row(report: &Report, columns: &[TextColumn], position: usize, candidate: &Can
     cells
 }
 
-/// Lists the unreadable sources, for stderr.
+/// Returns a list of the sources that cannot be read, for stderr.
 pub(super) fn unreadable(report: &Report) -> String {
     let count = report.unreadable.len();
     let mut out = format!("could not read {}:", units::plural(count as u64, "source"));

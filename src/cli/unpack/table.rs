@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Returns the table's name in the folder: `labels.jsonl`, or the first of `labels-1.jsonl` … that no folder
-/// of samples has.
+/// Returns the name of the table in the folder. It is `labels.jsonl`, or the first of `labels-1.jsonl`, …
+/// that is not the name of a folder of samples.
 pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     // Compare in lower case, because some file systems ignore case.
     let folders = keys.filter_map(|key| key.split_once('/')).map(|(folder, _)| folder.to_ascii_lowercase());
@@ -25,19 +25,20 @@ pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     names.find(|name| !folders.contains(name)).unwrap_or_default()
 }
 
-/// Returns the columns of the label table used for packing; `None` without a table.
+/// Returns the columns of the label table with which the dataset was packed, or `None` if there was none.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     DatasetRecipe::read(dataset.recipe()).labels().map(|labels| labels.columns.clone())
 }
 
-/// The label table. Samples are added in stored order. Unreadable samples have no line, as they have no files.
+/// The label table. Samples are added in stored order. A sample that cannot be read has no line, just as it
+/// has no files.
 pub(super) struct LabelTable<'a> {
     dataset: &'a Dataset,
     columns: &'a [String],
     path: PathBuf,
     out: BufWriter<Pending>,
     bytes: u64,
-    /// Samples with an unreadable column.
+    /// Samples of which a column cannot be read.
     damaged: Vec<(u64, crate::Error)>,
 }
 
@@ -127,7 +128,8 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// Returns a list or an object on one line with its digits unchanged. A line break in JSON is only white space.
+/// Returns a list or an object on one line, with its digits unchanged. A line break in JSON is never more
+/// than white space.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);

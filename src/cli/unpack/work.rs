@@ -14,10 +14,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Maximum number of samples waiting for a worker.
 const QUEUE: usize = 8;
 
-/// Counts and problems of the run.
+/// Counts and problems of a run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Number of samples with all their files.
+    /// Number of samples of which all files were written.
     pub(super) samples: u64,
     pub(super) files: u64,
     pub(super) bytes: u64,
@@ -25,10 +25,11 @@ pub(super) struct Tally {
     pub(super) already_there: u64,
     /// Paths that exist with different content.
     pub(super) occupied: Vec<String>,
-    /// Files that this file system cannot hold, with the reason: names that are too long or hold forbidden characters.
+    /// Files that this file system cannot hold, each with the reason: their names are too long or contain
+    /// forbidden characters.
     pub(super) impossible: Vec<String>,
-    /// Unreadable parts by sample index. If the stream skips a record, a run of records or a shard, the key
-    /// is the index of the next readable sample.
+    /// Parts that cannot be read, by the index of their sample. If the stream skips a record, a run of
+    /// records or a shard, the index of the next sample that can be read is used.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 
@@ -43,10 +44,11 @@ impl Tally {
     }
 }
 
-/// Returns true if a file name is impossible here. Unlike a full or read-only disk, this concerns only one sample.
+/// Returns true if the error means that a file name is impossible here. Unlike a full or read-only disk, this
+/// affects only one sample.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    // The name is too long, forbidden, or not representable in the file system's encoding (EILSEQ).
+    // The name is too long, is forbidden, or cannot be represented in the encoding of the file system (EILSEQ).
     matches!(error.system_kind(), Some(InvalidFilename | InvalidInput | IsADirectory | NotADirectory))
         || error.system_error().is_some_and(|cause| cause.code == Some(84))
 }
@@ -65,8 +67,8 @@ impl<'a> Unpacker<'a> {
         Self { dir, out, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// Unpacks all readable samples and passes each to `on_sample` in stored order. Stops all threads at the
-    /// first error that does not concern the data, and returns it.
+    /// Unpacks all samples that can be read, and passes each to `on_sample` in stored order. The first error
+    /// that is not about the data stops all threads and is returned.
     pub(super) fn run(
         self,
         dataset: &Dataset,
@@ -129,7 +131,7 @@ impl<'a> Unpacker<'a> {
     fn work(&self, samples: crossbeam_channel::Receiver<Sample>) -> crate::Result<()> {
         let mut decoder = ArrayDecoder::new();
         for sample in samples {
-            // No thread may keep waiting on a full queue.
+            // Keep receiving, so that no thread waits forever on a full queue.
             if self.is_stopped() {
                 continue;
             }
@@ -141,7 +143,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes one sample's files. If a field is damaged, writes the others.
+    /// Writes the files of one sample. If a field is damaged, still writes the others.
     fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> crate::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
@@ -160,7 +162,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes a field's files. Returns true if they exist now, or the sample has no value for the field.
+    /// Writes the files of a field. Returns true if they exist now, or if the sample has no value for the field.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
@@ -180,7 +182,7 @@ impl<'a> Unpacker<'a> {
         };
         let mut whole = true;
         for (frame, content) in files {
-            // A clip's frames are in a folder with its name.
+            // The frames of a clip are in a folder that has the name of the clip.
             let name = if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") };
             check_key(&name)?;
             whole &= self.place(view, &name, &content)?;

@@ -1,4 +1,4 @@
-//! The cube, clock and median of the examples that time cubes.
+//! The cube, clock and median for the examples that time cubes.
 
 #[path = "clock.rs"]
 mod clock;
@@ -16,8 +16,8 @@ pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns smooth spectra mixed in shares that vary over the picture, with 1 % noise, much like the cubes of
-/// `benches/cubes.py`.
+/// Returns a cube whose pixels mix smooth spectra in shares that vary over the picture, plus 1 % noise. It is
+/// much like the cubes of `benches/cubes.py`.
 pub(crate) fn synthetic() -> Result<Array, Box<dyn Error>> {
     let [height, width, bands] = SHAPE;
     let mut state = 1_u32;

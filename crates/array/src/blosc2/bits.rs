@@ -1,5 +1,5 @@
-//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte. Each byte of a row packs the bits
-//! of eight bytes, the first byte's bit lowest.
+//! Bit planes of a byte plane. Row `k` of the eight rows holds bit `k` of every byte. Each byte of a row
+//! packs the bits of eight bytes; the bit of the first byte is the lowest.
 
 use super::shuffle::{join8, split8};
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
@@ -7,20 +7,20 @@ use fearless_simd::{Level, dispatch, u8x64, u64x8};
 use shardpack_base::parts::{check_length, part};
 use shardpack_format::{Result, bug};
 
-/// Bytes of a row made at a time: a cache line, from 512 bytes of the plane.
+/// Bytes of a row that are made at a time: one cache line, made from 512 bytes of the plane.
 const LANES: usize = 64;
 
-/// Swaps squares of 1, 2 and 4 bits across the diagonal: the distance between the two squares, and a mask of
-/// the lower one.
+/// Steps that swap squares of 1, 2 and 4 bits across the diagonal. Each has the distance between the two
+/// squares and a mask of the lower square.
 const SWAPS: [(u32, u64); 3] = [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_0000_CCCC), (28, 0x0000_0000_F0F0_F0F0)];
 
-/// Fills `rows`, as long as `plane`, with the bit planes of `plane`, a multiple of 8 bytes long.
+/// Fills `rows` with the bit planes of `plane`. Both have the same length, a multiple of 8.
 pub(super) fn of(plane: &[u8], rows: &mut [u8]) -> Result<()> {
     check(plane.len(), rows.len())?;
     dispatch!(Level::new(), simd => rows_of(simd, plane, rows)).map_or_else(beyond, Ok)
 }
 
-/// Fills `plane`, as long as `rows`, with the bytes whose bit planes are `rows`.
+/// Fills `plane` with the bytes whose bit planes are `rows`. Both have the same length.
 pub(super) fn undo(rows: &[u8], plane: &mut [u8]) -> Result<()> {
     check(rows.len(), plane.len())?;
     dispatch!(Level::new(), simd => plane_of(simd, rows, plane)).map_or_else(beyond, Ok)
@@ -37,8 +37,8 @@ fn beyond<T>() -> T {
     bug("bit planes are not eight rows of the same length")
 }
 
-/// Returns the number of items in a block of `bytes` bytes. Fails unless the items are whole and the `other`
-/// block has the same length.
+/// Returns the number of items in a block of `bytes` bytes. Fails unless the block is a whole number of items
+/// and the `other` block is just as long.
 fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
     let items = bytes / item.max(1);
     check_length("block of bit planes", other, bytes)?;
@@ -46,8 +46,8 @@ fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
     Ok(items)
 }
 
-/// Fills `out` with the bit planes of a block, which is given both as `item` byte planes and as items. Only
-/// whole groups of eight items become bit planes; the rest stay items, at the end.
+/// Fills `out` with the bit planes of a block, which is given both as items and as `item` byte planes. Only
+/// whole groups of eight items become bit planes; the remaining items are copied to the end.
 pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
     items_of(planes.len(), item, items.len())?;
     let count = items_of(items.len(), item, out.len())?;
@@ -60,7 +60,8 @@ pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8])
     Ok(())
 }
 
-/// Fills `planes` with the byte planes of `block`, which has bit planes and, at its end, the remaining items.
+/// Fills `planes` with the byte planes of `block`. The block consists of bit planes and, at its end, the
+/// items that did not fill a group of eight.
 pub(super) fn undo_block(block: &[u8], item: usize, planes: &mut [u8]) -> Result<()> {
     let count = items_of(block.len(), item, planes.len())?;
     let eights = count - count % 8;
@@ -145,7 +146,7 @@ fn transposed8(bytes: [u8; 8]) -> [u8; 8] {
     x.to_le_bytes()
 }
 
-/// Returns the eight rows, all empty if there are none.
+/// Returns the eight rows. If there are none, all eight are empty.
 fn rows_ref(rows: &[u8]) -> [&[u8]; 8] {
     let mut parts = rows.chunks_exact((rows.len() / 8).max(1));
     std::array::from_fn(|_| parts.next().unwrap_or_default())

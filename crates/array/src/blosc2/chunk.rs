@@ -1,8 +1,8 @@
-//! Parses one Blosc2 chunk (spec §5.3) and checks every length before a decoder, on the CPU or a GPU, sees the bytes.
+//! Parses one Blosc2 chunk (spec §5.3) and checks every length before a decoder on the CPU or a GPU sees the bytes.
 //!
-//! It accepts only chunks that the specification allows, a subset of c-blosc2's: extended header, version 5,
-//! LZ4 or zstd, blocks of 64 KiB × item size, always split, blocks in order without holes, and only shuffle
-//! and byte delta as filters.
+//! It accepts only chunks that the specification allows, a subset of the chunks of c-blosc2: an extended
+//! header of version 5, streams of LZ4 or zstd, blocks of 64 KiB × item size that are always split and follow
+//! each other in order without holes, and only shuffle and byte delta as filters.
 
 use crate::zstd_frame;
 use shardpack_base::parts::rest;
@@ -10,7 +10,7 @@ use shardpack_format::{Error, Result};
 
 /// Bytes of the extended header.
 pub const HEADER_BYTES: usize = 32;
-/// Decoded bytes of one stream of a full block.
+/// Decoded bytes of one stream in a full block.
 pub const STREAM_BYTES: usize = 64 << 10;
 
 pub(super) const VERSION: u8 = 5;
@@ -22,7 +22,7 @@ pub(super) const FLAGS_EXTENDED: u8 = 0x05;
 pub(super) const FILTER_SHUFFLE: u8 = 1;
 pub(super) const FILTER_BITSHUFFLE: u8 = 2;
 pub(super) const FILTER_BYTE_DELTA: u8 = 35;
-/// Value in the high half of the header's last byte if all bytes of the unit are zero.
+/// Value in the high half of the header's last byte that means that all bytes of the unit are zero.
 pub(super) const SPECIAL_ZEROS: u8 = 1;
 
 /// Coder of a chunk's streams.
@@ -30,20 +30,20 @@ pub(super) const SPECIAL_ZEROS: u8 = 1;
 pub enum StreamCoder {
     /// LZ4 blocks.
     Lz4,
-    /// One zstd frame per stream.
+    /// Zstd frames, one per stream.
     Zstd,
 }
 
-/// Filters of a chunk, in the order in which a writer applies them.
+/// Filters of a chunk, in the order in which the writer applies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filters {
     /// Shuffle of the bytes or bits of a block's items.
     pub shuffle: Shuffle,
-    /// True if each byte of a plane is then replaced by its difference from the previous byte.
+    /// True if, after the shuffle, each byte of a plane is replaced by its difference from the previous byte.
     pub byte_delta: bool,
 }
 
-/// First filter of a chunk.
+/// Shuffle, the first filter of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shuffle {
     /// None.
@@ -61,20 +61,20 @@ pub enum StreamKind {
     Coded,
     /// Unchanged.
     Stored,
-    /// A run of this byte; nothing is stored.
+    /// A run of this byte, for which the chunk stores no data.
     Run(u8),
 }
 
-/// One independent stream: a byte plane of a full block, or the whole short last block.
+/// One stream that can be decoded independently: a byte plane of a full block, or the whole of a short last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkStream {
-    /// Form in which the stream is stored.
+    /// Form of the stream.
     pub kind: StreamKind,
     /// Offset of the stream from the start of the chunk.
     pub offset: usize,
     /// Stored bytes.
     pub bytes: usize,
-    /// Offset of the output in the decoded, still filtered unit.
+    /// Offset of the output in the unit that is decoded but still filtered.
     pub out_offset: usize,
     /// Decoded bytes.
     pub out_bytes: usize,
@@ -94,7 +94,7 @@ pub enum ChunkContent {
         /// The streams, in order.
         streams: Vec<ChunkStream>,
     },
-    /// The unit itself, after the header.
+    /// The unit itself, stored unchanged after the header.
     Stored,
     /// One repeated item (zeros, NaN or another value), in the first `item_bytes` bytes.
     Repeated([u8; 8]),
@@ -123,7 +123,7 @@ pub struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     /// Parses the chunk at the start of `bytes`; more bytes may follow. `item_bytes` is the size of a stored
-    /// element, `unit_bytes` the required length of the decoded unit.
+    /// element, and `unit_bytes` is the length that the decoded unit must have.
     ///
     /// # Errors
     /// `Format`, with the offset within `bytes`, if the chunk violates the specification.
@@ -131,7 +131,8 @@ impl<'a> Chunk<'a> {
         Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
     }
 
-    /// Like [`Chunk::parse`], but the list of streams reuses the memory of `streams`, whose content is dropped.
+    /// Does the same as [`Chunk::parse`], but keeps the list of streams in the memory of `streams`, whose
+    /// content is dropped.
     pub(crate) fn parse_reusing(
         bytes: &'a [u8],
         item_bytes: u8,
@@ -187,13 +188,13 @@ impl<'a> Chunk<'a> {
         Ok(Self { bytes: chunk, content })
     }
 
-    /// Joins the bytes of a chunk that was parsed before with its content.
+    /// Makes a chunk from its bytes and the content that an earlier parse found in them.
     pub(crate) const fn walked(bytes: &'a [u8], content: ChunkContent) -> Self {
         Self { bytes, content }
     }
 
-    /// Returns the length of the chunk at the start of `bytes` from its header, without further checks, to
-    /// skip a chunk that is not needed.
+    /// Returns the length of the chunk at the start of `bytes`, as its header states it. Checks nothing else,
+    /// because callers use it to skip chunks that they do not need.
     pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
         let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
@@ -209,13 +210,13 @@ impl<'a> Chunk<'a> {
         self.bytes
     }
 
-    /// Content of the chunk.
+    /// Returns the content of the chunk.
     #[must_use]
     pub const fn content(&self) -> &ChunkContent {
         &self.content
     }
 
-    /// Returns the number of bytes that the coder will produce, not counting runs and stored streams.
+    /// Returns the number of bytes that the coder will produce. Runs and stored streams do not count.
     #[must_use]
     pub fn coded_out_bytes(&self) -> u64 {
         match &self.content {
@@ -262,7 +263,7 @@ fn pipeline_of(filters: [u8; 6], metas: [u8; 6], item_bytes: u8) -> Result<Filte
             FILTER_SHUFFLE | FILTER_BITSHUFFLE if shuffle == Shuffle::None && !byte_delta => {
                 shuffle = if filter == FILTER_SHUFFLE { Shuffle::Bytes } else { Shuffle::Bits };
             }
-            // A stride other than the item size would leave the tail of each block unwritten.
+            // With a stride other than the item size, the tail of each block would not be written.
             FILTER_BYTE_DELTA if shuffle != Shuffle::Bits && !byte_delta && meta == item_bytes => byte_delta = true,
             _ => {
                 let expected = "none, 1 (shuffle), 2 (bit shuffle), or [1 and] 35 (byte delta by the item size)";
@@ -307,7 +308,8 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
     .at(12))
 }
 
-/// Parses the table of block starts and the streams, which must be in order, without holes, up to the last byte.
+/// Parses the table of block starts and the streams. The streams must be in order, without holes, and end at
+/// the last byte.
 fn walk_blocks(
     chunk: &[u8],
     coder: StreamCoder,
@@ -335,7 +337,7 @@ fn walk_blocks(
             return Err(Error::format("blosc2 block start", pos, start).at((HEADER_BYTES + 4 * i) as u64));
         }
         let here = block.min(unit - out_offset);
-        // A short last block is one stream. Every other block has one stream per byte of an item.
+        // A short last block has a single stream. Every other block has one stream per byte of an item.
         let count = if here == block { item } else { 1 };
         for _ in 0..count {
             let stream = walk_stream(chunk, pos, coder, out_offset, here / count)?;
@@ -363,7 +365,7 @@ fn walk_stream(
     let size = i32::from_le_bytes(*size);
     let offset = at + 4;
     let Ok(bytes) = usize::try_from(size) else {
-        // For a run: minus the byte, then a token with bit 0 set.
+        // A run is stored as minus its byte, followed by a token with bit 0 set.
         let value = u8::try_from(-i64::from(size));
         return match (value, data.first()) {
             (Ok(value), Some(1)) => {

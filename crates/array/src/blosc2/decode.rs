@@ -1,11 +1,11 @@
-//! Decodes chunks to units (spec §5.3).
+//! Decodes Blosc2 chunks to units (spec §5.3).
 
 use super::planes::{self, Coders, Planes};
 use super::{Chunk, ChunkContent, HEADER_BYTES, STREAM_BYTES, Shuffle};
 use shardpack_base::parts::{grow, part, split_mut};
 use shardpack_format::{Error, Result, bug};
 
-/// Decodes chunks. Keeps its contexts and scratch (two blocks) for the next call.
+/// Decodes chunks. It keeps its contexts and its scratch memory (two blocks) for the next call.
 #[derive(Default)]
 pub(crate) struct Decoder {
     coders: Coders,
@@ -13,7 +13,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a chunk parsed for `out.len()` bytes of items of `item_bytes`.
+    /// Decodes a chunk that was parsed for items of `item_bytes` and a unit of `out.len()` bytes.
     pub(crate) fn decode(&mut self, chunk: &Chunk<'_>, item_bytes: u8, out: &mut [u8]) -> Result<()> {
         match chunk.content() {
             ChunkContent::Stored => match chunk.bytes().get(HEADER_BYTES..) {
@@ -36,7 +36,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes block `number` of a parsed chunk into `out`, which is as long as the block.
+    /// Decodes block `number` of a parsed chunk into `out`, which must be as long as the block.
     pub(crate) fn decode_block(
         &mut self,
         chunk: &Chunk<'_>,
@@ -76,7 +76,8 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, scratch).map(Some)
     }
 
-    /// Like [`Decoder::planes`], but uses the caller's scratch, as much as needed, so that many blocks can be kept.
+    /// Does the same as [`Decoder::planes`], but uses as much of the caller's scratch memory as it needs, so
+    /// that the caller can keep many blocks.
     pub(crate) fn planes_in<'a>(
         &mut self,
         chunk: &Chunk<'a>,
@@ -92,14 +93,14 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }
 
-    /// Returns room for any block of items of `item` bytes. Calling it before the first block allocates the
-    /// memory only once.
+    /// Returns a buffer large enough for any block of `item`-byte items. Call it before the first block so
+    /// that memory is allocated only once.
     pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
         grow(&mut self.planes, STREAM_BYTES * item)
     }
 }
 
-/// True if the decoded streams already are the items, with no planes to join.
+/// True if the decoded streams already are the items, so that there are no planes to join.
 fn in_place(chunk: &Chunk<'_>, item: usize) -> bool {
     match chunk.content() {
         ChunkContent::Blocks { filters, .. } => {

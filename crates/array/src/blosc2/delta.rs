@@ -8,7 +8,7 @@ use shardpack_format::Result;
 
 const LANES: usize = 64;
 
-/// Fills `out`, as long as `plane`, with the plane's differences; the first byte stays as it is.
+/// Fills `out` with the differences of `plane`, which has the same length. The first byte stays as it is.
 pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("differences of a plane", plane.len(), out.len())?;
     let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else {
@@ -48,7 +48,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
         let (low, high) = bytes.split();
         let ((a, b), (c, d)) = (low.split(), high.split());
         for (part, to) in [a, b, c, d].into_iter().zip(chunk.as_chunks_mut().0) {
-            // The only dependency between iterations is this addition to the running sum.
+            // This addition to the running sum is the only dependency between iterations.
             let next = sum + part.swizzle_dyn(last);
             (part + sum).store_array(to);
             sum = next;

@@ -1,10 +1,10 @@
-//! Encodes units as chunks (spec §5.3), byte for byte like c-blosc2 2.21.
+//! Encodes units as chunks (spec §5.3). The bytes are the same as those from c-blosc2 2.21.
 //!
-//! A chunk is a header, a table of block starts, and the blocks. A block is a sequence of streams, each
-//! preceded by its length. Length 0 is a run of zeros; minus a byte, followed by [`RUN_TOKEN`], is a run of
-//! that byte; the decoded length marks a stream stored unchanged. If all streams are runs of zeros, the chunk
-//! is only a header. If the chunk would be longer than the unit and its header, the unit itself follows the
-//! header.
+//! A chunk consists of a header, a table of block starts, and the blocks. A block is a sequence of streams,
+//! each preceded by its length. Three lengths are special: 0 marks a run of zeros; the negative of a byte
+//! value, followed by [`RUN_TOKEN`], marks a run of that byte; and the decoded length marks a stream that is
+//! stored unchanged. If all streams are runs of zeros, the chunk is only a header. If the chunk would be
+//! longer than the unit and its header, the header is followed by the unit itself.
 
 use super::chunk::{
     CODER_VERSION, FILTER_BITSHUFFLE, FILTER_BYTE_DELTA, FILTER_SHUFFLE, FLAG_COPIED, FLAGS_EXTENDED, SPECIAL_ZEROS,
@@ -19,8 +19,8 @@ use zstd::zstd_safe::{CCtx, ErrorCode};
 
 /// The zstd levels that c-blosc2 can reach, one for each of its own levels 1..=9.
 ///
-/// c-blosc2 maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line tries to
-/// map 8 to 20 but compares the level already mapped, so 8 becomes 15.)
+/// c-blosc2 maps its own level to `2 · level − 1`, and level 9 to zstd's highest level. (A later line tries
+/// to map 8 to 20, but it compares a level that is already mapped, so 8 becomes 15.)
 pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ const RUN_TOKEN: u8 = 1;
 /// zstd's error code for `memory_allocation`.
 const OUT_OF_MEMORY: ErrorCode = 64_usize.wrapping_neg();
 
-/// Encodes chunks. Keeps its context and scratch (two blocks and a stream) for the next call.
+/// Encodes chunks. It keeps its context and its scratch memory (two blocks and a stream) for the next call.
 pub(crate) struct Encoder {
     coder: Coder,
     filter: Filter,
@@ -57,16 +57,17 @@ enum Coder {
 #[derive(Clone, Copy)]
 enum Kind {
     Coded,
-    /// All zeros, according to the header.
+    /// All zeros. The header alone says so.
     Zeros,
     /// Stored unchanged, because coding did not make it shorter.
     Copied,
-    /// Too short to compress. c-blosc2 then omits the coder from the flags.
+    /// Too short to compress. For such a chunk c-blosc2 omits the coder from the flags.
     Short,
 }
 
 impl Encoder {
-    /// Creates an encoder. `level` is the coder's own: [`ZSTD_LEVELS`], 1..=9 for LZ4HC, none for LZ4.
+    /// Creates an encoder. `level` is the level of the coder itself: one of [`ZSTD_LEVELS`], 1..=9 for LZ4HC,
+    /// or none for LZ4.
     pub(crate) fn new(coder: Blosc2Coder, level: Option<i32>, filter: Filter) -> Result<Self> {
         let coder = match (coder, level) {
             (Blosc2Coder::Lz4, _) => Coder::Lz4,
@@ -85,7 +86,8 @@ impl Encoder {
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
     }
 
-    /// Appends the chunk of `unit`, whose length is a multiple of `item_bytes` (1 to 8) and at most [`UNIT_BYTES`].
+    /// Appends the chunk of `unit`. The length of the unit must be a multiple of `item_bytes` (1 to 8) and at
+    /// most [`UNIT_BYTES`].
     pub(crate) fn chunk(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
@@ -129,7 +131,7 @@ impl Encoder {
                 .map_err(|_| Error::usage(format!("blosc2 chunk: expected less than 4 GiB, found {size} bytes")))?;
             *to = size.to_le_bytes();
         }
-        // Six filters in order, the coder, and a parameter for each filter.
+        // The header lists six filters in order, the coder, and a parameter for each filter.
         match self.filter {
             Filter::Shuffle if item_bytes > 1 => header[21] = FILTER_SHUFFLE,
             // Shuffling one-byte items changes nothing.
@@ -146,7 +148,7 @@ impl Encoder {
         Ok(header)
     }
 
-    /// Appends room for the header, then the rest of the chunk.
+    /// Appends space for the header, then the rest of the chunk.
     fn body(&mut self, unit: &[u8], item: usize, block_bytes: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let end = start + HEADER_BYTES + unit.len();
@@ -164,7 +166,7 @@ impl Encoder {
         Ok(kind)
     }
 
-    /// Appends room for the header, the table of block starts, and the blocks, at most up to `end`.
+    /// Appends space for the header, the table of block starts, and the blocks, but nothing beyond `end`.
     fn blocks(&mut self, unit: &[u8], item: usize, block_bytes: usize, end: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let starts = start + HEADER_BYTES;
@@ -224,7 +226,7 @@ fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [
     })
 }
 
-/// Appends a stream to a chunk that may extend to `end`. Returns `false` if the stream does not fit.
+/// Appends a stream to a chunk that may grow up to `end`. Returns `false` if the stream does not fit.
 fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out: &mut Vec<u8>) -> Result<bool> {
     let Some(room) = end.checked_sub(out.len() + 4) else { return Ok(false) };
     if let Some(value) = run_of(stream) {
@@ -239,7 +241,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     }
     let coded = grow(coded, stream.len().min(room));
     let bytes = match coder.encode(stream, coded)? {
-        // A coded length equal to the stream's own would mark it as stored unchanged.
+        // A coded length equal to the stream's own length would mark the stream as stored unchanged.
         Some(length) if length < stream.len() => coded
             .get(..length)
             .ok_or_else(|| Error::usage(format!("blosc2 stream: expected at most {room} bytes, found {length}")))?,
@@ -260,10 +262,10 @@ fn run_of(stream: &[u8]) -> Option<u8> {
 }
 
 impl Coder {
-    /// Codes `stream` into `out`. Returns `None` if the output does not fit.
+    /// Codes `stream` into `out` and returns the coded length. Returns `None` if the output does not fit.
     fn encode(&mut self, stream: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
         match self {
-            // c-blosc2 fixes LZ4's acceleration at 1 for every level.
+            // At every level, c-blosc2 sets LZ4's acceleration to 1.
             Self::Lz4 => ffi::lz4_encode(stream, None, out),
             Self::Lz4hc(level) => ffi::lz4_encode(stream, Some(*level), out),
             Self::Zstd(level, context) => match context.compress(out, stream, *level) {

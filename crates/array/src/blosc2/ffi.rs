@@ -1,9 +1,10 @@
-//! The only `unsafe` code of Blosc2 chunks: calls into LZ4.
+//! The only `unsafe` code for Blosc2 chunks: calls to the LZ4 library.
 //!
-//! This is LZ4 1.10, as in c-blosc2 2.21, because the coder's choices affect the bytes, which must not change.
+//! The library is LZ4 1.10, the version in c-blosc2 2.21. Its choices affect the bytes of a chunk, which must
+//! not change.
 #![allow(unsafe_code)]
 
-// Links the LZ4 library. The crate's bindings lack some LZ4 functions, which are declared below.
+// This links the LZ4 library. The bindings in the crate lack some LZ4 functions, which are declared below.
 use lz4_sys as _;
 use shardpack_format::{Error, Result};
 use std::ffi::{c_char, c_int};
@@ -53,7 +54,7 @@ pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> R
     Ok(usize::try_from(written).ok().filter(|&n| n > 0 && n <= out.len()))
 }
 
-/// Fills `out` with the whole output of the LZ4 block `block`.
+/// Decodes the whole LZ4 block `block` into `out`, which must be as long as the output.
 pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
     // SAFETY: as for `lz4_prefix`.
@@ -61,7 +62,7 @@ pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
     decoded(written, room)
 }
 
-/// Fills `out` with the first bytes of the output of the LZ4 block `block`.
+/// Decodes the LZ4 block `block` until `out` is full.
 pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
     // SAFETY: both buffers are live, do not overlap, and are as long as the lengths passed. LZ4
@@ -73,7 +74,7 @@ pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     decoded(written, room)
 }
 
-/// Returns both lengths as LZ4's integer type, or as an error the length that does not fit.
+/// Returns both lengths in the integer type that LZ4 uses. If one does not fit, returns that length as the error.
 fn lengths(source: &[u8], out: &[u8]) -> std::result::Result<(c_int, c_int), usize> {
     let length = |bytes: &[u8]| c_int::try_from(bytes.len()).map_err(|_| bytes.len());
     Ok((length(source)?, length(out)?))

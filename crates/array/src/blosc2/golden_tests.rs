@@ -1,7 +1,7 @@
-//! Compares chunks with the chunks of c-blosc2 2.21.3, byte for byte.
+//! Compares chunks byte for byte with the chunks of c-blosc2 2.21.3.
 //!
-//! `golden.txt` has a digest for each setting and item size, over the chunks that c-blosc2 itself made from
-//! the units of [`all`].
+//! `golden.txt` has a digest for each setting and item size. Each digest covers the chunks that c-blosc2
+//! itself made from the units of [`all`].
 
 use super::test_units::{KINDS, unit};
 use super::{Blosc2Coder, Encoder, STREAM_BYTES, ZSTD_LEVELS};
@@ -21,7 +21,7 @@ pub(crate) const FILTERS: [(&str, Filter); 4] = [
     ("bytedelta", Filter::Bytedelta),
 ];
 
-/// Returns the units of one digest: all kinds and, if `long`, also some with several blocks.
+/// Returns the units that one digest covers: all kinds and, if `long`, also some units with several blocks.
 pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     let short = [1, 4, 7, 16, 100, 1003]
         .into_iter()
@@ -32,13 +32,13 @@ pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     short.chain(middle.into_iter().chain(long).map(move |(kind, items)| unit(kind, item, items, 7)))
 }
 
-/// Returns the line of `golden.txt` for one setting, whose chunks `encode` makes.
+/// Returns the line of `golden.txt` for one setting. `encode` makes the chunks for it.
 pub(crate) fn line(
     (name, level, filter, item): (&str, Option<i32>, &str, usize),
     mut encode: impl FnMut(&[u8]) -> Vec<u8>,
 ) -> String {
     let (mut digest, mut bytes) = (Sha256::new(), 0);
-    // Long units are slow to encode, so only a few settings have them.
+    // Long units are slow to encode, so only a few settings include them.
     for unit in all(item, item == 2 || level.is_none()) {
         let chunk = encode(&unit);
         bytes += chunk.len();

@@ -1,5 +1,5 @@
-//! Standard Blosc2 chunks (spec §5.3), written so that a GPU can decode their streams separately and any
-//! Blosc2 reader can read them.
+//! Standard Blosc2 chunks (spec §5.3). They are written so that a GPU can decode their streams separately and
+//! any Blosc2 reader can read them.
 
 mod bits;
 mod chunk;

@@ -5,7 +5,7 @@ use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
 use shardpack_base::parts::{item_bytes, rest};
 use shardpack_format::{Limits, Result};
 
-/// Parses all chunks of a payload of `stored_bytes`, one per unit.
+/// Parses all chunks of a payload that decodes to `stored_bytes`. There is one chunk per unit.
 pub(crate) fn walk_chunks<'a>(
     payload: &'a [u8],
     width: usize,

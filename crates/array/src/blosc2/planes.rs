@@ -1,18 +1,19 @@
-//! One block as its byte planes. If a block's streams are byte planes, items are made directly from them,
-//! without first assembling the block in memory.
+//! A block as its byte planes. If the streams of a block are byte planes, items are made directly from them,
+//! and the block need not be assembled in memory first.
 //!
 //! A stored stream *is* a plane, in the chunk itself. The low bytes of noisy floats are mostly stored, so
-//! half of a cube is not copied at all. Other streams are decoded to scratch of 64 KiB each, which stays in
-//! the cache until the items are made. LZ4 itself takes the rest of the time: two thirds, for a cube with
-//! band differences. (An LZ4 decoder with vector instructions took a tenth longer.)
+//! half of such a cube is not copied at all. Other streams are decoded to scratch memory, 64 KiB each, which
+//! stays in the cache until the items are made. LZ4 itself takes the rest of the time, which is two thirds
+//! for a cube with band differences. (An LZ4 decoder with vector instructions took a tenth longer.)
 //!
-//! Bit planes and byte deltas also become byte planes here, 64 KiB at a time, while they are in the cache.
+//! Bit planes and byte deltas are turned into byte planes here too, 64 KiB at a time, while they are in the cache.
 //!
 //! A region that needs little of a block decodes only the first bytes of its streams: LZ4 can stop anywhere,
-//! and stored streams and runs need no decoding. A patch of a cube with long rows needs a tenth of each
-//! touched block, so this halves its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100
-//! float16, 1.5 ms instead of 3.0 ms). A zstd stream of 64 KiB is a single zstd block and cannot stop early;
-//! bit planes and byte deltas would need more than their planes.
+//! and stored streams and runs need no decoding. A patch of a cube with long rows needs a tenth of each block
+//! that it touches, so this halves its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100
+//! float16 take 1.5 ms instead of 3.0 ms). This is not possible for a zstd stream of 64 KiB, which is a
+//! single zstd block and cannot stop early, nor for bit planes and byte deltas, which need more than the
+//! first bytes of their planes.
 
 use super::shuffle::join;
 use super::{Chunk, ChunkContent, ChunkStream, STREAM_BYTES, Shuffle, StreamCoder, StreamKind, bits, delta, ffi};
@@ -20,7 +21,7 @@ use crate::bytes::ZstdDecoder;
 use shardpack_base::parts::{check_length, grow, part};
 use shardpack_format::{Error, Result};
 
-/// The first bytes of all planes of a block, or all of their bytes.
+/// The first bytes of each plane of a block, or all bytes of each plane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Planes<'a> {
     parts: [&'a [u8]; 8],
@@ -42,8 +43,8 @@ impl<'a> Planes<'a> {
         join(part(&parts, 0..self.item, "planes of a blosc2 block")?, out)
     }
 
-    /// Returns the low and high bytes of `count` two-byte items, starting with item `first`; `None` for other
-    /// item sizes.
+    /// Returns the low bytes and the high bytes of `count` two-byte items, starting with item `first`.
+    /// Returns `None` for other item sizes.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         let [low, high, ..] = self.parts;
         (self.item == 2).then_some([low.get(first..first + count)?, high.get(first..first + count)?])
@@ -71,7 +72,7 @@ fn are_planes(chunk: &Chunk<'_>) -> bool {
     }
 }
 
-/// True if the first bytes of each plane can be decoded without the others.
+/// True if the first bytes of each plane can be decoded without the rest of the plane.
 pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) -> bool {
     let lz4 = matches!(chunk.content(), ChunkContent::Blocks { coder: StreamCoder::Lz4, .. });
     lz4 && are_planes(chunk) && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
@@ -79,7 +80,7 @@ pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) 
 
 /// Returns the bytes of scratch that [`decode`] uses for these streams.
 pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize {
-    // A stored plane stays in the chunk.
+    // A plane that is stored unchanged is used where it is, in the chunk.
     let stays = are_planes(chunk);
     let made = streams.iter().filter(|stream| !stays || stream.kind != StreamKind::Stored);
     made.map(|stream| stream.out_bytes).sum()
@@ -130,8 +131,8 @@ impl Coders {
     }
 }
 
-/// Decodes all of a block's streams to its byte planes. Planes that the chunk does not contain go to
-/// `scratch`, which has [`scratch_bytes`] bytes.
+/// Decodes all streams of a block to its byte planes. Planes that the chunk does not contain ready-made are
+/// written to `scratch`, which must have [`scratch_bytes`] bytes.
 pub(super) fn decode<'a>(
     chunk: &Chunk<'a>,
     streams: &[ChunkStream],
@@ -187,7 +188,7 @@ fn from_bits(
     let items = planes.len() / item.max(1);
     let mut rows = std::mem::take(&mut coders.rows);
     let result = if streams.len() == item && items.is_multiple_of(8) {
-        // Each stream has the bits of one plane.
+        // Each stream has the bit planes of one byte plane.
         streams.iter().zip(planes.chunks_exact_mut(items.max(1))).try_for_each(|(stream, plane)| {
             if stream.kind == StreamKind::Stored {
                 return bits::undo(bytes_of(chunk, stream)?, plane);
@@ -209,15 +210,15 @@ fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
     scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
 }
 
-/// Decodes the first `count` bytes of each stream into `scratch`, where [`of`] finds them.
-/// [`can_stop`] must be true for the streams.
+/// Decodes the first `count` bytes of each stream into `scratch`, from which [`of`] then returns them. Call
+/// it only for streams for which [`can_stop`] is true.
 pub(crate) fn decode_first(
     chunk: &Chunk<'_>,
     streams: &[ChunkStream],
     count: usize,
     scratch: &mut Vec<u8>,
 ) -> Result<()> {
-    // Room for all planes, so that the next region need not allocate more.
+    // Allocate space for all planes, so that the next region need not allocate more.
     let scratch = grow(scratch, STREAM_BYTES * streams.len());
     for (stream, plane) in streams.iter().zip(scratch.chunks_exact_mut(count.max(1))) {
         let bytes = bytes_of(chunk, stream)?;

@@ -5,10 +5,10 @@ use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
 use shardpack_base::parts::check_length;
 use shardpack_format::{Result, bug};
 
-/// Bytes of each plane joined at a time.
+/// Number of bytes of each plane that are joined at a time.
 const LANES: usize = 64;
 
-/// Fills `out` with items. There is one plane per byte of an item, and each must have one byte per item of `out`.
+/// Fills `out` with items. There must be one plane for each byte of an item, with one byte for each item of `out`.
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
     // The loops below rely on these lengths.
     for plane in planes {
@@ -22,7 +22,7 @@ pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
         [a, b, c, d, e, f, g, h] => {
             dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8)).unwrap_or_else(beyond);
         }
-        // We store no elements of other sizes, but Blosc2 allows them.
+        // shardpack stores no elements of other sizes, but Blosc2 allows them.
         _ => join_any(planes, out),
     }
     Ok(())
@@ -47,8 +47,8 @@ fn beyond() {
     bug("byte planes reach beyond their items")
 }
 
-// Here and in `bits`, vectors are taken one by one, because `array::map` and `zip` may become calls that pass
-// all vectors through memory: with `map` and `zip`, bit planes took twelve times as long.
+// Here and in `bits`, the vectors are written out one by one. `array::map` and `zip` may compile to calls
+// that pass all vectors through memory; with them, bit planes took twelve times as long.
 
 #[inline(always)]
 fn join_by<S: Simd, const N: usize>(

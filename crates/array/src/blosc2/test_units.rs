@@ -1,5 +1,5 @@
 //! Units for tests, one kind for each path through a coder. The same arguments must always give the same
-//! bytes, because digests of chunks depend on them.
+//! bytes, because the tests compare digests of chunks.
 
 pub(crate) const KINDS: std::ops::Range<u64> = 0..16;
 
@@ -81,7 +81,8 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 out[at] = random.byte();
             }
         }
-        // Noise with one repetition: hardly compressible, so it barely fits or misses the available room.
+        // Noise with one repetition: it hardly compresses, so it only just fits into the available room or
+        // only just does not.
         9 => {
             out.iter_mut().for_each(|to| *to = random.byte());
             let length = random.below(80).min(len / 2);

@@ -54,7 +54,7 @@ fn streams_are_as_the_specification_wants_them() {
 
 #[test]
 fn zstd_levels_are_zstds_own() {
-    // The stream of a one-byte unit without a filter is the frame that zstd itself makes at that level.
+    // The stream of a one-byte unit without a filter is exactly the frame that zstd itself makes at that level.
     let unit: Vec<u8> = noise(60_000, 3, 4).iter().zip(smooth(60_000)).map(|(a, b)| a ^ b).collect();
     for level in ZSTD_LEVELS {
         let mut out = Vec::new();
@@ -142,7 +142,7 @@ fn c06_every_field_of_the_header_is_checked() {
     for filter in [3, 4, 5, 32, 34, 36, 128, 255] {
         assert!(bad(&|b| b[16] = filter).contains("filters"), "{filter}");
     }
-    // A byte delta with another stride would not write all bytes of the block.
+    // A byte delta with another stride would leave some bytes of the block unwritten.
     assert!(bad(&|b| b[29] = 7).contains("filters"));
     assert!(bad(&|b| b[29] = 0).contains("filters"));
     assert!(bad(&|b| b[22] = 33).contains("coder"));
@@ -154,7 +154,7 @@ fn c06_every_field_of_the_header_is_checked() {
     for special in [4, 5, 6, 7] {
         assert!(bad(&|b| b[31] |= special << 4).contains("special chunk"));
     }
-    // Flagged as stored, but shorter than the unit.
+    // The chunk is flagged as stored, but it is shorter than the unit.
     assert!(bad(&|b| b[2] |= 0x02).contains("stored unit"));
     for start in [0, 31, 32, u32::MAX, i32::MAX as u32] {
         assert!(bad(&word(32, start)).contains("block start"));
@@ -173,7 +173,7 @@ fn c01_content_size_of_a_stream_must_be_that_of_the_stream() {
     let chunk = Chunk::parse(&good, 2, unit.len()).unwrap();
     let ChunkContent::Blocks { streams, .. } = chunk.content() else { panic!() };
     let stream = streams.iter().find(|s| s.kind == StreamKind::Coded).unwrap();
-    // Magic, then a descriptor with a 2-byte content size (stored minus 256).
+    // The frame starts with a magic number and a descriptor for a content size of 2 bytes (the size minus 256).
     assert_eq!(good[stream.offset + 4] >> 6, 1);
     for size in [0_u16, 1, 65_279, 65_281] {
         let mut bytes = good.clone();
@@ -196,7 +196,7 @@ fn c07_c09_damaged_lz4_is_an_error_or_other_bytes_never_old_ones() {
     for cut in (0..good.len()).step_by(23) {
         assert!(decode(&good[..cut], 2, unit.len()).is_err(), "{cut}");
     }
-    // With a stream one byte short, LZ4 decodes less than the block holds.
+    // If a stream is one byte short, LZ4 decodes to less than the block holds.
     let mut bytes = good.clone();
     let first = 32 + 4 * unit.len().div_ceil(131_072);
     let size = u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap());

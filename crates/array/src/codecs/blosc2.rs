@@ -51,7 +51,7 @@ impl UnitEncoder for blosc2::Encoder {
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
         let start = payload.len();
         self.chunk(unit, item_bytes, payload)?;
-        // Parsing the chunk proves that a reader will accept it, and takes no noticeable time.
+        // Parsing the chunk here proves that readers will accept it. It takes no noticeable time.
         let bytes = rest(payload, start, "chunk that was just made")?;
         Ok(Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes())
     }
@@ -80,7 +80,7 @@ impl Container for Blosc2 {
     }
 
     fn region_blocks(&self) -> u64 {
-        // The byte planes, and the block assembled from them.
+        // One block for the byte planes, and one for the block that is assembled from them.
         2
     }
 
@@ -96,7 +96,7 @@ impl Container for Blosc2 {
     }
 }
 
-/// Decodes chunks, and keeps the chunk that a region has entered.
+/// Decodes chunks. It keeps the chunk that a region has entered.
 #[derive(Default)]
 pub(crate) struct Blosc2Decoder {
     chunks: blosc2::Decoder,
@@ -202,7 +202,8 @@ impl PayloadDecoder for Blosc2Decoder {
     }
 
     fn begin(&mut self, width: usize) {
-        // The first region may need little of each block, and a later one all of it, so allocate for a whole block.
+        // The first region may need little of each block and a later region all of it, so allocate space for
+        // a whole block.
         self.chunks.room(width);
         self.entered = None;
     }
@@ -292,7 +293,7 @@ impl Blosc2Decoder {
     }
 }
 
-/// Returns the whole unit of a chunk that is not coded.
+/// Returns the whole unit if the chunk is not coded.
 fn undecoded<'a>(chunk: &Chunk<'a>) -> Result<Option<StoredBlock<'a>>> {
     Ok(match chunk.content() {
         ChunkContent::Blocks { .. } => None,

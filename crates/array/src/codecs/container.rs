@@ -1,4 +1,4 @@
-//! The reader's side of a payload codec.
+//! Properties of a payload codec for readers.
 
 use crate::block::StoredBlock;
 use crate::blosc2::Chunk;
@@ -7,7 +7,7 @@ use shardpack_format::{Limits, Result};
 use std::ops::Range;
 
 /// The units of an array's payload (spec §5), in order. All but the last hold
-/// [`UNIT_BYTES`](crate::UNIT_BYTES) of stored elements.
+/// [`UNIT_BYTES`](crate::UNIT_BYTES) bytes of stored elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Units<'a> {
     /// The stored elements, uncoded.
@@ -26,20 +26,21 @@ pub(crate) trait Container: Sync {
     /// True if a payload of this length has room for all units of `stored` bytes.
     fn fits(&self, stored: usize, payload: usize) -> bool;
 
-    /// Returns the stored bytes of a block, the unit of decoding, for elements of `width` bytes.
+    /// Returns the number of stored bytes in a block, the unit of decoding, for elements of `width` bytes.
     fn block_bytes(&self, width: usize) -> usize;
 
-    /// Returns the scratch bytes for decoding a payload block by block; `None` if the payload is not coded.
+    /// Returns the number of scratch bytes needed to decode a payload block by block. Returns `None` if the
+    /// payload is not coded.
     fn scratch_bytes(&self, width: usize, stored: u64) -> Option<u64>;
 
-    /// Returns the scratch memory for a region, in blocks.
+    /// Returns how many blocks of scratch memory a region needs.
     fn region_blocks(&self) -> u64;
 
     /// Parses and checks all units of a payload.
     fn units<'a>(&self, coded: Coded<'a>, limits: &Limits) -> Result<Units<'a>>;
 
-    /// Returns the length of the coded unit at offset `at`, at most `left` bytes, or `None` if it cannot be
-    /// found this way. `read` returns bytes of the payload.
+    /// Returns the length of the coded unit at offset `at`. The unit has at most `left` bytes, and `read`
+    /// returns bytes of the payload. Returns `None` if the length cannot be found in this way.
     fn unit_length(
         &self,
         at: usize,
@@ -48,13 +49,13 @@ pub(crate) trait Container: Sync {
     ) -> Option<usize>;
 }
 
-/// Decodes payloads of one codec. Each thread has its own decoder, which keeps contexts and scratch memory.
+/// Decodes payloads of one codec. Each thread has its own decoder, which keeps its contexts and scratch memory.
 pub(crate) trait PayloadDecoder {
-    /// Decodes all of a payload into `out`.
+    /// Decodes a whole payload into `out`.
     fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], limits: &Limits) -> Result<()>;
 
-    /// Decodes the blocks whose stored bytes are `wanted`, in order, and passes each block and its stored
-    /// bytes to `each`. Blocks that have to be assembled go through `window`.
+    /// Decodes the blocks whose stored bytes are `wanted`, in order, and passes each block with the range of
+    /// its stored bytes to `each`. Blocks that have to be assembled are assembled in `window`.
     fn for_each(
         &mut self,
         coded: Coded<'_>,
@@ -64,8 +65,8 @@ pub(crate) trait PayloadDecoder {
         each: &mut dyn FnMut(&StoredBlock<'_>, Range<usize>) -> Result<()>,
     ) -> Result<()>;
 
-    /// Decodes all blocks at once. Bytes that the payload does not contain go to `scratch`. Every block but
-    /// the last has the stated number of elements.
+    /// Decodes all blocks at once. Decoded bytes that are not in the payload as they are go to `scratch`. The
+    /// returned number is the number of elements in every block but the last.
     fn all<'a>(
         &mut self,
         coded: Coded<'a>,
@@ -78,17 +79,19 @@ pub(crate) trait PayloadDecoder {
         let _ = width;
     }
 
-    /// Parses the unit at the start of `bytes`, of `unit_bytes` stored bytes, before its blocks are decoded.
+    /// Parses the unit at the start of `bytes`, which decodes to `unit_bytes` stored bytes. This must come
+    /// before its blocks are decoded.
     fn enter(&mut self, bytes: &[u8], width: usize, unit_bytes: usize) -> Result<()> {
         let _ = (bytes, width, unit_bytes);
         Ok(())
     }
 
-    /// Skips to the end of the unit at the start of `bytes`, entered or not, and returns the unit's length.
+    /// Skips to the end of the unit at the start of `bytes`, whether or not it was entered, and returns the
+    /// unit's length.
     fn leave(&mut self, bytes: &[u8]) -> Result<usize>;
 
-    /// Decodes the needed part of a block of the entered unit: into `out` or, if `out` holds only part of the
-    /// block, into `scratch`.
+    /// Decodes the needed part of a block of the entered unit. The bytes go into `out` or, if `out` has space
+    /// for only part of the block, into `scratch`.
     fn block(
         &mut self,
         block: &mut BlockRequest<'_>,
@@ -101,7 +104,7 @@ pub(crate) trait PayloadDecoder {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coded<'a> {
     pub(crate) payload: &'a [u8],
-    /// Bytes of an element.
+    /// Bytes of one element.
     pub(crate) width: usize,
     pub(crate) stored_bytes: usize,
 }
@@ -110,14 +113,14 @@ pub(crate) struct Coded<'a> {
 pub(crate) struct BlockRequest<'a> {
     /// The payload from the start of the block's unit on.
     pub(crate) bytes: &'a [u8],
-    /// Bytes of an element.
+    /// Bytes of one element.
     pub(crate) width: usize,
     /// Index of the block in its unit.
     pub(crate) number: usize,
     pub(crate) block_bytes: usize,
     /// First stored byte that is needed, relative to the start of the unit.
     pub(crate) start: usize,
-    /// Returns the number of needed bytes of the block, and the end of the last one in the block.
+    /// Returns how many bytes of the block are needed, and where the last of them ends in the block.
     pub(crate) need: &'a mut dyn FnMut() -> (usize, usize),
 }
 
@@ -136,11 +139,11 @@ pub(crate) enum BlockPlace {
     Out,
     /// The block is in the scratch memory.
     Scratch,
-    /// The scratch memory has the first N bytes of each byte plane of the block.
+    /// The scratch memory has the first N bytes of each byte plane of the block, where N is this number.
     ScratchPlanes(usize),
 }
 
-/// Number of bytes that the blocks of a region have decoded to so far, checked against the limits.
+/// Number of bytes to which the blocks of a region have decoded so far. They are checked against the limits.
 pub(crate) struct Budget<'a> {
     coded: u64,
     runs: u64,
@@ -154,7 +157,7 @@ impl<'a> Budget<'a> {
         Self { coded: 0, runs: 0, stored: stored as u64, payload: payload as u64, limits }
     }
 
-    /// Adds bytes made by a coder and bytes from runs, and checks the limits.
+    /// Adds bytes that a coder makes and bytes from runs, and checks the sums against the limits.
     pub(crate) fn spend(&mut self, coded: u64, runs: u64) -> Result<()> {
         self.coded += coded;
         self.runs += runs;

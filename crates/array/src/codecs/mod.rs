@@ -1,5 +1,5 @@
-//! The codecs of payloads, one file each: names, levels and costs for writers ([`CoderSpec`]), lengths and
-//! blocks for readers ([`Container`], [`PayloadDecoder`]).
+//! The codecs of payloads, one file each. A file has names, levels and costs for writers ([`CoderSpec`]), and
+//! lengths and blocks for readers ([`Container`], [`PayloadDecoder`]).
 //!
 //! To add a coder, add a constant to its codec's file and a variant to [`Coder`]. To add a container, add a
 //! file, a field in [`Decoders`], and a variant of the format's [`Codec`].
@@ -28,7 +28,7 @@ pub enum Coder {
     /// Blosc2 chunks of LZ4 streams.
     #[serde(rename = "blosc2-lz4")]
     Blosc2Lz4,
-    /// Blosc2 chunks of LZ4 streams with a longer search: slow to write, just as fast to read.
+    /// Blosc2 chunks of LZ4 streams, found with a longer search: slower to write, but just as fast to read.
     #[serde(rename = "blosc2-lz4hc")]
     Blosc2Lz4hc,
     /// Blosc2 chunks of zstd streams.

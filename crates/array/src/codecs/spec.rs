@@ -12,11 +12,11 @@ pub(crate) struct CoderSpec {
     pub(crate) codec: Codec,
     pub(crate) levels: Levels,
     pub(crate) has_filters: bool,
-    /// Nanoseconds on one core per decoded byte (docs/adr/0002-choosing-a-codec.md; measured by
-    /// `examples/candidates.rs`).
+    /// Nanoseconds that one core needs per decoded byte, as measured by `examples/candidates.rs` (see
+    /// docs/adr/0002-choosing-a-codec.md).
     pub(crate) decode_ns: f64,
-    /// Nanoseconds of the device kernel per decoded byte. `None` if there is no kernel, so the host decodes
-    /// and the decoded bytes cross the bus.
+    /// Nanoseconds that the device kernel needs per decoded byte. `None` if there is no kernel; then the host
+    /// decodes, and the decoded bytes cross the bus.
     pub(crate) device_ns: Option<f64>,
     pub(crate) encoder: fn(Option<i32>, Filter) -> Result<Box<dyn UnitEncoder>>,
 }
@@ -25,8 +25,8 @@ pub(crate) struct CoderSpec {
 pub(crate) trait UnitEncoder: Send + Sync {
     fn codec(&self) -> Codec;
 
-    /// Appends the coded `unit`. Returns how many of its bytes a reader's coder will have to make, without
-    /// runs and bytes stored unchanged.
+    /// Appends the coded `unit`. Returns how many of its bytes a reader's coder will have to make, which
+    /// excludes runs and bytes stored unchanged.
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64>;
 }
 

@@ -1,4 +1,4 @@
-//! Decodes payloads to arrays. The bytes may come from strangers, so the result is always an array or an error.
+//! Decodes payloads to arrays. The bytes may come from untrusted sources, so the result is always an array or an error.
 
 mod region;
 mod regions;
@@ -16,16 +16,16 @@ use crate::wanted::Wanted;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result, to_usize};
 use std::ops::Range;
 
-/// Decodes arrays. Each thread has its own decoder, which keeps the coders' contexts and scratch memory:
-/// little for payloads in shape order, about the size of the largest array's stored elements for band-major
-/// payloads. The decoder stays usable after an error.
+/// Decodes arrays. Each thread has its own decoder, which keeps the coders' contexts and scratch memory. That
+/// is little memory for payloads in shape order; for band-major payloads it is about the size of the largest
+/// array's stored elements. The decoder stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
     pub(crate) decoders: Decoders,
-    /// All bytes that the coder makes, for band-major payloads.
+    /// For band-major payloads, all bytes that the coder makes.
     stored: Vec<u8>,
     /// For band-major payloads, a tile of stored elements. For other payloads, a block of stored elements
-    /// that does not come as byte planes.
+    /// that is not available as byte planes.
     pub(crate) window: Vec<u8>,
     pub(crate) values: values::ValueScratch,
     pub(crate) region: RegionScratch,
@@ -53,22 +53,22 @@ impl ArrayDecoder {
         check_size(decoded_bytes, limits)?;
         let length = usize::try_from(decoded_bytes)
             .map_err(|_| Error::limit("decoded array", "max_decoded_bytes", usize::MAX as u64, decoded_bytes))?;
-        // Check before allocating, so that a payload far too small for the array fails before memory is touched.
+        // Check this before allocating, so that a payload far too small for the array fails before memory is touched.
         Self::check_length(codec, descriptor, payload, limits)?;
         let mut out = vec![0; length];
         self.decode_into(codec, descriptor, payload, &mut out, limits)?;
         Array::new(descriptor.decoded, descriptor.shape.clone(), out)
     }
 
-    /// Decodes `payload` into `out`: C-contiguous in shape order, little-endian, exactly
-    /// `descriptor.decoded_bytes()` bytes.
+    /// Decodes `payload` into `out`, which must have exactly `descriptor.decoded_bytes()` bytes. The output
+    /// is little-endian and C-contiguous in shape order.
     ///
     /// After an error the content of `out` is unspecified.
     ///
     /// # Errors
     /// `Usage` if `out` has a different length; `Format` if the payload is damaged, decodes to a different
     /// length, or its codec is not for arrays; `Limit` if the array exceeds `limits.max_decoded_bytes`, if it
-    /// exceeds 1 MiB and `limits.max_expansion` times its payload, or if runs of one value exceed
+    /// exceeds both 1 MiB and `limits.max_expansion` times its payload, or if runs of one value exceed
     /// `limits.max_run_bytes`.
     pub fn decode_into(
         &mut self,
@@ -122,7 +122,7 @@ impl ArrayDecoder {
     fn decode_whole(&mut self, array: CodedArray<'_>, target: &Target, out: &mut [u8], limits: &Limits) -> Result<()> {
         let CodedArray { codec, descriptor, payload } = array;
         let (decoded_bytes, stored_bytes) = (descriptor.decoded_bytes()?, descriptor.stored_bytes()?);
-        // The output has as many elements as are decoded.
+        // The output has as many elements as are decoded, but their size may differ.
         let out_bytes = decoded_bytes / descriptor.decoded.bytes() * target.element().bytes();
         if out.len() as u64 != out_bytes {
             return Err(Error::usage(format!("output buffer: expected {out_bytes} bytes, found {}", out.len())));
@@ -166,10 +166,10 @@ impl ArrayDecoder {
         values.finish()
     }
 
-    /// Returns the bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array of this
-    /// descriptor, besides the payload and `out`. For a band-major payload that is at most the size of all
-    /// stored elements (without those that the payload holds unchanged), otherwise one block; some pixels are
-    /// added. The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the number of bytes that [`ArrayDecoder::decode_into`] allocates and keeps for an array of
+    /// this descriptor, besides the payload and `out`. For a band-major payload that is at most the size of
+    /// all stored elements (except those that the payload holds unchanged), otherwise one block; the memory
+    /// for some pixels comes on top. The coders' own contexts, about 100 KiB, do not count.
     ///
     /// ```
     /// use shardpack_array::ArrayDecoder;
@@ -195,13 +195,13 @@ impl ArrayDecoder {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
                 block.saturating_add(pixels.min(stored))
             }
-            // An upper bound, because streams stored unchanged need no scratch.
+            // This is an upper bound, because streams stored unchanged need no scratch memory.
             (Some(_), Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
 
-    /// Fails if a payload of this length cannot hold the array under the limits. For callers that allocate
-    /// memory for an array before decoding it.
+    /// Fails if a payload of this length cannot hold the array under the limits. Callers that allocate memory
+    /// for an array before they decode it should call this first.
     ///
     /// # Errors
     /// `Format` or `Limit`, like [`ArrayDecoder::decode_into`].
@@ -210,8 +210,8 @@ impl ArrayDecoder {
     }
 }
 
-/// Returns the order of the stored elements on their way to the target. If bands are both stored and output
-/// one by one, they count as pixels of one element.
+/// Returns the order in which stored elements reach the target. If bands are both stored and output one by
+/// one, each element counts as a pixel of its own.
 pub(crate) fn stored_as(descriptor: &ArrayDescriptor, bands: usize, elements: usize, target: &Target) -> Arrangement {
     let ArrayDescriptor { layout, band_difference: difference, stored, .. } = descriptor;
     let (layout, bands) = match target.from() {

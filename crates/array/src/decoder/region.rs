@@ -1,4 +1,4 @@
-//! One region of an array.
+//! Decodes one region of an array.
 
 use super::ArrayDecoder;
 use crate::bytes::check_size;
@@ -12,17 +12,17 @@ use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 impl ArrayDecoder {
-    /// Decodes a region of an array of two or three axes into `out`: C-contiguous, little-endian, exactly
-    /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values equal the whole array's,
-    /// to the bit.
+    /// Decodes a region of an array of two or three axes into `out`, which must have exactly
+    /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The output is C-contiguous and
+    /// little-endian. Its values equal the same part of the decoded whole array, bit for bit.
     ///
-    /// Only the Blosc2 blocks that the region touches are decoded, each once. A band difference requires
-    /// decoding all bands up to the last requested one, but only for the touched pixels; that costs extra
-    /// blocks if the payload is band-major.
+    /// Only the Blosc2 blocks that the region touches are decoded, each once. If the payload has a band
+    /// difference, all bands up to the last requested one must be decoded, but only for the touched pixels.
+    /// If the payload is band-major, these bands cost extra blocks.
     ///
-    /// After the largest region, the decoder allocates nothing more. After an error the content of `out` is
-    /// unspecified and the decoder stays usable. Damage outside the parts that the region needs may go
-    /// unnoticed; the record's checksum covers it.
+    /// Once the decoder has decoded the largest region, it allocates nothing more. After an error the content
+    /// of `out` is unspecified, and the decoder stays usable. Damage outside the parts that the region needs
+    /// may go unnoticed; the checksum of the record covers it.
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
@@ -63,7 +63,7 @@ impl ArrayDecoder {
         self.region_into(CodedArray { codec, descriptor, payload }, region, target, out, limits)
     }
 
-    /// Like [`ArrayDecoder::decode_region`], with the target's conversions.
+    /// Does the same as [`ArrayDecoder::decode_region`], and applies the conversions of the target.
     pub(super) fn region_into(
         &mut self,
         array: CodedArray<'_>,
@@ -104,9 +104,9 @@ impl ArrayDecoder {
         Ok(done)
     }
 
-    /// Returns the bytes that [`ArrayDecoder::decode_region`] allocates and keeps, besides the payload and
-    /// `out`: the stored elements that the region needs, unless they are the output itself, and one block
-    /// (two for Blosc2). The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the number of bytes that [`ArrayDecoder::decode_region`] allocates and keeps, besides the
+    /// payload and `out`: the stored elements that the region needs, unless they are the output itself, and
+    /// one block (two for Blosc2). The coders' own contexts, about 100 KiB, do not count.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes.

@@ -1,4 +1,4 @@
-//! Several regions of an array at once.
+//! Decodes several regions of an array at once.
 
 use super::ArrayDecoder;
 use crate::bytes::check_size;
@@ -11,9 +11,9 @@ use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, bug};
 
 impl ArrayDecoder {
-    /// Decodes several regions of one array, which may overlap, each into its own part of `outs`, like
-    /// [`ArrayDecoder::decode_region`] does for one. A block that several regions touch is decoded once.
-    /// Returns the number of decoded blocks, counted like
+    /// Decodes several regions of one array, each into its own part of `outs`, as
+    /// [`ArrayDecoder::decode_region`] does for one region. The regions may overlap; a block that several
+    /// regions touch is decoded only once. Returns the number of decoded blocks, which are counted as in
     /// [`RegionDecoded::blocks_decoded`](crate::RegionDecoded).
     ///
     /// ```
@@ -61,7 +61,7 @@ impl ArrayDecoder {
         }
         let Several { runs, stored } = several;
         runs.clear();
-        // Start of the stored elements of each region; `None` if they are the output.
+        // Start of the stored elements of each region, or `None` if the stored elements are the output itself.
         let mut starts = Vec::with_capacity(regions.len());
         let mut stored_bytes = 0_usize;
         for (number, (region, out)) in regions.iter().zip(&*outs).enumerate() {
@@ -120,8 +120,8 @@ impl ArrayDecoder {
         Ok(decoded)
     }
 
-    /// Returns the bytes that [`ArrayDecoder::decode_regions`] allocates and keeps for several regions of
-    /// this size. For a single region, see [`ArrayDecoder::region_scratch_bytes`].
+    /// Returns the number of bytes that [`ArrayDecoder::decode_regions`] allocates and keeps for several
+    /// regions of this size. For a single region, see [`ArrayDecoder::region_scratch_bytes`].
     ///
     /// # Errors
     /// Same as [`ArrayDecoder::region_scratch_bytes`].
@@ -142,7 +142,7 @@ impl ArrayDecoder {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };
-        // One block more than for a single region, to decode blocks that several regions touch.
+        // This is one block more than for a single region. It holds a block that several regions touch.
         let block = container(codec)?.block_bytes(descriptor.stored.size()) as u64;
         Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
     }

@@ -30,8 +30,8 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Checks that `encoded` can be returned in every possible type with its source values, both whole and as a
-/// region. Returns these types.
+/// Checks that `encoded` can be returned with its source values in every possible type, both as a whole and
+/// as a region. Returns these types.
 fn same_values_in_every_type(encoded: &EncodedArray) -> Vec<Dtype> {
     let (limits, mut decoder) = (Limits::default(), ArrayDecoder::new());
     let EncodedArray { codec, descriptor, payload, .. } = encoded;
@@ -66,7 +66,7 @@ fn encode(rule: ValueRule, source: &[f32], no_data: Option<f64>) -> EncodedArray
 fn values_that_float16_holds_can_be_returned_as_float16() {
     let halves: Vec<f32> = (0..12).map(|i| i as f32 / 8.0).collect();
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &halves, None)), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // float16 cannot represent -9999, which becomes a reserved pattern, but can represent -32768.
+    // float16 cannot represent -9999, so that value becomes a reserved bit pattern. It can represent -32768.
     let mut marked = halves.clone();
     marked[3] = -9999.0;
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &marked, Some(-9999.0))), [Dtype::F32, Dtype::F64]);

@@ -3,12 +3,14 @@
 use shardpack_base::{factors, vectorised};
 use shardpack_format::{Error, Result};
 
-/// Minimum number of table entries, so that loops over few bands are long enough.
+/// Minimum number of table entries. Shorter tables are repeated, so that loops over few bands are long
+/// enough.
 const LEAST: usize = 128;
 
-/// Factors that normalise values to `(value − mean) / std`, per band or the same for all: `value · scale +
-/// bias`, fused in float32 and rounded once. Scale is `1 / std` and bias `−mean / std`, computed in float64
-/// and rounded to float32. A NaN becomes quiet and keeps its sign and the upper bits of its payload.
+/// Factors that normalise values to `(value − mean) / std`, either per band or the same for all bands. They
+/// are applied as `value · scale + bias`, fused in float32 and rounded once. The scale is `1 / std` and the
+/// bias `−mean / std`; both are computed in float64 and rounded to float32. A NaN becomes quiet and keeps its
+/// sign and the upper bits of its payload.
 ///
 /// ```
 /// use shardpack_array::Factors;
@@ -19,7 +21,7 @@ const LEAST: usize = 128;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
-    /// Number of different entries: 1, or one per band.
+    /// Number of different entries: one for all bands, or one per band.
     bands: usize,
     /// Scales, repeated to fill the table.
     scale: Vec<f32>,
@@ -27,7 +29,7 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// Creates factors from means and standard deviations: one of each per band, or one for all.
+    /// Creates factors from means and standard deviations. There must be one of each per band, or one for all bands.
     ///
     /// # Errors
     /// `Usage` if there are none; if `mean` and `std` have different lengths and neither length is 1; if a
@@ -51,8 +53,8 @@ impl Factors {
         Ok(Self::repeated(pairs))
     }
 
-    /// Creates factors from pairs of scale and bias: one pair per band, or one for all. With scale 0 every
-    /// value becomes the bias, even if it is not finite.
+    /// Creates factors from pairs of scale and bias: one pair per band, or one pair for all bands. With a
+    /// scale of 0 every value becomes the bias, even a value that is not finite.
     ///
     /// # Errors
     /// `Usage` if there are none.
@@ -70,7 +72,8 @@ impl Factors {
         Self { bands, scale, bias }
     }
 
-    /// Returns the factors of these bands, in this order. A single factor for all bands is returned unchanged.
+    /// Returns the factors of these bands, in this order. If a single factor applies to all bands, it is
+    /// returned unchanged.
     ///
     /// # Errors
     /// `Usage` if a band has no entry.
@@ -105,7 +108,7 @@ impl Factors {
         self.scale.iter().copied().zip(self.bias.iter().copied()).take(self.bands)
     }
 
-    /// Fails unless there is one factor, or one per band.
+    /// Fails unless there is one factor for all bands, or one per band.
     ///
     /// # Errors
     /// `Usage`.
@@ -119,7 +122,7 @@ impl Factors {
         }
     }
 
-    /// Normalises a value of a band, the same on host and device.
+    /// Normalises a value of a band. The result is the same on the host and on a device.
     #[must_use]
     pub fn apply(&self, band: usize, value: f32) -> f32 {
         let at = band % self.bands.max(1);
@@ -161,8 +164,8 @@ impl Factors {
     }
 }
 
-/// Normalises one value. Sets the bits of a NaN, because processors disagree about a NaN in a product and
-/// sum. A scale of 0 removes the value.
+/// Normalises one value. The bits of a NaN are set explicitly, because processors disagree about the NaN that
+/// a product and sum returns. A scale of 0 removes the value.
 #[inline(always)]
 fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
     let made = match value.is_nan() {

@@ -8,10 +8,10 @@ use shardpack_format::Dtype;
 /// Replacement of no-data elements by a float32 value. The replacement is rounded to the output type like all
 /// other values, but [`Factors`](super::Factors) do not change it.
 ///
-/// A decoded element is no-data if it equals `no_data`, rounded to the array's type as the encoder rounds it.
-/// The sign of a zero does not count, and if `no_data` is NaN, every NaN is no-data. An integer type that
-/// cannot represent `no_data` has no such elements. Lossy transforms keep no-data exactly and turn no other
-/// value into it.
+/// A decoded element is no-data if it equals `no_data`, rounded to the array's type in the same way as the
+/// encoder rounds it. The sign of a zero does not count, and if `no_data` is NaN, every NaN is no-data. If an
+/// integer type cannot represent `no_data`, none of its elements is no-data. Lossy transforms keep no-data
+/// exactly and turn no other value into it.
 ///
 /// ```
 /// use shardpack_array::{As, Fill, Finish};
@@ -33,7 +33,7 @@ pub struct Fill {
 /// Bit patterns that mean no-data in a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDataBits {
-    /// One value, little-endian, in the lowest of these bytes.
+    /// One value, little-endian, in the lowest bytes of this number.
     Of(u64),
     /// Both zeros of a float type.
     Zeros,
@@ -42,7 +42,7 @@ pub enum NoDataBits {
 }
 
 impl Fill {
-    /// Returns the bit patterns of decoded elements of this type that are no-data; `None` if there are none.
+    /// Returns the bit patterns that mean no-data in decoded elements of this type, or `None` if there are none.
     ///
     /// ```
     /// use shardpack_array::{Fill, NoDataBits};
@@ -75,7 +75,7 @@ impl Fill {
         })
     }
 
-    /// Writes the replacement to `out` where the elements, at most [`RUN`], are no-data.
+    /// Writes the replacement to `out` wherever an element is no-data. There are at most [`RUN`] elements.
     pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
         let Self { no_data, with } = self;
         match decoded {
@@ -96,8 +96,8 @@ impl Fill {
     }
 }
 
-/// Returns a number as a little-endian element of an integer type; `None` if the type cannot represent the
-/// number, or is not an integer type.
+/// Returns a number as a little-endian element of an integer type, or `None` if the type is not an integer
+/// type or cannot represent the number.
 ///
 /// ```
 /// use shardpack_array::integer_bytes;

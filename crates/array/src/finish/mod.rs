@@ -1,5 +1,5 @@
-//! Converts decoded elements to batch elements: another float type, normalisation by band, and turned pixels.
-//! GPU kernels give the same results, to the bit.
+//! Converts decoded elements to batch elements: converts them to another float type, normalises them by band,
+//! and flips or turns the pixels. The GPU kernels give the same results, bit for bit.
 
 mod factors;
 mod fill;
@@ -26,7 +26,7 @@ use std::ops::Range;
 
 /// Type of the output values.
 ///
-/// The 16-bit floats are made from the decoded value by way of float32. Each of the two steps rounds to the
+/// The 16-bit floats are made from the decoded value in two steps, by way of float32. Each step rounds to the
 /// nearest, ties to even, and values out of range become infinite. A NaN becomes quiet and keeps its sign and
 /// the upper bits of its payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub enum As {
 }
 
 impl As {
-    /// Returns the variant of this element type; `None` unless it is a float of at most 32 bits.
+    /// Returns the variant for this element type, or `None` if the type is not a float of at most 32 bits.
     #[must_use]
     pub const fn float(element: ElementType) -> Option<Self> {
         match element {
@@ -54,7 +54,7 @@ impl As {
         }
     }
 
-    /// Returns the output type of an array of `decoded` elements.
+    /// Returns the output type of an array whose decoded elements are of type `decoded`.
     ///
     /// # Errors
     /// `Usage` if a boolean is to become a float.
@@ -111,7 +111,7 @@ impl Finish {
     /// A conversion that neither changes nor moves elements.
     pub const NOTHING: Self = Self { to: As::Decoded, factors: None, fill: None, turn: Turn::NONE };
 
-    /// True if elements of this type are neither changed nor moved.
+    /// True if this conversion neither changes nor moves elements of this type.
     #[must_use]
     pub fn is_nothing(&self, decoded: Dtype) -> bool {
         self.factors.is_none()
@@ -120,7 +120,7 @@ impl Finish {
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
 
-    /// Fails unless this conversion fits an array of this size: rows, columns and bands. Returns the output type.
+    /// Fails unless this conversion fits an array with this number of rows, columns and bands. Returns the output type.
     ///
     /// # Errors
     /// `Usage` if a boolean is to become a float; if values are normalised or no-data is filled in a type
@@ -142,8 +142,8 @@ impl Finish {
         Ok(element)
     }
 
-    /// Converts decoded `elements` of an array of this size (rows, columns, bands) and fills `out`,
-    /// little-endian. Input and output have the order of `layout`.
+    /// Converts the decoded `elements` of an array with this number of rows, columns and bands, and fills
+    /// `out`, which is little-endian. Input and output have the order of `layout`.
     ///
     /// # Errors
     /// Same as [`Finish::check`]; `Usage` if `elements` or `out` have a different length.
@@ -163,8 +163,9 @@ impl Finish {
         taker.finish()
     }
 
-    /// Converts a window of an array: some rows and columns. `elements` are all decoded elements of the
-    /// array, in the order rows, columns, bands. The output has the order of `layout`.
+    /// Converts a window of an array, which is a range of rows and a range of columns. `elements` are all
+    /// decoded elements of the array, in the order rows, columns, bands. The output has the order of
+    /// `layout`.
     ///
     /// ```
     /// use shardpack_array::{As, Finish};
@@ -178,8 +179,8 @@ impl Finish {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out` have a
-    /// different length.
+    /// Same as [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out` have
+    /// a different length.
     pub fn apply_to_window(
         &self,
         decoded: Dtype,
@@ -197,7 +198,7 @@ impl Finish {
         let size = [y.end - y.start, x.end - x.start, bands];
         let turned = self.turn.transpose;
         let target = match turned {
-            // Rows become columns. With all rows available, the output is written contiguously.
+            // Rows become columns. Pass all rows, so that the output is written contiguously.
             true => Target::new(self, decoded, size, Layout::AsShape, layout)?,
             false => Target::of_window(self, decoded, shape, Layout::AsShape, layout, window.clone())?,
         };

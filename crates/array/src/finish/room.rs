@@ -1,11 +1,11 @@
-//! The memory of an output row: all of it, or one thread's part.
+//! The memory of an output row: the whole row, or the part that one thread may write.
 
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
 /// Writable bytes of an output row.
 pub trait OutputRow {
-    /// Returns these bytes of the row; `None` if some are not in it, or belong to another writer.
+    /// Returns these bytes of the row, or `None` if some of them are not in the row or belong to another writer.
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
 }
 
@@ -18,17 +18,17 @@ impl OutputRow for &mut [u8] {
 /// Returns these bytes of a row for writing.
 ///
 /// # Errors
-/// `Usage` if the caller's row does not have them.
+/// `Usage` if the row that the caller passed does not have them.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
     row.bytes(range).ok_or_else(|| Error::usage(format!("output row: not all bytes up to {end} are writable")))
 }
 
-/// Maps each byte of a row to its pixel in the array. If several threads fill one row, the thread that
-/// decoded the pixel writes the byte.
+/// Maps each byte of a row to its pixel in the array. If several threads fill one row, each byte is written
+/// by the thread that decoded its pixel.
 ///
-/// A row consists of planes, each plane of lines of pixels. The pixel number in the array changes by one
-/// constant from line to line and by another from pixel to pixel.
+/// A row consists of planes, and each plane of lines of pixels. The number of the pixel in the array changes
+/// by one constant from line to line and by another from pixel to pixel.
 ///
 /// ```
 /// use shardpack_array::Origins;
@@ -39,13 +39,13 @@ pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origins {
-    /// Bytes of a plane.
+    /// Bytes of one plane.
     pub plane_bytes: usize,
-    /// Bytes of a pixel in its plane.
+    /// Bytes of one pixel in its plane.
     pub unit_bytes: usize,
     /// Number of pixels in a line.
     pub columns: usize,
-    /// Pixel number of the first byte.
+    /// Number of the pixel to which the first byte belongs.
     pub start: i64,
     /// Change of the pixel number from plane to plane.
     pub plane: i64,
@@ -56,15 +56,15 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Returns the origins of a row whose pixels all stay in place, with `unit_bytes` bytes each.
+    /// Returns the origins of a row in which every pixel stays in place. Each pixel has `unit_bytes` bytes.
     #[must_use]
     pub const fn in_order(unit_bytes: usize) -> Self {
         let all = usize::MAX;
         Self { plane_bytes: all, unit_bytes, columns: all, start: 0, plane: 0, row: 0, column: 1 }
     }
 
-    /// Returns the pixels of the first and last of these bytes; the other bytes belong to pixels between
-    /// them. `None` if the range is empty or spans several lines.
+    /// Returns the pixels to which the first and the last of these bytes belong; the bytes between them
+    /// belong to pixels between these two. Returns `None` if the range is empty or spans several lines.
     #[must_use]
     pub fn of(&self, bytes: Range<usize>) -> Option<[i64; 2]> {
         let last = bytes.end.checked_sub(1).filter(|last| *last >= bytes.start)?;

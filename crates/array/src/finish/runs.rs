@@ -1,12 +1,12 @@
-//! Runs of finished output values as float32.
+//! Changes finished output values in runs of float32.
 
 use super::singles::{self, RUN};
 use half::bf16;
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, ElementType, Error, Result};
 
-/// Calls `change` on each run of values of an output of floats of at most 32 bits, with the index of the
-/// run's first value. Rounds the results to the nearest, ties to even.
+/// Calls `change` on each run of output values, which must be floats of at most 32 bits. `change` also gets
+/// the index of the first value of the run. Rounds the results to the nearest, ties to even.
 ///
 /// ```
 /// use shardpack_array::change_runs;
@@ -18,7 +18,7 @@ use shardpack_format::{Dtype, ElementType, Error, Result};
 /// ```
 ///
 /// # Errors
-/// `Usage` if the elements are not such floats.
+/// `Usage` if the elements are not floats of at most 32 bits.
 pub fn change_runs(element: ElementType, bytes: &mut [u8], mut change: impl FnMut(u64, &mut [f32])) -> Result<()> {
     let size = element.size();
     if super::As::float(element).is_none() {

@@ -1,4 +1,4 @@
-//! Converts decoded elements while they are in the cache, and puts them in their places in the row.
+//! Converts decoded elements while they are in the cache, and writes them to their places in the row.
 
 use super::room::{OutputRow, place};
 use super::target::Target;
@@ -19,7 +19,7 @@ pub(crate) struct Taker<'a> {
     target: &'a Target,
     scratch: &'a mut TakerScratch,
     out: &'a mut dyn OutputRow,
-    /// Index of the next unit, and of the first held unit.
+    /// Index of the next unit, followed by the index of the first held unit.
     next: usize,
     held: usize,
 }
@@ -29,7 +29,7 @@ struct Line {
     start: usize,
     step: usize,
     count: usize,
-    /// True if the last unit goes first.
+    /// True if the last unit of the line is written first.
     reversed: bool,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Taker<'a> {
         Self { target, scratch, out, next: first, held: first }
     }
 
-    /// Reserves memory for exactly `units` units, if units are to be held.
+    /// If units are to be held, reserves memory for exactly `units` units.
     pub(crate) fn expect(&mut self, units: usize) {
         if self.holds() {
             let bytes = units * self.target.each() * self.target.element.size();
@@ -51,13 +51,13 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// True if rows become columns: units are held, because with many rows available the output is written
-    /// contiguously.
+    /// True if rows become columns. Then units are held until many rows are available, so that the output can
+    /// be written contiguously.
     fn holds(&self) -> bool {
         self.target.turn.transpose && !self.target.is_straight()
     }
 
-    /// Returns the elements of a unit; at least 1.
+    /// Returns the number of elements in a unit, which is at least 1.
     pub(crate) fn each(&self) -> usize {
         self.target.each().max(1)
     }
@@ -71,7 +71,7 @@ impl<'a> Taker<'a> {
         wants
     }
 
-    /// Skips to this unit. No unit before it is wanted.
+    /// Skips to this unit. The caller must know that no unit before it is wanted.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.finish()?;
         (self.next, self.held) = (unit, unit);
@@ -113,11 +113,11 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
-    /// Puts the held elements in their places.
+    /// Writes the held elements to their places.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let target = self.target;
         if self.holds() {
-            // The last units may have been skipped.
+            // Some units at the end may have been skipped.
             let bytes = (self.next - self.held) * target.each() * target.element.size();
             put(target, self.held, grow(&mut self.scratch.held, bytes), self.out)?;
             self.held = self.next;
@@ -126,7 +126,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Puts converted elements of the units from `first` on in their places.
+/// Writes converted elements to their places. The elements belong to the units from `first` on.
 fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) -> Result<()> {
     let [rows, columns] = target.size;
     let unit = target.each() * target.element.size();
@@ -146,7 +146,7 @@ fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) 
     Ok(())
 }
 
-/// Puts a rectangle of pixels of one plane in its place, row by row.
+/// Writes a rectangle of pixels of one plane to its place, row by row.
 fn put_rectangle(
     target: &Target,
     plane: usize,
@@ -163,7 +163,7 @@ fn put_rectangle(
     }
     let pitch = columns.len() * unit;
     let at = |row: usize, column: usize| (row - rows.start) * pitch + (column - columns.start) * unit;
-    // Returns the place of a run along a window axis, relative to the window's start.
+    // Returns the place of a run along one axis of the window, relative to the start of the window.
     let along = |run: &Range<usize>, window: &Range<usize>, flips: bool| match flips {
         true => window.end - run.end,
         false => run.start - window.start,
@@ -207,7 +207,7 @@ fn put_line(
     Ok(())
 }
 
-/// Fills `to` with units of `unit` bytes.
+/// Fills `to` with the units of a line, each of `unit` bytes.
 fn gather(from: &[u8], line: &Line, unit: usize, to: &mut [u8]) -> Result<()> {
     let from = rest(from, line.start, "units of a line")?;
     if line.step == unit && !line.reversed {

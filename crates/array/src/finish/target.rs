@@ -27,7 +27,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Creates the target of an array with these rows, columns and bands.
+    /// Creates the target for an array with this number of rows, columns and bands.
     ///
     /// # Errors
     /// Same as [`Finish::check`].
@@ -51,7 +51,7 @@ impl Target {
         let [y, x] = &window;
         let [_, _, bands] = shape;
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
-        // Either no axis exceeds the address space, or there are no elements.
+        // Either every axis fits into the address space, or there are no elements.
         let [rows, columns, bands] = shape.map(to_usize);
         Ok(Self {
             decoded,
@@ -75,7 +75,7 @@ impl Target {
         self.bands
     }
 
-    /// Returns the target with this input order.
+    /// Returns the target with `from` as the order of the input.
     pub(crate) const fn given(mut self, from: Layout) -> Self {
         self.from = from;
         self
@@ -128,12 +128,12 @@ impl Target {
                 && top.checked_rem(rows).is_some_and(|row| wanted.contains(&row));
         }
         let row = top.checked_rem(rows).unwrap_or(0);
-        // Ranges that continue in the next plane are not checked in detail.
+        // Ranges that continue in the next plane are not checked in detail, but count as wanted.
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
-    /// Returns the place of these units in the row if they are requested and consecutive: part of one line of
-    /// pixels that is not turned.
+    /// Returns the place of these units in the row if they are requested and consecutive, that is, if they
+    /// are part of one line of pixels that is not turned. Otherwise returns `None`.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
         if !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
@@ -165,7 +165,7 @@ impl Target {
             }
             if flips { -step } else { step }
         };
-        // Only a square may exchange rows and columns.
+        // Rows and columns are exchanged only if the array is square.
         let (row, column) = (along(row, turn.flip_rows, high), along(column, turn.flip_columns, wide));
         let (unit_bytes, plane) = match (self.from, self.to) {
             (Layout::BandMajor, Layout::BandMajor) => (size, area),
@@ -203,7 +203,8 @@ impl Target {
         Ok(())
     }
 
-    /// Converts elements that start with band `band`. Unless units are pixels, all elements have that band.
+    /// Converts elements, the first of which belongs to band `band`. If units are pixels, bands follow each
+    /// other; otherwise all elements belong to that band.
     fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let mut singles = [0.0; RUN];
         let (width, size) = (self.decoded.size(), self.element.size());

@@ -1,4 +1,4 @@
-//! Tests against a reference that converts one element after the other.
+//! Tests against a reference that converts one element at a time.
 
 use super::*;
 use half::{bf16, f16};
@@ -20,7 +20,7 @@ fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
     }
 }
 
-/// Returns a stored element as float64, which cannot represent all 64-bit integers.
+/// Returns a stored element as float64, which cannot represent every 64-bit integer.
 fn double(dtype: Dtype, bytes: &[u8]) -> f64 {
     match dtype {
         Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
@@ -56,7 +56,7 @@ fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u
     let mut value = single(decoded, bytes);
     if let Some(factors) = &finish.factors {
         let (scale, bias) = factors.pairs().nth(if factors.len() == 1 { 0 } else { band }).unwrap();
-        // A product of two floats is exact as a double; libm rounds the sum once.
+        // The product of two floats is exact as a double, and libm rounds the sum once.
         value = match value.is_nan() {
             true => f32::from_bits(value.to_bits() | 1 << 22),
             false => libm::fmaf(value, scale, bias),
@@ -209,14 +209,14 @@ fn no_data_is_compared_in_the_type_of_the_array() {
         out.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes) == 0.25).collect::<Vec<_>>()
     };
     let singles = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
-    // 0.1 has no exact float32 representation, so the nearest float32 is used.
+    // float32 cannot represent 0.1 exactly, so the nearest float32 is used.
     assert_eq!(filled(Dtype::F32, 0.1, &singles(&[0.1, 0.100_000_01, -0.1])), [true, false, false]);
     assert_eq!(filled(Dtype::F32, 0.0, &singles(&[0.0, -0.0, 1e-45])), [true, true, false]);
     assert_eq!(filled(Dtype::F32, f64::NAN, &singles(&[f32::NAN, -f32::NAN, 0.0])), [true, true, false]);
     assert_eq!(filled(Dtype::F32, 7.0, &singles(&[f32::NAN, 7.0])), [false, true]);
     assert_eq!(filled(Dtype::F32, f64::NEG_INFINITY, &singles(&[f32::NEG_INFINITY, f32::MIN])), [true, false]);
     assert_eq!(filled(Dtype::F64, 0.1, &[0.1_f64, f64::from(0.1_f32)].map(f64::to_le_bytes).concat()), [true, false]);
-    // Both round to the same float32.
+    // Both integers round to the same float32.
     let large = [4_294_967_295_u32, 4_294_967_294].map(u32::to_le_bytes).concat();
     assert_eq!(filled(Dtype::U32, 4_294_967_295.0, &large), [true, false]);
     for no_data in [256.0, -1.0, 0.5, f64::NAN] {

@@ -39,10 +39,11 @@ impl<'a> BandSet<'a> {
     }
 }
 
-/// A region known to be inside its array and to have elements.
+/// A region that is known to be inside its array and to have elements.
 ///
-/// An array of two axes `[height, width]` is treated as a cube `[height, 1, width]`, because bands are the
-/// positions along the last axis (spec §4.2) for the difference, the layout and the tables of fixed point.
+/// An array of two axes `[height, width]` is treated as a cube `[height, 1, width]`. The reason is that the
+/// difference, the layout and the tables of fixed point take the positions along the last axis as bands (spec
+/// §4.2).
 pub(crate) struct RegionPlan<'a> {
     height: usize,
     width: usize,
@@ -58,7 +59,7 @@ pub(crate) struct RegionPlan<'a> {
 }
 
 impl<'a> RegionPlan<'a> {
-    /// Plans `region`, which must have passed [`Region::shape_of`] and have elements.
+    /// Plans `region`, which must have passed [`Region::shape_of`] and must not be empty.
     pub(crate) fn new(descriptor: &ArrayDescriptor, region: &Region, lists: &'a mut Lists) -> Result<Self> {
         let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("axis", "max_axis", usize::MAX as u64, n));
         let range = |first: u64, count: u64| Ok(size(first)?..size(first + count)?);
@@ -96,8 +97,8 @@ impl<'a> RegionPlan<'a> {
             }
         };
         let stored_layout = descriptor.layout;
-        // Take all bands from the first to the last, because neighbouring bands are read in one run and a
-        // difference needs the lower bands.
+        // Take all bands from the first to the last: neighbouring bands are read in one run, and a difference
+        // needs the lower bands anyway.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
             (true, ..) => BandSet::Range(0..high),
             (false, Layout::AsShape, _) | (false, _, BandSet::Range(_)) => BandSet::Range(low..high),
@@ -143,12 +144,13 @@ impl<'a> RegionPlan<'a> {
         &self.asked
     }
 
-    /// Returns the bands that must be decoded for the requested ones, ascending.
+    /// Returns the bands that must be decoded to obtain the requested bands, in ascending order.
     pub(crate) const fn fetched(&self) -> &BandSet<'a> {
         &self.fetched
     }
 
-    /// Returns the positions of the requested bands among the fetched ones; `None` if the two are the same.
+    /// Returns the positions of the requested bands among the fetched bands, or `None` if exactly the
+    /// requested bands are fetched.
     pub(crate) const fn picks(&self) -> Option<&BandSet<'a>> {
         self.picks.as_ref()
     }
@@ -168,12 +170,12 @@ impl<'a> RegionPlan<'a> {
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
     }
 
-    /// Returns the stored bytes that the region needs, ascending, with `size` bytes per element.
+    /// Returns the ranges of stored bytes that the region needs, in ascending order. Each element has `size` bytes.
     pub(crate) fn runs(&self, size: usize) -> impl Iterator<Item = StoredRange> + Clone {
         let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
         let row = width * bands;
-        // `outer` groups, `outer_step` apart, each of `count` runs, `step` apart, of `length` elements.
+        // There are `outer` groups, `outer_step` apart. Each group has `count` runs of `length` elements, `step` apart.
         let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
             (Layout::AsShape, BandSet::Range(fetched)) => match (fetched.len() == *bands, whole_rows) {
                 (true, true) => (BandSet::Range(0..1), 0, rows.start * row, 1, 0, rows.len() * row),

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Requested bands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bands {
-    /// All, in order.
+    /// All bands, in order.
     #[default]
     All,
     /// Bands from `start` up to, but not including, `end`.
@@ -30,17 +30,17 @@ impl Bands {
 /// Kind of elements to return.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Values, in the array's own type (`descriptor.decoded`).
+    /// Values in the array's own type (`descriptor.decoded`).
     #[default]
     Source,
     /// Stored elements (of type `descriptor.stored`) after undoing the band difference. float16 stays
-    /// float16, so only half as many bytes move. The caller has to apply transforms and handle reserved
-    /// codes. The float16 code of a no-data value is a NaN.
+    /// float16, so that only half as many bytes move. The caller has to apply transforms and handle reserved
+    /// codes. In float16 the code of a no-data value is a NaN.
     Stored,
 }
 
-/// A rectangle of pixels and some of the bands of an array `[height, width, channels]`. An array of
-/// two axes has one band, 0.
+/// A rectangle of pixels and some of the bands of an array `[height, width, channels]`. An array of two axes
+/// has a single band, band 0.
 ///
 /// ```
 /// use shardpack_array::{Bands, Output, Region};
@@ -64,7 +64,7 @@ pub struct Region {
     pub width: u64,
     /// Bands.
     pub bands: Bands,
-    /// Values or stored elements.
+    /// Choice between values and stored elements.
     pub output: Output,
     /// Axis order of the output: `[height, width, bands]`, or `[bands, height, width]` if band-major.
     pub layout: Layout,
@@ -75,7 +75,7 @@ pub struct Region {
 pub struct RegionShape {
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Axes: `[height, width, bands]`, or `[bands, height, width]`.
+    /// Lengths of the axes, in the order `[height, width, bands]` or `[bands, height, width]`.
     pub shape: [u64; 3],
     /// Bytes of all elements.
     pub bytes: u64,
@@ -86,15 +86,15 @@ pub struct RegionShape {
 pub struct RegionDecoded {
     /// Type, shape and size of the data in `out`.
     pub shape: RegionShape,
-    /// Number of Blosc2 blocks, or units of plain zstd, that were decoded at least in part. Units stored
-    /// unchanged or as one repeated value need no decoding.
+    /// Number of Blosc2 blocks, or units of plain zstd, that were decoded at least in part. Units that are
+    /// stored unchanged or as one repeated value need no decoding and do not count.
     pub blocks_decoded: u64,
     /// Number of blocks or units in the whole payload; 0 if it is raw.
     pub blocks: u64,
 }
 
 impl Region {
-    /// Creates a region of all bands of a rectangle, as values, in the order `[height, width, bands]`.
+    /// Creates a region with all bands of a rectangle. Its output is values in the order `[height, width, bands]`.
     #[must_use]
     pub const fn new(y: u64, x: u64, height: u64, width: u64) -> Self {
         Self { y, x, height, width, bands: Bands::All, output: Output::Source, layout: Layout::AsShape }
@@ -109,11 +109,11 @@ impl Region {
         Ok(Self::new(0, 0, height, width))
     }
 
-    /// Returns type, shape and length of the output.
+    /// Returns the type, shape and length of the output.
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, or the array has neither two nor three axes;
-    /// `Format` if a size overflows.
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes; `Format`
+    /// if a size overflows.
     pub fn shape_of(&self, descriptor: &ArrayDescriptor) -> Result<RegionShape> {
         let [height, width, channels] = cube_shape(descriptor)?;
         within("rows of a region", self.y, self.height, height)?;

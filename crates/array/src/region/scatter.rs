@@ -8,7 +8,7 @@ use shardpack_format::Result;
 pub(crate) struct Placed {
     pub(crate) run: StoredRange,
     pub(crate) region: usize,
-    /// Offset in the region's bytes.
+    /// Offset of the run in the bytes of the region.
     pub(crate) at: usize,
 }
 
@@ -20,8 +20,9 @@ pub(crate) struct Several {
 }
 
 impl PayloadReader<'_, '_> {
-    /// Passes the stored bytes of `runs` to `put`: for each run and block, the range within the run's place,
-    /// and the bytes. `runs` are sorted by start and may overlap.
+    /// Passes the stored bytes of `runs` to `put`. For each run and each block that it touches, `put` gets
+    /// the range of the destination, which begins at the run's `at`, and the bytes. `runs` must be sorted by
+    /// start and may overlap.
     pub(crate) fn scatter(
         &mut self,
         runs: &[Placed],

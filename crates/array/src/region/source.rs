@@ -1,4 +1,4 @@
-//! Reads a range of stored bytes of a payload, with as little decoding as the codec allows.
+//! Reads ranges of a payload's stored bytes, with as little decoding as the codec allows.
 
 use crate::blosc2::planes;
 use crate::bytes::{UNIT_BYTES, end_of};
@@ -10,28 +10,28 @@ use std::ops::Range;
 
 #[derive(Default)]
 pub(crate) struct SourceScratch {
-    /// The last decoded block: 64 KiB per byte of an element in a Blosc2 chunk, 4 MiB for plain zstd.
+    /// The last decoded block. In a Blosc2 chunk it has 64 KiB per byte of an element; in plain zstd it has 4 MiB.
     block: Vec<u8>,
-    /// A whole block, shared by several regions.
+    /// A whole block that several regions share.
     pub(crate) tile: Vec<u8>,
 }
 
-/// Reads a payload's stored bytes, which must be requested in ascending order.
+/// Reads the stored bytes of a payload. They must be requested in ascending order.
 ///
-/// Units before a touched one are skipped by their length alone. A touched Blosc2 chunk is parsed completely
-/// before any of it is decoded.
+/// Units before the first touched unit are skipped by their length alone. A touched Blosc2 chunk is parsed
+/// completely before any part of it is decoded.
 pub(crate) struct PayloadReader<'p, 's> {
     decoder: Option<&'s mut dyn PayloadDecoder>,
     container: &'static dyn Container,
     payload: &'p [u8],
-    /// Bytes of an element.
+    /// Bytes of one element.
     width: usize,
     stored_bytes: usize,
     pub(crate) scratch: &'s mut SourceScratch,
     /// Index of the current unit, and its start in the payload.
     unit: usize,
     at: usize,
-    /// Start of the block in `scratch.block`, and its form there.
+    /// Start of the block in `scratch.block`, and the form in which it is there.
     loaded: Option<(usize, BlockPlace)>,
     budget: Budget<'s>,
     decoded: u64,
@@ -40,7 +40,7 @@ pub(crate) struct PayloadReader<'p, 's> {
 pub(crate) type StoredRange = Range<usize>;
 
 impl<'p, 's> PayloadReader<'p, 's> {
-    /// Fails if the payload is too short for the array, or if it has bytes but the array no elements.
+    /// Fails if the payload is too short for the array, or if the array has no elements but the payload has bytes.
     pub(crate) fn new(
         array: CodedArray<'p>,
         limits: &'s Limits,
@@ -78,7 +78,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
 
     /// Returns the number of blocks, or units of plain zstd, in the whole payload.
     pub(crate) fn blocks(&self) -> u64 {
-        // Every unit is a whole number of blocks.
+        // Every unit but the last has a whole number of blocks.
         if self.decoder.is_none() { 0 } else { self.stored_bytes.div_ceil(self.block_bytes()) as u64 }
     }
 
@@ -86,8 +86,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         self.container.block_bytes(self.width)
     }
 
-    /// Fills `out` with the stored bytes of `runs`, without gaps. Runs are whole elements, sorted,
-    /// without overlap.
+    /// Fills `out` with the stored bytes of `runs`, without gaps. Each run must consist of whole elements,
+    /// and the runs must be sorted and must not overlap.
     pub(crate) fn read(&mut self, mut runs: impl Iterator<Item = StoredRange> + Clone, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         loop {
@@ -118,7 +118,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
                         planes::of(&self.scratch.block, self.width, items).join(from / self.width, here)?;
                     }
                     Some(_) => here.copy_from_slice(part(&self.scratch.block, from..from + count, "bytes of a block")?),
-                    // The bytes are already in place.
+                    // The bytes are already in `out`.
                     None => {}
                 }
                 rest = tail;
@@ -127,8 +127,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         }
     }
 
-    /// Returns the decoded block that contains stored byte `at`; for a raw payload, the rest of the payload.
-    /// Blocks must be requested in ascending order.
+    /// Returns the decoded block that contains stored byte `at`. For a raw payload, returns the rest of the
+    /// payload. Blocks must be requested in ascending order.
     pub(crate) fn whole_block<'t>(&mut self, at: usize, tile: &'t mut Vec<u8>) -> Result<(Range<usize>, &'t [u8])>
     where
         'p: 't,
@@ -147,8 +147,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok((block, tile))
     }
 
-    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, up to the
-    /// last byte that `runs` need.
+    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them. The block is
+    /// loaded only up to the last byte that `runs` need.
     fn block(
         &mut self,
         start: usize,
@@ -199,8 +199,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok(())
     }
 
-    /// Skips to the end of the last unit, which must be the end of the payload, and returns the number of
-    /// decoded blocks.
+    /// Skips to the end of the last unit, which must be the end of the payload. Returns the number of decoded blocks.
     pub(crate) fn finish(&mut self) -> Result<u64> {
         self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
         if self.decoder.is_some() {
@@ -210,8 +209,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
     }
 }
 
-/// Returns the number of bytes of `block` that `runs` need, up to the first run beyond the block, and the end
-/// of the last one.
+/// Returns how many bytes of `block` are needed by `runs`, and where the last needed byte ends. Stops at the
+/// first run beyond the block.
 fn need(block: &Range<usize>, runs: impl Iterator<Item = StoredRange>) -> (usize, usize) {
     let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {

@@ -56,7 +56,7 @@ fn in_parts(split: &ArraySplit, payload: &[u8], bytes: usize) -> Result<Vec<u8>>
     Ok(out)
 }
 
-/// Returns floats of shape `[rows, 64, bands]`, half of whose bits are noise.
+/// Returns floats of shape `[rows, 64, bands]`. Half of their bits are noise.
 fn floats(rows: u64, bands: u64) -> Array {
     let mut state = 1_u64;
     let bytes = (0..rows * 64 * bands).flat_map(|i| {
@@ -72,7 +72,7 @@ fn settings(values: ValueRule, coder: Coder, filter: Filter, band_difference: bo
 
 #[test]
 fn arrays_in_parts_are_the_whole_ones() {
-    // About 9 MB of two-byte elements: three units, with borders within pixels.
+    // About 9 MB of two-byte elements. They fill three units whose borders are within pixels.
     let array = floats(700, 103);
     let rules = [ValueRule::F16, ValueRule::Fixed { max_error: 0.01 }, ValueRule::Keep];
     for (rule, coder, filter, difference) in [
@@ -98,7 +98,7 @@ fn arrays_in_parts_are_the_whole_ones() {
             assert!(out == whole.unwrap().bytes(), "{rule:?} {coder:?} {filter:?} {difference} {dtype}");
         }
     }
-    // Stored as the plain dtype, so a part is read directly into its place and no join is needed.
+    // The elements are stored in their own type, so a part is read directly into its place and no join is needed.
     let plain = ArrayDescriptor::plain(Dtype::F32, array.shape().to_vec());
     let encoded = EncodedArray {
         codec: Codec::Raw,
@@ -195,7 +195,7 @@ fn damage_is_an_error_of_its_part_or_another_value() {
         refused += usize::from(decoder.decode_part(&split, 1, &payload, &mut out).is_err());
     }
     assert!(refused > 20, "{refused}");
-    // A part with a different length, then a different part.
+    // A part of the wrong length, and then a different part.
     let payload = &good.payload[part.payload.clone()];
     assert!(decoder.decode_part(&split, 1, &payload[1..], &mut out).is_err());
     assert!(decoder.decode_part(&split, 1, payload, &mut &mut out[..1 << 20]).is_err());
@@ -260,7 +260,7 @@ impl Asked {
     }
 }
 
-/// Returns requests for arrays of these axes. Windows are square if rows and columns are exchanged.
+/// Returns requests for arrays of this size. If rows and columns are exchanged, the window is square.
 fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
     let pick = prop_oneof![
         Just(Bands::All),

@@ -1,14 +1,15 @@
-//! Undoes band differences (spec §4.4): running sums of zigzag-coded elements, pixel by pixel.
+//! Undoes band differences (spec §4.4) by computing running sums of zigzag-coded elements, pixel by pixel.
 //!
-//! Summing one element at a time, each addition waits for the previous one: 30 million elements of a cube
-//! took as long as LZ4. Summing eight lanes in three steps leaves one dependent addition per vector.
+//! If elements are summed one at a time, each addition waits for the previous one. For a cube of 30 million
+//! elements this took as long as LZ4. Summing eight lanes in three steps leaves only one dependent addition
+//! per vector.
 
 pub(crate) mod planes;
 
 use fearless_simd::prelude::{Simd, SimdBase, SimdInt};
 use fearless_simd::{Level, dispatch, u8x16, u16x8};
 
-/// Replaces one-byte elements by their running sums, which restart every `bands` elements. The first sum
+/// Replaces one-byte elements by their running sums. The sums restart every `bands` elements; the first sum
 /// continues from `before`.
 pub(crate) fn sum8(elements: &mut [u8], bands: usize, before: u8) {
     dispatch!(Level::new(), simd => sum8_in(simd, elements, bands, before));

@@ -6,11 +6,11 @@ use half::f16;
 use shardpack_base::parts::{check_length, part, part_mut};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 
-/// Elements of a run, chosen so that all its buffers together fit the first-level cache.
+/// Number of elements in a run, chosen so that all buffers of a run fit in the first-level cache together.
 const RUN: usize = 512;
 
-/// Band tables of a fixed-point array, repeated to the length of a piece, so that loops run over pieces, not
-/// over the bands of a pixel.
+/// Band tables of a fixed-point array. They are repeated to the length of a piece, so that loops run over
+/// whole pieces and not over the bands of one pixel.
 #[derive(Default)]
 pub(super) struct Tables {
     scale: Vec<f32>,
@@ -52,8 +52,8 @@ fn top(bits: u8) -> u16 {
     u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
 
-/// Fails unless the band tables have one entry per band of `bands`. [`ArrayDescriptor::parse`] checks this; a
-/// descriptor made by hand may not pass.
+/// Fails unless the band tables have one entry for each of the `bands` bands. [`ArrayDescriptor::parse`]
+/// checks this, but a descriptor that was made by hand may be wrong.
 pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
     match &descriptor.transform {
         Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => Err(Error::usage(
@@ -63,10 +63,10 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
     }
 }
 
-/// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes of the
-/// same number of decoded elements.
+/// Decodes whole pixels. `stored` are elements in shape order, whose differences have been undone. `out`
+/// receives the bytes of the same number of decoded elements.
 pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    // Needed because the loops below end with the shorter of the two.
+    // This check is needed because the loops below end with the shorter of the two.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let elements = stored.len() / width;
     check_length("bytes of stored elements", elements * width, stored.len())?;
@@ -103,7 +103,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     Ok(())
 }
 
-/// Copies elements unchanged and checks booleans, the only type with invalid elements.
+/// Copies elements unchanged. Checks booleans, which are the only type with invalid elements.
 fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("bytes of elements", stored.len(), out.len())?;
     out.copy_from_slice(stored);
@@ -198,7 +198,7 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
 }
 
 /// Conversion of integers to every other type. The writer has checked that no value changes. Values from a
-/// malicious file wrap around harmlessly.
+/// malicious file wrap around, which does no harm.
 trait Widen: Element + Default {
     fn to_u8(self) -> u8;
     fn to_i8(self) -> i8;
@@ -266,8 +266,8 @@ fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
     special_bits(value, dtype).to_le_bytes()
 }
 
-/// Returns the bits of a special value. NaN becomes the quiet NaN with positive sign and zero payload on
-/// every processor.
+/// Returns the bits of a special value. On every processor, NaN becomes the quiet NaN with a positive sign
+/// and a payload of zero.
 #[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
 pub(crate) fn special_bits(value: f64, dtype: Dtype) -> u64 {
     match (dtype, value.is_nan()) {

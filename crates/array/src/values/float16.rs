@@ -1,4 +1,4 @@
-//! Floats stored as float16, rounded to nearest, ties to even, after a range check.
+//! Stores floats as float16 after a range check. Values are rounded to the nearest, ties to even.
 
 use super::{Job, StoredValues, arrangement, is_below};
 use crate::element::{Element, Float};
@@ -9,14 +9,14 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use shardpack_format::{Codes, Dtype, Transform};
 
-/// Smallest value that rounds to infinity: 65504 plus half a unit in its last place.
+/// Smallest value that rounds to infinity: 65504 plus half a unit in the last place.
 const OVERFLOW: f64 = 65_520.0;
-/// Pattern of every stored NaN, whatever the processor's conversion returns.
+/// Bit pattern with which every NaN is stored, whatever the processor's conversion returns.
 const NAN: f16 = f16::from_bits(0x7E00);
-/// Code of a no-data value that float16 cannot represent: a NaN pattern with no other use.
+/// Code of a no-data value that float16 cannot represent. It is a NaN pattern that has no other use.
 const NO_DATA_CODE: u16 = 0x7E01;
 
-/// Fails with [`EncodeError::ErrorBound`] as soon as an error exceeds `max_error`.
+/// Stores floats as float16. Fails with [`EncodeError::ErrorBound`] as soon as an error exceeds `max_error`.
 pub(super) fn store<T: Float>(
     job: &Job<'_, T>,
     max_error: f64,
@@ -24,7 +24,7 @@ pub(super) fn store<T: Float>(
 ) -> EncodeResult<StoredValues> {
     let arrangement = arrangement(job.array, Dtype::F16, job.request);
     let no_data = job.decoded_no_data();
-    // No value can round to a no-data value that float16 cannot represent.
+    // If float16 cannot represent the no-data value, no value can round to it.
     let held = no_data.map(f16::from_f32).filter(|h| Some(h.to_f32()) == no_data);
     let mut meter = Meter::new(job.no_data, job.spectrum());
     let mut halves = Vec::new();

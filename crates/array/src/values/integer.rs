@@ -1,4 +1,4 @@
-//! Lossless narrowing to the smallest exact integer type.
+//! Narrows values without loss to the smallest integer type that is exact.
 
 use super::scan::{ROUND, Scan};
 use super::{Job, Request, StoredValues, arrangement, is_plain, keep};
@@ -73,8 +73,8 @@ pub(super) fn store_float<T: Float>(
     }))
 }
 
-/// Returns the smallest type that holds the values, with a spare pattern for NaN and another for a no-data
-/// value that the type cannot represent.
+/// Returns the smallest type that holds the values. It must also have a spare bit pattern for NaN, and
+/// another for a no-data value that the type cannot represent.
 fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Codes)> {
     if !scan.exact {
         return None;
@@ -90,7 +90,8 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
         }
         let held =
             no_data.filter(|v| v.trunc() == *v && (low_f..=high_f).contains(v) && v.to_bits() != (-0.0_f64).to_bits());
-        // Patterns that no value uses: from the top down, then from the bottom up. At most three steps find two.
+        // Look for patterns that no value uses, first from the top down, then from the bottom up. At most
+        // three steps find two.
         let is_free = |x: &f64| (empty || *x > scan.max || *x < scan.min) && held != Some(*x);
         let from_top = (0..3).map(|i| high_f - f64::from(i));
         let from_bottom = (0..3).map(|i| low_f + f64::from(i));

@@ -1,4 +1,4 @@
-//! Value transforms (spec §4.3): chooses one per array, and converts elements to stored elements and back.
+//! Value transforms (spec §4.3). Chooses one for each array, and converts elements to stored elements and back.
 
 mod decode;
 mod fixed;
@@ -67,7 +67,7 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Returns the requested arrangement of elements of type `stored`, as far as the array allows it.
+/// Returns the arrangement that is requested for elements of type `stored`, as far as the array allows it.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = stored.size();
@@ -86,7 +86,7 @@ struct Job<'a, T> {
     array: &'a dyn ArraySource,
     request: &'a Request,
     load: fn(&[u8], &mut [T]),
-    /// Bytes of a source element.
+    /// Bytes of one source element.
     width: usize,
     no_data: Option<T>,
 }
@@ -109,8 +109,8 @@ impl<'a, T: Float> Job<'a, T> {
         {
             return match integer::store_float(self, &scan, elements)? {
                 Some(stored) => Ok(stored),
-                // All integers, but perhaps with a negative zero or a NaN with a payload, which no integer
-                // can represent.
+                // The values are all integers, but there may be a negative zero or a NaN with a payload,
+                // which no integer can represent.
                 None => self.keep(elements),
             };
         }
@@ -119,7 +119,7 @@ impl<'a, T: Float> Job<'a, T> {
             F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
             F16 => float16::store(self, f64::INFINITY, elements),
             IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
-                // The user did not request float16, so twice the size is better than measurements that become
+                // The user did not request float16. Twice the size is better than a measurement that becomes
                 // "not measured".
                 Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
                 result => result,
@@ -135,7 +135,8 @@ impl<'a, T: Float> Job<'a, T> {
     }
 
     fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<StoredValues> {
-        // Offsets are per position on the last axis, so a single axis would have as many offsets as values.
+        // There is one offset for each position on the last axis, so an array with a single axis would have
+        // as many offsets as values.
         match self.array.shape() {
             [] | [_] => self.keep(elements),
             _ => fixed::store(self, max_error, elements),
@@ -147,7 +148,7 @@ impl<'a, T: Float> Job<'a, T> {
         let mut values = [T::default(); 4096];
         let dtype = self.array.dtype();
         let no_data = self.no_data.map(T::to_f64);
-        // Count on the way to the coder, while the bytes are in the cache.
+        // Count the values on their way to the coder, while the bytes are in the cache.
         let count = |bytes: &[u8]| {
             for bytes in bytes.chunks(4096 * self.width) {
                 let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
@@ -188,7 +189,7 @@ impl<'a, T: Float> Job<'a, T> {
         element_count(self.array)
     }
 
-    /// Calls `each` with runs of the values, in order, until it returns false.
+    /// Calls `each` with runs of the values, in order, until `each` returns false.
     fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) -> EncodeResult<()> {
         let mut values = [T::default(); 4096];
         for_each_block(self.array, BLOCK_BYTES, |block| {
@@ -210,8 +211,8 @@ impl<'a, T: Float> Job<'a, T> {
     /// Fails if an element of `source` that is not no-data was `decoded` to no-data. `first` is the index of
     /// the first element.
     ///
-    /// A reserved code would distinguish the two only in the payload, because readers return values, which
-    /// would be equal.
+    /// A reserved code would not help: it would make a difference in the payload, but readers return values,
+    /// and the values would be equal.
     fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
         // Check the whole run first, in a loop without branches.
         let meets = vectorised(
@@ -232,7 +233,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Returns the elements of a spectrum for the fidelity figures; 0 if the array is not a cube.
+    /// Returns the number of elements in a spectrum, for the fidelity figures. Returns 0 if the array is not a cube.
     fn spectrum(&self) -> usize {
         match self.array.shape() {
             [_, _, bands] if *bands > 1 => usize::try_from(*bands).unwrap_or(0),
@@ -240,7 +241,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Returns the smallest and largest finite value, without no-data; `None` if there is none.
+    /// Returns the smallest and the largest finite value, not counting no-data. Returns `None` if there is none.
     fn range(&self) -> EncodeResult<Option<(f64, f64)>> {
         let mut range = (f64::INFINITY, f64::NEG_INFINITY);
         self.for_each_run(|values| {
@@ -260,7 +261,8 @@ fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
     is_below(values, f64::INFINITY, no_data)
 }
 
-/// True if every value is below `limit` in magnitude (so not NaN) and not no-data. `limit` must be a float32.
+/// True if every value is below `limit` in magnitude, and therefore not NaN, and none is no-data. `limit`
+/// must be a float32.
 fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     let limit = T::from_f64(limit);
     // Without a no-data value, compare with NaN, which nothing equals.
@@ -271,7 +273,7 @@ fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     )
 }
 
-/// Stores the elements unchanged, and passes their bytes to `look`, in order.
+/// Stores the elements unchanged. Passes their bytes to `look`, in order.
 fn keep(
     array: &dyn ArraySource,
     request: &Request,
@@ -292,7 +294,8 @@ fn keep(
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Calls `each` with pieces of whole pixels and room for their stored elements, then arranges the stored elements.
+    /// Calls `each` with pieces of whole pixels and a buffer for their stored elements, then arranges the
+    /// stored elements.
     fn for_each_piece(
         &self,
         arrangement: &Arrangement,
@@ -338,7 +341,7 @@ fn for_each_piece(
                 arrangement.place(stored, scratch, 0, elements.room(length))?;
                 elements.filled(length)?;
             } else {
-                // Only the last piece completes the first band.
+                // Even the first band is not complete before the last piece, so all elements are collected.
                 arrangement.place(stored, scratch, first, elements.whole())?;
                 first += pixels;
             }
@@ -348,7 +351,7 @@ fn for_each_piece(
     elements.finish()
 }
 
-/// Returns the indices of element `element` in storage order.
+/// Returns the position, as one index per axis, of the element with number `element` in storage order.
 fn position(shape: &[u64], mut element: u64) -> Vec<u64> {
     let mut out: Vec<u64> = Vec::with_capacity(shape.len());
     for &axis in shape.iter().rev() {

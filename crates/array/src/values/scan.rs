@@ -5,7 +5,7 @@ use crate::element::Float;
 use crate::error::EncodeResult;
 use shardpack_base::vectorised;
 
-/// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude puts the nearest integer into the low bits,
+/// 1.5 × 2⁵². Adding it to a number below 2⁵¹ in magnitude puts the nearest integer into the low bits,
 /// without a conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
@@ -18,13 +18,13 @@ pub(super) struct Scan {
     pub(super) nan: u64,
     pub(super) no_data: u64,
     pub(super) infinite: u64,
-    /// True if 32-bit integers and reserved codes can restore every bit: no negative zero, no NaN except the
-    /// canonical one, no infinity, nothing beyond 32 bits.
+    /// True if 32-bit integers and reserved codes can restore every bit. That requires that there is no
+    /// negative zero, no NaN except the canonical one, no infinity, and nothing beyond 32 bits.
     pub(super) exact: bool,
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Scans all values. Returns `None` as soon as a finite value that is not no-data has a fraction.
+    /// Scans all values. Returns `None` as soon as it finds a finite value with a fraction that is not no-data.
     pub(super) fn scan(&self) -> EncodeResult<Option<Scan>> {
         let mut scan =
             Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
@@ -44,18 +44,19 @@ impl<T: Float> Job<'_, T> {
 }
 
 impl Scan {
-    /// Adds a run that consists only of 32-bit integers and no-data; otherwise returns false without adding anything.
+    /// Adds a run if it consists only of 32-bit integers and no-data. Otherwise returns false and adds nothing.
     #[inline(always)]
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
-        // Whole bands of no-data are common and must not take the slow path. A no-data value of NaN counts
-        // like any NaN.
+        // Whole bands of no-data are common, so they must not take the slow path. If the no-data value is
+        // NaN, it counts like any other NaN.
         let no_data = no_data.filter(|n| !n.to_f64().is_nan());
         let (known, skipped) = (no_data.is_some(), no_data.unwrap_or_default());
         let (mut fits, mut min, mut max, mut count) = (true, self.min, self.max, 0_u32);
         for value in values {
             let v = value.to_f64();
             let skip = known & (value.bits() == skipped.bits());
-            // The other zero equals a no-data value of zero, but has different bits, so `add_mixed` handles it.
+            // If the no-data value is a zero, the zero of the other sign equals it but has different bits.
+            // `add_mixed` handles that case.
             let twin = known & (*value == skipped);
             let sound = ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
             fits &= skip | (sound & !twin);
@@ -72,7 +73,7 @@ impl Scan {
         true
     }
 
-    /// Adds a run value by value. Returns false at the first value with a fraction.
+    /// Adds a run value by value. Returns false at the first value that has a fraction.
     fn add_mixed<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
         for &value in values {
             let v = value.to_f64();

@@ -1,4 +1,4 @@
-//! The value cases V01–V06, encoded and decoded.
+//! Encodes and decodes the value cases V01–V06.
 
 use crate::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodeError, EncodeResult, EncodedArray,
@@ -18,7 +18,7 @@ fn encode(rule: ValueRule, array: &Array, no_data: Option<f64>) -> EncodeResult<
         layout: ArrayLayout::AsShape,
     };
     let encoded = ArrayEncoder::new(settings)?.encode(array, no_data)?;
-    // The descriptor's own rules allow everything that the encoder makes.
+    // The checks of the descriptor must allow everything that the encoder makes.
     let bytes = encoded.descriptor.encode()?;
     assert_eq!(ArrayDescriptor::parse(&bytes, &Limits::default())?.encode()?, bytes);
     Ok(encoded)
@@ -67,7 +67,7 @@ fn v01_values_up_to_65520_fit_float16_and_those_from_there_stop_the_run() {
     let encoded = encode(ValueRule::F16, &f32s(&[f32::INFINITY, f32::NEG_INFINITY, 0.1]), None).unwrap();
     assert_eq!(to_f32s(&decode(&encoded))[..2], [f32::INFINITY, f32::NEG_INFINITY]);
     assert_eq!(encoded.fidelity.infinite, 2);
-    // No value equals a no-data value out of range.
+    // If the no-data value is out of range, no value equals it.
     let encoded = encode(ValueRule::IntegerOrF16, &f32s(&[-3.4e38, 0.1, -3.4e38]), Some(-3.4e38)).unwrap();
     let back = to_f32s(&decode(&encoded));
     assert_eq!((back[0], back[2], encoded.fidelity.no_data), (-3.4e38, -3.4e38, 2));
@@ -116,7 +116,8 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         (vec![0.0, 254.0, f32::NAN], None, Dtype::U8),
         (vec![0.0, 255.0, f32::NAN], None, Dtype::U16),
         (vec![f32::NAN, f32::NAN], None, Dtype::U8),
-        // A no-data value that fits is stored like other integers; one that does not fit gets a pattern.
+        // A no-data value that fits into the type is stored like other integers. One that does not fit gets a
+        // reserved pattern.
         (vec![-32768.0, 0.0, 8000.0], Some(-32768.0), Dtype::U16),
         (vec![-32768.0, -5.0, 8000.0], Some(-32768.0), Dtype::I16),
         (vec![-3.4e38, f32::NAN, 0.0, 253.0], Some(-3.4e38), Dtype::U8),
@@ -181,8 +182,8 @@ fn v04_wider_integers_are_narrowed_and_none_is_lost() {
 }
 
 proptest! {
-    /// Draws only a few different values, so that they often occur together: every mixture of integers, both
-    /// zeros, NaNs and no-data is restored bit for bit.
+    /// Draws only a few different values, so that they often occur together. Every mixture of integers, both
+    /// zeros, NaNs and no-data must be restored bit for bit.
     #[test]
     fn lossless_rules_restore_every_value(
         picks in prop::collection::vec(0..10_usize, 1..9000),
@@ -191,7 +192,7 @@ proptest! {
     ) {
         let odd = f32::from_bits(0x7FC0_0001);
         let all = [0.0_f32, -0.0, 7.0, -9999.0, -3.4e38, f32::NAN, f32::INFINITY, odd, 255.0, 70_000.0];
-        // Few kinds of values per array, so that not every array is stored unchanged.
+        // Use few kinds of values per array, so that not every array ends up stored unchanged.
         let values: Vec<f32> = picks.iter().map(|p| all[kinds[p % kinds.len()]]).collect();
         let array = f32s(&values);
         let encoded = encode(ValueRule::IntegerOrKeep, &array, no_data).unwrap();
@@ -242,10 +243,10 @@ fn fixed_point_keeps_its_bound_with_the_fewest_bits() {
 #[test]
 fn a_bound_that_is_too_small_names_one_that_is_not() {
     for (values, max_error) in [
-        // Needs more than 16 bits.
+        // These values need more than 16 bits.
         (vec![0.0, 1.3, 1000.0], 1e-3),
         (vec![0.0, 1.3, 1000.0, f64::NAN], 1e-9),
-        // float32 itself is coarser than the bound.
+        // Here float32 itself is coarser than the bound.
         (vec![1e9, 1e9 + 1.0], 1e-3),
         (vec![-12_345.678, 7.0], 1e-300),
     ] {

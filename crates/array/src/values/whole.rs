@@ -1,4 +1,5 @@
-//! Makes the values of an array from its stored elements while these are in the cache, and puts them in their places.
+//! Makes the values of an array from its stored elements while the elements are in the cache, and writes them
+//! to their places.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
@@ -8,14 +9,14 @@ use shardpack_base::parts::{grow, part, part_mut, split_mut};
 use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform, bug};
 use std::ops::Range;
 
-/// Takes stored elements as they arrive and puts their values in their places.
+/// Takes stored elements as they arrive and writes their values to their places.
 pub(crate) struct Values<'a> {
     descriptor: &'a ArrayDescriptor,
     arrangement: Arrangement,
     tables: &'a Tables,
-    /// Indices of the requested bands within a pixel; empty for all.
+    /// Indices of the requested bands within a pixel. Empty if all bands are requested.
     picks: &'a [usize],
-    /// Stored elements of some pixels; between blocks, the elements of an incomplete pixel.
+    /// Stored elements of some pixels. Between blocks it holds the elements of an incomplete pixel.
     piece: &'a mut Vec<u8>,
     picked: &'a mut Vec<u8>,
     values: &'a mut Vec<u8>,
@@ -28,9 +29,9 @@ pub(crate) struct Values<'a> {
 }
 
 pub(crate) enum To<'a> {
-    /// Contiguous output of unchanged values.
+    /// Contiguous output for values that are not converted further.
     Plain(&'a mut [u8]),
-    /// Row of a target, starting with this unit.
+    /// Row of a target, which is filled from this unit on.
     Row(&'a Target, usize, &'a mut dyn OutputRow),
 }
 
@@ -67,8 +68,8 @@ impl<'a> Values<'a> {
         Self::of_bands(descriptor, arrangement, 0..arrangement.bands, None::<std::iter::Empty<usize>>, scratch, to)
     }
 
-    /// Creates the values of only some bands: `bands` are their indices in the array, `picks` their indices
-    /// in a pixel if it has others.
+    /// Creates the values of some bands only. `bands` are their indices in the array. `picks` are their
+    /// indices within a pixel, needed if the pixel also has other bands.
     pub(crate) fn of_bands(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -111,7 +112,7 @@ impl<'a> Values<'a> {
             let whole = (count - first) / bands * bands;
             if let (StoredBlock::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole)
             {
-                // The order is already right.
+                // The elements are already in the right order.
                 let bytes = part(bytes, first * width..(first + whole) * width, "whole pixels of a block")?;
                 bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
                 first += whole;
@@ -135,8 +136,8 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Skips to the pixel that begins with `unit` of the target. The next element must be the pixel's first.
-    /// Drops elements of an incomplete pixel.
+    /// Skips to the pixel that begins with `unit` of the target. The next element must be the first of that
+    /// pixel. Elements of an incomplete pixel are dropped.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.kept = 0;
         match &mut self.out {
@@ -145,7 +146,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Takes all elements of a band-major array, in `blocks` of equal size.
+    /// Takes all elements of a band-major array. They are given as `blocks` of equal size.
     pub(crate) fn take_planes(&mut self, blocks: &[StoredBlock<'_>], block: usize, window: &mut Vec<u8>) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = self.arrangement;
         let step = self.arrangement.tile_pixels();
@@ -179,7 +180,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Puts elements that were held until the end in their places.
+    /// Writes elements that were held until the end to their places.
     pub(crate) fn finish(self) -> Result<()> {
         match self.out {
             Out::Plain(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! After a decoder has seen the largest region, regions allocate no memory.
+//! Checks that regions allocate no memory after a decoder has seen the largest region.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use shardpack_array::{

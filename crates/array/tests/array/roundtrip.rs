@@ -1,4 +1,4 @@
-//! Encodes and decodes every codec × filter × dtype × layout × difference, and checks the errors of invalid payloads.
+//! Encodes and decodes every codec × filter × dtype × layout × difference, and checks the errors for invalid payloads.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 use proptest::prelude::*;
@@ -28,7 +28,8 @@ fn settings() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Arrays of every type with 0 to 4 axes. Bytes use only some bits, so that some arrays are noise and some compress.
+/// Arrays of every type with 0 to 4 axes. Their bytes use only some of the bits, so that some arrays are
+/// noise and others can be compressed.
 fn arrays() -> impl Strategy<Value = Array> {
     let dtype = prop::sample::select(Dtype::ALL);
     let shape = prop_oneof![
@@ -115,7 +116,8 @@ proptest! {
         }
     }
 
-    /// Compares the pieces, lanes and tables of the lossy transforms with one value at a time.
+    /// Compares the lossy transforms, which use pieces, lanes and tables, with a reference that takes one
+    /// value at a time.
     #[test]
     fn lossy_rules_agree_with_their_slow_twins(
         (height, width, bands) in (1..12_u64, 1..40_u64, 1..300_u64),
@@ -166,7 +168,7 @@ proptest! {
         let f = encoded.fidelity;
         prop_assert_eq!((f.max_abs_error, f.measured, f.values), (worst, measured, values.len() as u64));
         prop_assert!((f.sum_abs_error - sum).abs() <= 1e-9 * sum);
-        // Angles by the textbook formula, which cannot resolve angles below 1e-8 but is right above that.
+        // The textbook formula for the angle cannot resolve angles below 1e-8, but it is right above that.
         let (mut angles, mut spectra) = (0.0_f64, 0);
         let spectrum = usize::try_from(bands).unwrap();
         for (u, v) in values.chunks(spectrum).zip(back.chunks(spectrum)) {
@@ -222,7 +224,7 @@ fn c04_a_bomb_is_refused_before_memory_is_taken_for_it() {
     let small = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
     let error = decode_bytes(Codec::Raw, &[], 1 << 21, &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_decoded_bytes", .. }), "{error}");
-    // Far too small for the size, so refused at once although runs of zeros are free.
+    // The payload is far too small for this size, so it is refused at once, although runs of zeros are free.
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &[0; 100], &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
 }
@@ -239,7 +241,7 @@ fn lz4() -> ArrayEncoder {
     ArrayEncoder::new(settings).unwrap()
 }
 
-/// Returns a special chunk of zeros: 32 bytes for the unit.
+/// Returns a special chunk of zeros, which needs only 32 bytes for the whole unit.
 fn zeros(bytes: usize) -> [u8; 32] {
     let mut chunk = [0; 32];
     let array = Array::new(Dtype::U8, vec![bytes as u64], vec![0; bytes]).unwrap();
@@ -264,12 +266,12 @@ fn runs_expand_within_the_limit_on_every_path() {
     assert!(read(2, None, &small).is_ok());
     let error = read(3, None, &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
-    // The limit counts only the touched blocks of a region.
+    // The limit counts only the blocks that a region touches.
     let rows = |height| Region { layout: Layout::AsShape, ..Region::new(0, 0, height, 4 << 20) };
     assert!(read(64, Some(&rows(2)), &small).is_ok());
     let error = read(64, Some(&rows(3)), &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
-    // 19 kB that decode to 2 GiB are refused before memory is allocated for them.
+    // A payload of 19 kB that decodes to 2 GiB is refused before memory is allocated for it.
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2 << 30]);
     let limits = Limits { max_decoded_bytes: 4 << 30, ..Limits::default() };
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &chunk.repeat(512), &limits).unwrap_err();
@@ -342,14 +344,14 @@ fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
 
 #[test]
 fn arrays_without_elements_take_no_memory_however_long_their_axes() {
-    // 2^60 elements of eight bytes, except that the first axis is 0.
+    // The shape has 2^60 elements of eight bytes, except that the first axis is 0.
     let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, 1 << 30, 1 << 30]);
     descriptor.layout = shardpack_format::Layout::BandMajor;
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).is_ok());
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[0], &Limits::default()).is_err());
     }
-    // Axes other than 0 must still stay below 2^64 bytes (spec §4.2).
+    // The product of the axes other than 0 must still stay below 2^64 bytes (spec §4.2).
     descriptor.shape = vec![0, 1 << 31, 1 << 30];
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         let error = ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).unwrap_err();
@@ -397,7 +399,8 @@ fn a_trial_for_a_device_prefers_coders_with_kernels() {
     let (device, size) = (found(Prefer::Device), found(Prefer::Size));
     assert_eq!(size.settings.coder, Coder::Blosc2Zstd);
     assert!(device.settings.coder.has_filters(), "{}", device.settings);
-    // With the noise of real cubes the fewest bytes win, because the bus takes longer than the kernels.
+    // With the noise of real cubes, the candidate with the fewest bytes wins, because the bus takes longer
+    // than the kernels.
     let fewest = device.table.iter().map(|row| row.payload_bytes).min().unwrap();
     let first = device.table.first().unwrap();
     assert!(
@@ -406,7 +409,7 @@ fn a_trial_for_a_device_prefers_coders_with_kernels() {
         device.settings,
         first.payload_bytes
     );
-    // A codec that the host has to decompress is used if the user names it.
+    // A codec that the host has to decompress is used if the user asks for it by name.
     let asked = ArrayOptions { prefer: Prefer::Device, coder: Some(Coder::Zstd), ..Default::default() };
     assert!(trial(&samples, &asked).unwrap().table.iter().all(|row| row.settings.coder == Coder::Zstd));
 }

@@ -1,4 +1,4 @@
-//! Arrays read as needed are stored like arrays in memory, byte for byte.
+//! Checks that arrays that are read as needed are stored exactly like arrays in memory, byte for byte.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use shardpack_array::{
@@ -8,7 +8,7 @@ use shardpack_array::{
 use shardpack_format::{Codec, Dtype};
 use std::cell::Cell;
 
-/// An array read in pieces, like a file, that ends early at `readable`.
+/// An array that is read in pieces, like a file. It ends early, at `readable`.
 struct Pieces<'a> {
     array: &'a Array,
     readable: u64,
@@ -37,7 +37,7 @@ fn pieces(array: &Array) -> Pieces<'_> {
     Pieces { array, readable: u64::MAX, largest: Cell::new(0) }
 }
 
-/// Returns an array of `[301, 37, 101]`: more than one unit of 4 MiB, and not a whole number of pieces.
+/// Returns an array of `[301, 37, 101]`, which is more than one unit of 4 MiB and not a whole number of pieces.
 fn array(dtype: Dtype, value: impl Fn(usize) -> f64) -> Array {
     let shape = vec![301, 37, 101];
     let count = shape.iter().product::<u64>() as usize;
@@ -135,7 +135,7 @@ fn an_array_that_cannot_be_read_is_an_error_in_its_own_words() {
 #[test]
 fn a_trial_reads_the_middle_only() {
     let array = Array::new(Dtype::U8, vec![9, 1 << 21], (0..9).flat_map(|row| vec![row; 1 << 21]).collect()).unwrap();
-    // Nothing after the middle is readable.
+    // Nothing after the middle rows can be read.
     let crop = crop_for_trial(&Pieces { readable: 6 << 21, ..pieces(&array) }).unwrap();
     assert!(crop_for_trial(&Pieces { readable: (6 << 21) - 1, ..pieces(&array) }).is_err());
     assert_eq!(crop.shape(), [4, 1 << 21]);

@@ -1,19 +1,19 @@
-//! A request for an array in terms of the kernels: a rectangle of pixels and some bands of a cube `[rows,
-//! columns, bands]`.
+//! A request for an array, in the form that the kernels need: a rectangle of pixels and some bands of a cube
+//! `[rows, columns, bands]`.
 
 use super::wire::{Pick, chunk_bands};
 use shardpack_array::{Bands, Finish, Output, Region, Turn};
 use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
 
-/// An array as a cube, and the requested part.
+/// An array treated as a cube, and the part of it that is requested.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ask {
     pub(super) columns: u64,
     pub(super) pixels: u64,
     pub(super) bands: u64,
-    /// Bands in the fixed-point tables, as in the array itself.
+    /// Number of bands in the fixed-point tables, which is the number of bands of the array itself.
     pub(super) table_bands: u64,
-    /// Requested part: rows and columns.
+    /// First row and first column of the requested part.
     pub(super) y: u64,
     pub(super) x: u64,
     pub(super) rows: u64,
@@ -24,23 +24,24 @@ pub(super) struct Ask {
     turn: Turn,
     /// True if the bands are the columns of a two-axis array.
     is_flat: bool,
-    /// Descriptor of the array. With [`Output::Stored`], it describes the stored elements as values.
+    /// Descriptor of the array. If [`Output::Stored`] is requested, it describes the stored elements as if
+    /// they were the values.
     pub(super) descriptor: ArrayDescriptor,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Picks {
-    /// `count` bands from `first` on.
+    /// A run of `count` bands, starting with band `first`.
     Run { first: u64, count: u64 },
     /// Bands in ascending order, each with its place in the output.
     List(Vec<Pick>),
 }
 
 impl Picks {
-    /// Returns the requested bands out of `bands`.
+    /// Returns the requested bands of an array with `bands` bands.
     ///
     /// # Errors
-    /// `Limit` for a band number beyond the device's 32 bits.
+    /// `Limit` if a band number exceeds the 32 bits that the device uses.
     pub(super) fn of(asked: &Bands, bands: u64) -> Result<Self> {
         Ok(match asked {
             Bands::All => Self::Run { first: 0, count: bands },
@@ -80,11 +81,12 @@ impl Picks {
 }
 
 impl Ask {
-    /// Creates the request for `region` (or the whole array in the order of its shape) with this finish.
+    /// Creates the request for `region`, or for the whole array in the order of its shape, with the
+    /// conversion `finish`.
     ///
     /// # Errors
-    /// `Usage` if the region is outside the array, the array does not have two or three axes, or the finish
-    /// does not fit the array; `Format` if a size overflows.
+    /// `Usage` if the region is outside the array, the array has neither two nor three axes, or the
+    /// conversion does not fit the array; `Format` if a size overflows.
     pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>, finish: &Finish) -> Result<Self> {
         let mut ask = match region {
             Some(region) => Self::of_region(descriptor, region)?,
@@ -94,12 +96,12 @@ impl Ask {
         let size = match (&*descriptor.shape, ask.is_flat) {
             ([_, _, _], _) => [ask.rows, ask.region_columns, ask.picks.count()],
             (_, true) => [ask.rows, ask.picks.count(), 1],
-            // Without bands, all elements are normalised alike.
+            // If the array has no bands, all elements are normalised alike.
             _ => [ask.rows, 1, 1],
         };
         finish.check(ask.descriptor.decoded, size)?;
         ask.turn = finish.turn;
-        // In a transposed flat array, rows are contiguous in the output.
+        // If a flat array is transposed, its rows are contiguous in the output.
         ask.out_by_band |= ask.is_flat && ask.turn.transpose;
         ask.flatten();
         Ok(ask)
@@ -126,7 +128,7 @@ impl Ask {
     }
 
     fn of_region(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
-        // Fails unless the region is within the array.
+        // This fails unless the region is within the array.
         region.shape_of(descriptor)?;
         let descriptor = match region.output {
             Output::Source => descriptor.clone(),
@@ -141,7 +143,7 @@ impl Ask {
         let picks = Picks::of(&region.bands, descriptor.bands())?;
         let out_by_band = region.layout == Layout::BandMajor;
         match descriptor.shape[..] {
-            // The last axis holds the bands, whether the array has two axes or three.
+            // The last axis holds the bands, whether the array has two or three axes.
             [height, width] => Ok(Self {
                 columns: 1,
                 pixels: height,
@@ -179,8 +181,8 @@ impl Ask {
         }
     }
 
-    /// Treats the elements of a row as bands of one pixel if whole pixels are adjacent and stay so. Lanes
-    /// work along the bands, so few bands would leave most lanes idle.
+    /// Treats the elements of a row as bands of a single pixel, if whole pixels are adjacent and stay
+    /// adjacent. Lanes work along the bands, so with few bands most lanes would be idle.
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;
@@ -188,7 +190,7 @@ impl Ask {
             return;
         }
         if self.columns == 1 && self.rows == self.pixels {
-            // For a whole array, use rows of at most 4096 elements that divide it.
+            // Divide a whole array into rows of equal length, at most 4096 elements.
             let elements = self.pixels * self.bands;
             let row = (0..=10).rev().map(|n| self.bands << n).find(|row| *row <= 4096 && elements.is_multiple_of(*row));
             let row = row.unwrap_or(self.bands).max(1);
@@ -202,7 +204,8 @@ impl Ask {
         (self.columns, self.x, self.region_columns) = (1, 0, 1);
     }
 
-    /// Returns the output index of the first element, and the steps to the next row, column and band, modulo 2³².
+    /// Returns the index of the first element in the output, and the steps to the next row, column and band,
+    /// modulo 2³².
     ///
     /// # Errors
     /// `Limit` if an axis is too long for the device.

@@ -1,5 +1,6 @@
-//! Blocks of an array that a part of it needs. Other blocks are neither uploaded nor decoded: a patch of 32 ×
-//! 32 needs a twelfth of a scene of 400 × 400 pixels with 100 bands side by side.
+//! The blocks of an array that a part of it needs. Other blocks are neither uploaded nor decoded. For
+//! example, a patch of 32 × 32 pixels needs a twelfth of a scene of 400 × 400 pixels whose 100 bands are side
+//! by side.
 
 use super::ask::{Ask, Picks};
 use super::wire::BLOCK_ELEMENTS;
@@ -12,12 +13,13 @@ const EACH: u64 = BLOCK_ELEMENTS as u64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
-    /// Flags by block number; empty if all blocks are needed.
+    /// True for each block that is needed, by block number. Empty if all blocks are needed.
     needed: Vec<bool>,
 }
 
 impl Blocks {
-    /// Returns the blocks with requested elements and, for band differences, those with preceding bands.
+    /// Returns the blocks that hold requested elements. If there are band differences, also returns the
+    /// blocks that hold the preceding bands.
     pub(super) fn of(ask: &Ask) -> Self {
         let elements = ask.pixels.saturating_mul(ask.bands);
         let is_all = ask.elements() == elements;
@@ -56,7 +58,7 @@ impl Blocks {
         self.needed.is_empty() || self.needed.get(number).copied().unwrap_or(false)
     }
 
-    /// Returns the needed blocks that are not `placed`, which has a flag for every block of the array.
+    /// Returns the needed blocks that are not yet placed. `placed` has a flag for every block of the array.
     pub(super) fn without(&self, placed: &[bool]) -> Self {
         Self { needed: (0..).zip(placed).map(|(number, &placed)| !placed && self.has(number)).collect() }
     }
@@ -72,19 +74,20 @@ impl Blocks {
 }
 
 impl Ask {
-    /// Returns the bands to read for each pixel. Differences are summed from the first band on.
+    /// Returns the bands to read for each pixel. Differences have to be summed from the first band on.
     fn bands_read(&self) -> Range<u64> {
         let (low, high) = self.picks.span();
         if self.descriptor.band_difference { 0..high } else { low..high }
     }
 }
 
-/// The most that a part of this size needs of an array at any position. A part without rows has all pixels.
+/// The most that a part of this size can need of an array, wherever the part is. If `part` has no rows, it
+/// stands for all pixels.
 pub(crate) struct Most {
-    /// Numbers of needed blocks and of all blocks.
+    /// Number of blocks that are needed, followed by the number of all blocks.
     blocks: u64,
     all: u64,
-    /// Bytes of a stored element.
+    /// Bytes of one stored element.
     width: u64,
     stored_bytes: u64,
 }
@@ -92,7 +95,7 @@ pub(crate) struct Most {
 impl Most {
     pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<&Region>) -> Self {
         let (all, blocks) = most_blocks(descriptor, part);
-        // `ArrayDescriptor::parse` refuses a size that overflows.
+        // This cannot overflow, because `ArrayDescriptor::parse` refuses such a size.
         let stored_bytes = descriptor.stored_bytes().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
     }
@@ -111,8 +114,9 @@ impl Most {
         self.blocks.saturating_mul(EACH).saturating_mul(self.width).min(self.stored_bytes)
     }
 
-    /// Returns the bytes to upload, without tables, for arrays whose records have `record_bytes` bytes
-    /// together: the blocks' share of the bytes, plus half of it because blocks compress differently.
+    /// Returns how many bytes to upload, not counting tables, for `arrays` arrays whose records have
+    /// `record_bytes` bytes in total. This is the share of the bytes that belongs to the needed blocks, plus
+    /// half of it because blocks compress differently.
     pub(crate) fn coded_bytes(&self, arrays: u64, record_bytes: u64) -> u64 {
         if self.blocks == self.all {
             return record_bytes;
@@ -123,8 +127,8 @@ impl Most {
         share.min(self.decoded_bytes().saturating_mul(arrays))
     }
 
-    /// Returns the size of an array's tables in bytes if blocks are omitted: 16 per block and element byte,
-    /// and 80 per stream.
+    /// Returns the size of an array's tables in bytes if some blocks are omitted. The tables have 16 bytes
+    /// for each block and byte of an element, and 80 bytes for each stream.
     pub(crate) fn table_bytes(&self) -> u64 {
         let streams = |blocks: u64| blocks.saturating_mul(self.width);
         let tables = streams(self.all).saturating_mul(16).saturating_add(streams(self.blocks).saturating_mul(80));
@@ -132,18 +136,19 @@ impl Most {
     }
 }
 
-/// Returns the maximum number of blocks that a part needs, and the array's number of blocks.
+/// Returns the number of blocks of the array, and the maximum number of blocks that a part needs.
 fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64) {
-    // At most the stored bytes, whose overflow `ArrayDescriptor::parse` refuses.
+    // The number of elements cannot overflow: it is at most the number of stored bytes, and
+    // `ArrayDescriptor::parse` refuses an overflow of that.
     let elements = descriptor.elements().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
     let all = elements.div_ceil(EACH);
     let Some(part) = part else { return (all, all) };
-    // Invalid bands fail where the part is requested.
+    // Invalid bands are reported later, where the part is requested.
     let Ok(picks) = Picks::of(&part.bands, descriptor.bands()) else { return (all, all) };
     let is_whole = part.height == 0;
     let (height, width, bands, columns, asked) = match *descriptor.shape {
         [height, width, bands] => (height, width, bands, part.width, picks.span()),
-        // The bands of a two-axis array are its columns, whose first is unknown here.
+        // The bands of a two-axis array are its columns. Which column comes first is not known here.
         [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
         [height, bands] => (height, 1, bands, 1, (0, part.width)),
         _ => return (all, all),
@@ -165,7 +170,7 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     (all, needed.min(all))
 }
 
-/// Returns the maximum number of blocks for `runs` runs of `length` elements, `step` elements apart.
+/// Returns the maximum number of blocks that `runs` runs of `length` elements touch, if they are `step` elements apart.
 fn most_of_runs(runs: u64, length: u64, step: u64) -> u64 {
     if runs == 0 || length == 0 {
         return 0;
@@ -187,7 +192,7 @@ mod tests {
         ArrayDescriptor { layout, band_difference, ..ArrayDescriptor::plain(Dtype::U16, shape) }
     }
 
-    /// Finds the blocks of all needed elements, one by one.
+    /// Finds the blocks of all needed elements, element by element.
     fn by_elements(descriptor: &ArrayDescriptor, region: &Region) -> Vec<bool> {
         let &[height, width, bands] = &*descriptor.shape else { unreachable!("three axes") };
         let asked: Vec<u64> = match &region.bands {

@@ -1,17 +1,17 @@
-//! Faults that the device finds in a cube.
+//! Faults that the device finds in an array.
 
 use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4, FAULT_ZSTD};
 
-/// Reason why the device did not decode a cube, whose output is then unspecified. To get the host's error,
-/// decode the cube on the host.
+/// Reason why the device did not decode an array. Its output is then unspecified. To get the error message of
+/// the host, decode the array on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An LZ4 stream is damaged (the last one, if several are).
+    /// An LZ4 stream is damaged. If several are, this is the last of them.
     Lz4 {
         /// Number of the stream in the payload.
         stream: u32,
     },
-    /// A zstd frame is damaged (the last one, if several are).
+    /// A zstd frame is damaged. If several are, this is the last of them.
     Zstd {
         /// Number of the stream in the payload.
         stream: u32,
@@ -22,7 +22,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Returns the fault in a status word, or `None`.
+    /// Returns the fault that a status word contains, or `None` if there is none.
     #[must_use]
     pub(crate) const fn of(status: u32) -> Option<Self> {
         match status >> 28 {

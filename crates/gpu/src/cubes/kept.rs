@@ -1,5 +1,5 @@
 //! An array whose payload stays on the device. The host keeps its chunk lengths and stream tables, which it
-//! determines once.
+//! determines only once.
 //!
 //! ```text
 //! payload  16  where it begins in the kept memory, and its bytes
@@ -14,7 +14,7 @@ use shardpack_array::Units;
 use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, Shuffle, StreamCoder, StreamKind};
 use shardpack_format::{Error, Result};
 
-/// Marks uncoded elements, in place of the number of chunks.
+/// Value that replaces the number of chunks if the elements are not coded.
 const RAW: u32 = u32::MAX;
 const STORED_UNIT: u32 = 0;
 const ITEM: u32 = 1;
@@ -22,18 +22,18 @@ const BLOCKS: u32 = 2;
 const BYTE_DELTA: u32 = 4;
 const CODED: u32 = 0;
 const STORED: u32 = 1;
-/// Marks a run, whose byte is the low byte.
+/// Marks a run. The low byte is the byte that is repeated.
 const RUN: u32 = 0x100;
 const LZ4: u32 = 0;
 const ZSTD: u32 = 1;
 
-/// The kept tables of an array, written by [`keep`].
+/// The kept tables of an array, in the form in which [`keep`] writes them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptArray<'a> {
-    /// Payload in the kept memory: start and length in bytes.
+    /// Offset of the payload in the kept memory, followed by its length in bytes.
     pub(super) payload: u64,
     pub(super) bytes: u64,
-    /// Number of chunks and their tables, or `None` for uncoded elements.
+    /// Number of chunks, and the tables of the chunks. `None` if the elements are not coded.
     chunks: Option<(u32, Words<'a>)>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct KeptChunk<'a> {
     pub(super) content: KeptContent<'a>,
 }
 
-/// Like [`ChunkContent`], but reads streams on demand.
+/// Content of a chunk, like [`ChunkContent`], but with streams that are read only when they are needed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KeptContent<'a> {
     Stored,
@@ -54,11 +54,11 @@ pub(super) enum KeptContent<'a> {
 
 pub(super) type KeptStream = [u8; 16];
 
-/// Appends the host's tables of an array. `units` is the walk of its `payload`, which goes to offset `at` of
-/// the kept memory.
+/// Appends the tables that the host keeps for an array. `units` are the parsed units of its `payload`, which
+/// will be at offset `at` of the kept memory.
 ///
 /// # Errors
-/// `Usage` if the payload is plain zstd, which the host decodes. The appended bytes are then meaningless.
+/// `Usage` if the payload is plain zstd, because only the host decodes it. The appended bytes are then meaningless.
 pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>) -> Result<()> {
     let mut words = |words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     let number = |n: usize| u32::try_from(n).map_err(|_| Error::limit("chunk", "u32", u32::MAX.into(), n as u64));
@@ -115,7 +115,7 @@ fn halves(n: u64) -> [u32; 2] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// A slice that numbers are taken from, front to back.
+/// A slice from which numbers are taken, front to back.
 #[derive(Debug, Clone, Copy)]
 struct Words<'a>(&'a [u8]);
 
@@ -164,7 +164,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     words
 }
 
-/// Decodes a kept stream. Its output's place is not kept.
+/// Decodes the kept form of a stream. The offset of its output is not kept, so it is 0.
 pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
     let [kind, offset, bytes, out_bytes] = words(kept);
     let kind = match kind {
@@ -177,7 +177,7 @@ pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
 }
 
 impl<'a> KeptArray<'a> {
-    /// Reads tables written by [`keep`]. Returns `None` if they are malformed.
+    /// Reads tables that [`keep`] wrote. Returns `None` if they are malformed.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut words = Words(bytes);
         let (payload, bytes) = (words.long()?, words.long()?);
@@ -188,7 +188,7 @@ impl<'a> KeptArray<'a> {
         Some(Self { payload, bytes, chunks })
     }
 
-    /// Iterates over the chunks, each `None` if malformed. Returns `None` for uncoded elements.
+    /// Iterates over the chunks; a malformed chunk is `None`. Returns `None` if the elements are not coded.
     pub(super) fn chunks(&self) -> Option<impl Iterator<Item = Option<KeptChunk<'a>>> + use<'a>> {
         let (count, mut words) = self.chunks?;
         Some((0..count).map(move |_| words.chunk()))
@@ -212,7 +212,7 @@ mod tests {
             band_difference,
             layout,
         };
-        // The cube exceeds a block, so that there are streams of planes and a short block.
+        // The cube is larger than a block, so that there are streams of planes as well as a short block.
         let cube = |fill| array(Dtype::U16, vec![90, 100, 16], fill, 3);
         let lz4 = Coder::Blosc2Lz4;
         for (settings, fill) in [
@@ -260,7 +260,7 @@ mod tests {
         (chunk.bytes, content)
     }
 
-    /// Drops the places of outputs, which are not kept.
+    /// Sets the offsets of outputs to 0, because they are not kept.
     fn without_places(content: &ChunkContent) -> ChunkContent {
         let mut content = content.clone();
         if let ChunkContent::Blocks { streams, .. } = &mut content {

@@ -1,12 +1,12 @@
-//! Cubes and all other arrays, from stored payloads (spec §4 and §5) to the values of a batch.
+//! Decodes cubes and all other arrays from stored payloads (spec §4 and §5) to the values of a batch.
 //!
-//! The host walks a payload and checks every number in it ([`PreparedArray`]). Compressed bytes go to the
-//! device unchanged, once. There, kernels decode the requested region: LZ4 streams, zstd frames and bit
-//! planes become bytes, and bytes become values by band differences, transforms, reserved codes, and
-//! conversion to the output's type and order. The host itself decodes plain zstd into the slot, because its
-//! frames are too long for the device.
+//! The host parses a payload and checks every number in it ([`PreparedArray`]). Compressed bytes are uploaded
+//! to the device unchanged, and only once. There, kernels decode the requested region in two steps. First,
+//! LZ4 streams, zstd frames and bit planes become bytes. Then bytes become values: the kernels apply band
+//! differences, transforms, reserved codes, and the conversion to the type and order of the output. Plain
+//! zstd is an exception: its frames are too long for the device, so the host decodes them into the slot.
 //!
-//! The values are bit-equal to [`ArrayDecoder`](shardpack_array::ArrayDecoder) followed by
+//! The values are the same, bit for bit, as from [`ArrayDecoder`](shardpack_array::ArrayDecoder) followed by
 //! [`Finish::apply`](shardpack_array::Finish::apply).
 
 mod ask;

@@ -1,4 +1,4 @@
-//! A walked or kept payload: its chunks and their streams.
+//! The chunks of a payload and their streams. They come either from parsing the payload or from kept tables.
 
 use super::kept::{KeptArray, KeptContent, KeptStream, stream};
 use shardpack_array::Units;
@@ -12,18 +12,18 @@ pub(super) enum PayloadSource<'a> {
     Kept(KeptArray<'a>, KeptPayload<'a>),
 }
 
-/// Where the bytes of an array with kept tables are.
+/// Location of the bytes of an array with kept tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeptPayload<'a> {
     Host(&'a [u8]),
-    /// On the device: offset in the kept values that the tables' offsets are relative to.
+    /// On the device. The number is the offset in the kept values to which the offsets in the tables are relative.
     Device(u64),
 }
 
 /// A chunk: its length in bytes and its content.
 pub(super) type Chunk<'a> = (usize, Holds<'a>);
 
-/// Like [`ChunkContent`].
+/// Content of a chunk, like [`ChunkContent`].
 pub(super) enum Holds<'a> {
     Stored,
     Repeated([u8; 8]),
@@ -37,7 +37,7 @@ pub(super) enum Streams<'a> {
 }
 
 impl PayloadSource<'_> {
-    /// Returns the payload's chunks, one per unit, or `None` if it has none.
+    /// Returns the chunks of the payload, one per unit. Returns `None` if the payload has no chunks.
     pub(super) fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
         match self {
             Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
@@ -68,7 +68,7 @@ impl PayloadSource<'_> {
         }
     }
 
-    /// Returns the payload's bytes on the host, empty if it is on the device.
+    /// Returns the bytes of the payload if they are on the host. Returns nothing if they are on the device.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Walked(_, bytes) => bytes,

@@ -1,9 +1,10 @@
-//! Places of each element's bytes: turns a payload's chunks and streams into the work of `cube_frames`,
-//! `cube_streams` and `cube_pieces`, and the table of planes that `cube_values` and `cube_quads` read.
+//! Determines where the bytes of each element are. Turns the chunks and streams of a payload into the work of
+//! the kernels `cube_frames`, `cube_streams` and `cube_pieces`, and into the table of planes that
+//! `cube_values` and `cube_quads` read.
 //!
 //! Bytes that can be read in place are not moved: a stored stream is a byte plane in the payload itself, and
 //! a run is one byte of the constants at the start of each slot. LZ4 streams and zstd frames are decoded to
-//! scratch, where bit planes and byte differences are undone in place.
+//! scratch memory, where bit planes and byte differences are undone in place.
 
 use super::blocks::Blocks;
 use super::payload::{Holds, PayloadSource, Streams};
@@ -12,7 +13,7 @@ use shardpack_array::blosc2::{ChunkStream, Filters, HEADER_BYTES, Shuffle, Strea
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result, bug};
 
-/// Size of the constants at the start of a slot: the bytes 0 to 255.
+/// Size of the constants at the start of a slot, which are the bytes 0 to 255.
 pub(crate) const CONSTANT_BYTES: usize = 256;
 
 pub(crate) fn write_constants(to: &mut [u8]) {
@@ -21,15 +22,15 @@ pub(crate) fn write_constants(to: &mut [u8]) {
     }
 }
 
-/// Bytes to copy into the uploaded part of a slot, with their destinations.
+/// Bytes that must be copied into the uploaded part of a slot, each with its destination.
 pub(super) type Copies<'a> = Vec<(&'a mut [u8], &'a [u8])>;
 
 /// Slot memory that is allocated from start to end.
 pub(super) struct SlotMemory<'a> {
-    /// Free part of the uploaded bytes, and its place in the slot.
+    /// Free part of the uploaded bytes, followed by its offset in the slot.
     pub(super) free: &'a mut [u8],
     pub(super) at: u64,
-    /// Place of the next scratch in the slot.
+    /// Offset in the slot at which the next scratch memory begins.
     pub(super) scratch: u64,
     pub(super) copies: Copies<'a>,
 }
@@ -50,7 +51,7 @@ impl<'a> SlotMemory<'a> {
         }
     }
 
-    /// Returns the place of `bytes` bytes from `start` on, and schedules a copy if they are on the host.
+    /// Returns the offset of `bytes` bytes from `start` on. If the bytes are on the host, schedules a copy to the slot.
     fn at_of(&mut self, from: PayloadBytes<'a>, start: usize, bytes: usize) -> Result<u64> {
         match from {
             PayloadBytes::Slot(at) => Ok(at + start as u64),
@@ -81,7 +82,7 @@ pub(super) struct Placer<'a, 'b> {
     pub(super) room: &'b mut SlotMemory<'a>,
     pub(super) tasks: &'b mut Tasks,
     pub(super) zstd: &'b mut ZstdDecoder,
-    /// Place of the payload if it is already in the slot or among the kept values.
+    /// Offset of the payload, if it is already in the slot or among the kept values.
     pub(super) payload_at: Option<u64>,
     pub(super) blocks: &'a Blocks,
     pub(super) width: usize,
@@ -94,13 +95,13 @@ pub(super) struct Placer<'a, 'b> {
 /// Decoded bytes, still filtered.
 #[derive(Clone, Copy)]
 enum DecodedBytes {
-    /// Place of the bytes, and whether they have their own scratch.
+    /// Offset of the bytes. The flag is true if the bytes have scratch memory of their own.
     At(u64, bool),
     Run(u8),
 }
 
 impl<'a> Placer<'a, '_> {
-    /// Fills `planes` for a payload of `stored_bytes`.
+    /// Fills `planes` for a payload that decodes to `stored_bytes`.
     pub(super) fn place(&mut self, payload: &'a PayloadSource<'_>, stored_bytes: usize) -> Result<()> {
         let from = self.payload_at.map_or(PayloadBytes::Host(payload.bytes()), PayloadBytes::Slot);
         if let PayloadSource::Walked(Units::Zstd(frames), _) = payload {
@@ -122,7 +123,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Places `bytes` bytes of unshuffled elements.
+    /// Places elements that are not shuffled. They have `bytes` bytes in total.
     fn elements(&mut self, from: PayloadBytes<'a>, bytes: usize) -> Result<()> {
         let block_bytes = BLOCK_ELEMENTS * self.width;
         for start in (0..bytes).step_by(block_bytes) {
@@ -152,7 +153,7 @@ impl<'a> Placer<'a, '_> {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    /// Places a chunk of `unit` bytes.
+    /// Places a chunk that decodes to `unit` bytes.
     fn chunk(&mut self, from: PayloadBytes<'a>, holds: &Holds<'_>, unit: usize) -> Result<()> {
         match holds {
             Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
@@ -180,7 +181,7 @@ impl<'a> Placer<'a, '_> {
 
     /// Places a block of `items` elements.
     fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[ChunkStream], items: usize) -> Result<()> {
-        // Each stream holds one byte of all elements, or its bits.
+        // True if each stream holds one byte of all elements, or the bits of that byte.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
             Shuffle::Bits => items.is_multiple_of(8),
@@ -211,7 +212,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Places a block whose streams must be joined before its filters are undone.
+    /// Places a block whose streams must be joined before the filters are undone.
     fn joined_block(
         &mut self,
         chunk: Placed<'a>,
@@ -281,7 +282,8 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Returns the place of bytes for a kernel to read, and whether they have their own scratch. Runs are written out.
+    /// Returns the offset of bytes that a kernel can read. The flag is true if they have scratch memory of
+    /// their own. Runs are written out.
     fn in_slot(&mut self, source: DecodedBytes, bytes: usize) -> (u64, bool) {
         match source {
             DecodedBytes::At(at, own) => (at, own),
@@ -321,7 +323,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Returns the stream as the device receives it.
+    /// Returns the stream in the form in which the device receives it.
     fn source(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<StreamSource> {
         self.number += 1;
         if let StreamKind::Run(value) = stream.kind {
@@ -336,7 +338,7 @@ impl<'a> Placer<'a, '_> {
     }
 }
 
-/// A chunk and the place of its bytes.
+/// A chunk, and the location of its bytes.
 #[derive(Clone, Copy)]
 struct Placed<'a> {
     coder: StreamCoder,
@@ -346,12 +348,12 @@ struct Placed<'a> {
 #[derive(Clone, Copy)]
 enum PayloadBytes<'a> {
     Host(&'a [u8]),
-    /// A place in the slot or among the kept values.
+    /// Offset in the slot or among the kept values.
     Slot(u64),
 }
 
 impl PayloadBytes<'_> {
-    /// Returns the bytes after the first `bytes`.
+    /// Returns the same bytes without the first `bytes` bytes.
     fn after(self, bytes: usize) -> Self {
         match self {
             Self::Host(all) => Self::Host(all.get(bytes..).unwrap_or_default()),
@@ -360,7 +362,7 @@ impl PayloadBytes<'_> {
     }
 }
 
-/// Iterates over the blocks of a chunk that decodes to `unit` bytes, with each block's size and streams.
+/// Iterates over the blocks of a chunk that decodes to `unit` bytes. Returns the size and the streams of each block.
 fn blocks_of<'a>(
     streams: Streams<'a>,
     block_bytes: usize,
@@ -370,15 +372,15 @@ fn blocks_of<'a>(
     let mut left = streams;
     (0..unit).step_by(block_bytes.max(1)).map(move |start| {
         let bytes = block_bytes.min(unit - start);
-        // A short last block is one stream; every other block has one stream per byte of an element.
+        // A short last block has a single stream; every other block has one stream per byte of an element.
         let (here, rest) = left.split_at(if bytes == block_bytes { width } else { 1 });
         left = rest;
         (bytes, here)
     })
 }
 
-/// Returns how many bytes of a host payload of `stored_bytes` the device needs: the blocks' compressed bytes,
-/// or the decoded bytes of plain zstd.
+/// Returns how many bytes the device needs of a payload on the host that decodes to `stored_bytes`. These are
+/// the compressed bytes of the blocks or, for plain zstd, the decoded bytes.
 pub(super) fn needed_bytes(
     payload: &PayloadSource<'_>,
     blocks: &Blocks,
@@ -420,7 +422,7 @@ pub(super) fn needed_bytes(
     Ok(needed)
 }
 
-/// Creates a plane of one value, which reads the same constant repeatedly.
+/// Creates a plane of one repeated value, which reads the same constant for every element.
 fn constant(value: u8) -> Plane {
     Plane { at: value.into(), step: 0 }
 }

@@ -1,16 +1,17 @@
-//! Placed blocks of an array in a slot. They belong to one row, or to several rows that take parts of the
-//! same array; each shared block is uploaded and decoded once.
+//! Blocks of an array that have been placed in a slot. They belong to one row, or to several rows that take
+//! parts of the same array. Each shared block is uploaded and decoded only once.
 
 use super::blocks::Blocks;
 use super::place::Tasks;
 use super::wire::{PieceTask, Plane, StreamTask, Wire};
 use crate::config::STATUS_BYTES;
 
-/// Places of an array's blocks, and the resulting work.
+/// Where the blocks of an array are, and the work that follows from it.
 #[derive(Default)]
 pub(crate) struct BlockPlaces {
     pub(super) tasks: Tasks,
-    /// One plane per block and byte of an element, meaningless for blocks that are not placed.
+    /// One plane for each block and each byte of an element. For blocks that are not placed, the planes have
+    /// no meaning.
     pub(super) planes: Vec<Plane>,
     placed: Vec<bool>,
 }
@@ -21,7 +22,7 @@ impl BlockPlaces {
         Self { tasks, planes, placed: Vec::new() }
     }
 
-    /// Returns the needed blocks that are not yet placed, in an array of `count` blocks.
+    /// Returns the needed blocks that are not yet placed. The array has `count` blocks.
     pub(super) fn missing(&mut self, needed: &Blocks, count: usize) -> Blocks {
         self.placed.resize(count, false);
         needed.without(&self.placed)

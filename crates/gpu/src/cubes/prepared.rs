@@ -1,4 +1,4 @@
-//! An array that any thread prepares, to be copied to any free place.
+//! An array that any thread can prepare and that can then be copied to any free place.
 
 use super::ask::{Ask, Picks};
 use super::blocks::Blocks;
@@ -14,7 +14,7 @@ use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_valu
 use shardpack_augment::Noise;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
 
-/// Chunks of bands per warp where chunks are independent.
+/// Number of chunks of bands that each warp takes if chunks are independent of each other.
 const CHUNKS_EACH: u32 = 4;
 pub(crate) struct PreparedArray<'a> {
     payload: PayloadSource<'a>,
@@ -30,14 +30,15 @@ pub(crate) struct PreparedArray<'a> {
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares `region`, or the whole array in the order of its shape, for conversion by `finish`.
+    /// Prepares `region`, or the whole array in the order of its shape, for the conversion `finish`.
     ///
-    /// Makes all checks that the host's decoder makes before decoding. Kernels check the content of compressed streams.
+    /// Makes all checks that the decoder on the host makes before it decodes. The content of compressed
+    /// streams is checked by the kernels.
     ///
     /// # Errors
     /// `Format` if the payload is damaged, its length does not fit the array, or its codec is not for arrays;
-    /// `Limit` if the array exceeds a limit, or 2³² elements; `Usage` if the region is outside the array, or
-    /// as in [`Finish::check`].
+    /// `Limit` if the array exceeds a limit or has more than 2³² elements; `Usage` if the region is outside
+    /// the array, or for the reasons in [`Finish::check`].
     pub(crate) fn of(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -50,7 +51,7 @@ impl<'a> PreparedArray<'a> {
         Self::asked(PayloadSource::Walked(units, payload), descriptor, region, finish, limits)
     }
 
-    /// Prepares an array from the tables written by [`keep`](super::keep).
+    /// Prepares an array from the tables that [`keep`](super::keep) wrote.
     ///
     /// # Errors
     /// Same as [`of`](Self::of).
@@ -66,7 +67,7 @@ impl<'a> PreparedArray<'a> {
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
             return Err(Error::usage(format!("the kept tables belong to another payload, of {} bytes", kept.bytes)));
         }
-        // The array was walked with these limits, perhaps as a different type.
+        // The array was parsed under the same limits, but perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
@@ -105,7 +106,8 @@ impl<'a> PreparedArray<'a> {
         Ok(Self { payload, ask, blocks, element, out_bytes, factors, no_data, noise, stored_bytes, width })
     }
 
-    /// Adds noise to all output values except those that must not change, for floats of at most 32 bits.
+    /// Adds noise to all output values except the values that must not change. The output must be floats of
+    /// at most 32 bits.
     pub(crate) fn noisy(self, noise: Option<(Noise, Option<f32>)>) -> Self {
         Self { noise: noise.map_or(NoiseRow::NONE, |(noise, keep)| NoiseRow::of(&noise, keep)), ..self }
     }
@@ -123,8 +125,8 @@ impl<'a> PreparedArray<'a> {
         places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
     }
 
-    /// Returns the bytes to upload for these blocks, without tables: their compressed bytes (unless the
-    /// payload is already in the slot), or the decoded bytes of plain zstd.
+    /// Returns how many bytes to upload for these blocks, not counting tables. For plain zstd these are the
+    /// decoded bytes. Otherwise they are the compressed bytes, or none if the payload is already in the slot.
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.out_bytes == 0 => Ok(0),
@@ -134,7 +136,7 @@ impl<'a> PreparedArray<'a> {
         }
     }
 
-    /// Returns the maximum scratch for these blocks in bytes, a multiple of 256.
+    /// Returns how many bytes of scratch memory these blocks need at most. The number is a multiple of 256.
     pub(crate) fn scratch_bytes(&self, blocks: &Blocks) -> u64 {
         let (stored, block_bytes) = (self.stored_bytes as u64, self.block_bytes() as u64);
         let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
@@ -146,8 +148,8 @@ impl<'a> PreparedArray<'a> {
     }
 
     /// Places blocks in `to`, which has [`bytes`](Self::bytes) bytes, unless the payload is on the device or
-    /// already in the slot, at `payload_at`. Also places them in scratch from `scratch` on, a multiple of 16.
-    /// The caller makes the returned copies.
+    /// is already in the slot, at `payload_at`. Decoded bytes are placed in scratch memory from `scratch` on,
+    /// which must be a multiple of 16. The caller must make the returned copies.
     pub(crate) fn place<'t>(
         &'t self,
         blocks: &'t Blocks,
@@ -183,8 +185,8 @@ impl<'a> PreparedArray<'a> {
         Ok((places, room.copies))
     }
 
-    /// Returns the batch entry, with values at byte `out` of the output. `places` is `None` if other rows
-    /// share its blocks.
+    /// Returns the entry of the array in the batch. Its values start at byte `out` of the output. `places` is
+    /// `None` if the blocks are shared with other rows.
     pub(crate) fn entry(&self, places: Option<BlockPlaces>, out: u64) -> Result<StagedArray> {
         let element = self.element;
         if !out.is_multiple_of(element.bytes()) {
@@ -195,8 +197,8 @@ impl<'a> PreparedArray<'a> {
         Ok(StagedArray { places, tables, row })
     }
 
-    /// Places all needed blocks like [`place`](Self::place), and copies them. The values go to byte `out` of
-    /// the output.
+    /// Places all needed blocks as [`place`](Self::place) does, and copies them. The values are written to
+    /// the output from byte `out` on.
     pub(crate) fn stage(
         &self,
         to: ArenaPart<'_>,
@@ -210,8 +212,8 @@ impl<'a> PreparedArray<'a> {
         self.entry(Some(places), out)
     }
 
-    /// Returns the table row without its planes' place, and appends the array's own tables, with offsets
-    /// relative to the first.
+    /// Returns the table row of the array, in which the place of its planes is still missing. Appends the
+    /// array's own tables to `tables`; the row refers to them by offsets relative to the first table.
     fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
         let (ask, element) = (&self.ask, self.element);
         let descriptor = &ask.descriptor;
@@ -288,8 +290,8 @@ impl<'a> PreparedArray<'a> {
 }
 
 impl PreparedArray<'_> {
-    /// Chooses the walk: four pixels at a time if they are adjacent and aligned to four, so that no block
-    /// ends between them.
+    /// Chooses how the values are walked. The walk takes four pixels at a time if pixels are adjacent and
+    /// aligned to four, so that no block ends between them.
     fn walk(&self) -> ValueWalk {
         let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
         let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));
@@ -309,8 +311,8 @@ impl PreparedArray<'_> {
     }
 }
 
-/// Returns an array's tables for several rows to share, as written by [`keep`](super::keep), or `None` if the
-/// device does not decode the array.
+/// Returns the tables of an array, as [`keep`](super::keep) writes them, so that several rows can share them.
+/// Returns `None` if the device does not decode the array.
 pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Option<Vec<u8>> {
     let (units, mut known) = (Units::walk(codec, descriptor, payload, limits).ok()?, Vec::new());
     keep(&units, payload, 0, &mut known).ok()?;
@@ -334,7 +336,7 @@ pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
 }
 
-/// Returns true if the device takes the array's stored bytes, so that the host decodes nothing.
+/// Returns true if the device takes the stored bytes of the array as they are, so that the host decodes nothing.
 pub(crate) fn is_taken_as_stored(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> bool {
     matches!(Units::walk(codec, descriptor, payload, limits), Ok(Units::Raw(_) | Units::Blosc2(_)))
 }

@@ -1,11 +1,12 @@
-//! Scratch memory for cubes on the device, after the uploaded part of a slot.
+//! Scratch memory for arrays on the device. It follows the uploaded part of a slot.
 
 use super::wire::BLOCK_ELEMENTS;
 
 /// Alignment of tables and scratch.
 pub(super) const ALIGN: usize = 256;
 
-/// Returns the maximum scratch in bytes for `cubes` cubes of `stored` bytes together, with elements of `width` bytes.
+/// Returns how many bytes of scratch memory are needed at most for `cubes` cubes. Together they have `stored`
+/// stored bytes, with elements of `width` bytes.
 pub(crate) fn most_scratch_bytes(stored: u64, width: u64, cubes: u64) -> u64 {
     // The last block of each unit may be joined before it is transposed.
     let blocks = (BLOCK_ELEMENTS as u64 * width).saturating_mul(cubes).min(stored);

@@ -1,28 +1,28 @@
-//! An array in staging memory.
+//! An array that has been written to staging memory.
 
 use super::places::BlockPlaces;
 use super::wire::{CubeRow, Wire};
 use crate::config::STATUS_BYTES;
 
-/// An array's tables and work in staging memory. Places are offsets in the slot. Only when the batch is
-/// complete are its row and its tables' place known: until then the row is 0, and offsets of its tables are
-/// relative to the first of them.
+/// The tables and the work of an array in staging memory. Places are offsets in the slot. The row of the
+/// array and the place of its tables are known only when the batch is complete. Until then the row is 0, and
+/// offsets of tables are relative to the first table.
 pub(crate) struct StagedArray {
-    /// Places of its blocks, unless it shares them.
+    /// Positions of this array's blocks; `None` if they are shared with another row.
     pub(super) places: Option<BlockPlaces>,
     pub(super) tables: Vec<u8>,
     pub(super) row: CubeRow,
 }
 
 impl StagedArray {
-    /// Returns the maximum size of its tables in a batch, in bytes.
+    /// Returns the maximum size in bytes that the tables of this array have in a batch.
     pub(crate) fn table_bytes(&self) -> usize {
         let places = self.places.as_ref().map_or(0, |places| places.task_bytes() + places.plane_bytes());
         self.tables.len().next_multiple_of(16) + places + CubeRow::BYTES + STATUS_BYTES
     }
 }
 
-/// Pads to a multiple of 16 and returns the new length.
+/// Pads the tables to a multiple of 16 bytes and returns their new length.
 pub(super) fn align(tables: &mut Vec<u8>) -> usize {
     tables.resize(tables.len().next_multiple_of(16), 0);
     tables.len()

@@ -1,4 +1,4 @@
-//! Compares the kernels, played on the CPU, with the host's decoder.
+//! Compares the kernels, which are played on the CPU, with the decoder on the host.
 
 mod damage;
 pub(crate) mod generate;

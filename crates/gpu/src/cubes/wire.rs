@@ -1,5 +1,5 @@
-//! Structs that host and device share, as declared in `kernels/cube.cuh`. A test compares their sizes with
-//! the kernels'.
+//! Structs that the host and the device share. `kernels/cube.cuh` declares them too, and a test compares the
+//! sizes of the two.
 
 use shardpack_array::{Fill, NoDataBits};
 use shardpack_augment::Noise;
@@ -9,7 +9,7 @@ pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 pub(super) const TILE_PIXELS: u64 = 32;
 /// Flag of a place among the kept values rather than in the slot.
 pub(super) const PLACE_KEPT: u64 = 1 << 63;
-/// Pixels of a tile with four pixels per lane.
+/// Number of pixels in a tile whose lanes take four pixels each.
 pub(super) const QUAD_PIXELS: u64 = 128;
 /// Threads that transpose a piece.
 pub(super) const PIECE_THREADS: u32 = 1024;
@@ -17,7 +17,7 @@ pub(super) const PIECE_THREADS: u32 = 1024;
 pub(super) const STREAM_WARPS: u32 = 4;
 /// Warps per block of `cube_values`.
 pub(super) const TILE_WARPS: u32 = 4;
-/// Code of bfloat16, after the element type codes on disk.
+/// Code of bfloat16. It follows the codes of the element types on disk.
 pub(super) const BF16: u32 = 13;
 /// Fault codes: the upper 4 bits of a status.
 pub(super) const FAULT_LZ4: u32 = 1;
@@ -82,14 +82,14 @@ fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) 
     out.extend(words.iter().flat_map(|n| n.to_le_bytes()));
 }
 
-/// A stream as the device receives it.
+/// A stream in the form in which the device receives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
     /// An LZ4 block at this place in the slot.
     Lz4(u64),
     Stored(u64),
     Run(u8),
-    /// A zstd frame at this place.
+    /// A zstd frame at this place in the slot.
     Zstd(u64),
 }
 
@@ -105,8 +105,8 @@ pub(super) struct StreamTask {
 }
 
 impl StreamTask {
-    /// Estimates the relative decoding time. Sequences take most of it, and a stream has the most sequences
-    /// if it is neither all literals nor all repeats.
+    /// Estimates the relative decoding time. Sequences take most of it. A stream has the most sequences if it
+    /// is neither all literals nor all repeats.
     pub(super) fn toil(&self) -> u64 {
         match self.source {
             StreamSource::Lz4(_) => u64::from(self.bytes) * u64::from(self.out_bytes.saturating_sub(self.bytes)),
@@ -180,7 +180,7 @@ impl Wire for Pick {
     }
 }
 
-/// Conversion of bytes to values: `Mode` of the kernels.
+/// How bytes are converted to values. Corresponds to `Mode` in the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Copy = 0,
@@ -189,7 +189,7 @@ pub(super) enum Mode {
     Float = 3,
 }
 
-/// Arrangement of the elements and the walk over them: `Walk` of the kernels.
+/// How the elements are arranged and walked. Corresponds to `Walk` in the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueWalk {
     Pixels = 0,
@@ -197,7 +197,7 @@ pub(super) enum ValueWalk {
     Quads = 2,
 }
 
-/// Replaced values, and their replacement.
+/// Values that are replaced because they are no-data, and their replacement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoData {
     fill: u32,
@@ -208,7 +208,7 @@ pub(super) struct NoData {
 impl NoData {
     pub(super) const NONE: Self = Self { fill: FILL_NOTHING, bits: 0, with: 0.0 };
 
-    /// Returns the replacement for decoded elements of this type.
+    /// Returns the values to replace in decoded elements of this type, with their replacement.
     pub(super) fn of(fill: Option<&Fill>, decoded: Dtype) -> Self {
         let Some(with) = fill.map(|fill| fill.with) else { return Self::NONE };
         match fill.and_then(|fill| fill.bits(decoded)) {
@@ -226,7 +226,7 @@ pub(super) struct NoiseRow {
     kind: u32,
     scale: f32,
     keep: f32,
-    /// Keys of the epoch and the sample.
+    /// Keys of the draws for the epoch and for the sample.
     draws: [[u32; 2]; 2],
 }
 
@@ -268,7 +268,7 @@ pub(super) struct CubeRow {
     pub(super) region_rows: u32,
     pub(super) region_columns: u32,
     pub(super) picks_count: u32,
-    /// Output index of the first element, and the steps to the next row, column and band.
+    /// Index of the first element in the output, and the steps to the next row, column and band.
     pub(super) steps: [u32; 4],
     pub(super) factor_bands: u32,
     pub(super) picked: bool,
@@ -283,7 +283,7 @@ pub(super) struct CubeRow {
 }
 
 impl CubeRow {
-    /// Returns the number of warps of `cube_values`.
+    /// Returns the number of warps of `cube_values` that this cube needs.
     pub(super) fn units(&self) -> u64 {
         if self.walk == ValueWalk::Quads {
             return 0;
@@ -291,7 +291,7 @@ impl CubeRow {
         self.region_pixels().div_ceil(TILE_PIXELS) * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
     }
 
-    /// Returns the number of blocks of `cube_quads`.
+    /// Returns the number of blocks of `cube_quads` that this cube needs.
     pub(super) fn quads(&self) -> u64 {
         if self.walk == ValueWalk::Quads { self.region_pixels().div_ceil(QUAD_PIXELS) } else { 0 }
     }

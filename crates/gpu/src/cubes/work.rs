@@ -1,4 +1,4 @@
-//! Turns staged cubes into launches: places each cube among the others and writes the tables.
+//! Turns staged cubes into kernel launches: places each cube among the others and writes the tables.
 
 use super::places::BlockPlaces;
 use super::staged::{StagedArray, align};
@@ -18,9 +18,9 @@ pub(crate) const MOST_CUBES: usize = 65_535;
 /// Maximum total of the gaps before and between the tables, in bytes.
 pub(crate) const GAPS: usize = 5 * 16;
 
-/// Appends a batch's tables to `tables`, whose first byte is at `start` in the slot, a multiple of 16.
-/// Scratch ends at `scratch`. An entry without its own blocks has the number of the `shared` array whose
-/// blocks it uses.
+/// Appends the tables of a batch to `tables`. The first byte of `tables` is at `start` in the slot, a
+/// multiple of 16, and scratch memory ends at `scratch`. If an entry has no blocks of its own, it comes with
+/// the number of the `shared` array whose blocks it uses.
 pub(crate) fn assemble(
     entries: &[(&StagedArray, Option<usize>)],
     shared: &[&BlockPlaces],
@@ -56,14 +56,14 @@ pub(crate) fn assemble(
     }
     let streams_at = start + align(tables);
     let mut streams = Vec::new();
-    // The shared arrays' status words follow the rows'.
+    // The status words of the rows come first, then those that belong to shared arrays.
     let own = (0..).zip(entries).filter_map(|(row, (entry, _))| Some((row, entry.places.as_ref()?)));
     let places: Vec<(u32, &BlockPlaces)> = own.chain((count(rows.len())?..).zip(shared.iter().copied())).collect();
     for (row, places) in &places {
         streams.extend(places.tasks.streams.iter().map(|&task| StreamTask { row: *row, ..task }));
     }
-    // Zstd has its own kernel. Both lists begin with the longest tasks, so that no warp starts a long task
-    // when all others are done.
+    // Zstd streams have a kernel of their own. Both lists begin with the longest tasks, so that no warp
+    // starts a long task when all others are done.
     let is_zstd = |task: &StreamTask| matches!(task.source, StreamSource::Zstd(_));
     streams.sort_unstable_by_key(|task| (!is_zstd(task), Reverse(task.toil())));
     let frames = streams.partition_point(is_zstd);
@@ -101,35 +101,37 @@ pub(crate) struct CubeWork {
     cubes: u32,
     /// Number of arrays that several cubes share.
     shared: u32,
-    /// Zstd streams, and other streams.
+    /// Offset and number of the zstd streams, followed by the same for the other streams.
     frames: (u64, u32),
     streams: (u64, u32),
     pieces: (u64, u32),
     status_at: u64,
     cubes_at: u64,
-    /// Maximum over the cubes: warps of `cube_values`, and blocks of `cube_quads` and of `cube_noise`.
+    /// Largest values over all cubes: the number of warps for `cube_values`, and the number of blocks for
+    /// `cube_quads` and `cube_noise`.
     units: u32,
     quads: u32,
     noise: u32,
 }
 
 impl CubeWork {
-    /// Returns the size of the device slot in bytes: uploaded bytes, then scratch.
+    /// Returns the size of the slot on the device in bytes: first uploaded bytes, then scratch memory.
     #[must_use]
     pub(crate) const fn slot_bytes(&self) -> u64 {
         self.slot_bytes
     }
 
-    /// Returns the range of the status words in the slot: a word per cube, then a word per shared array; see
-    /// [`Fault::of`](super::Fault::of). An upload zeroes them, and kernels write them.
+    /// Returns the range of the status words in the slot. There is one word per cube, followed by one word
+    /// per shared array; see [`Fault::of`](super::Fault::of). An upload sets them to zero, and kernels write
+    /// them.
     #[must_use]
     pub(crate) fn statuses(&self) -> Range<usize> {
         let start = to_usize(self.status_at);
         start..start.saturating_add(STATUS_BYTES * (self.cubes as usize + self.shared as usize))
     }
 
-    /// Returns the kernels to run, in order, with the addresses of the slot, of the values kept on the device
-    /// (if any), and of the output.
+    /// Returns the kernels to run, in order. The arguments are the addresses of the slot, of the values kept
+    /// on the device (if there are any), and of the output.
     #[must_use]
     pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 6] {
         let status = slot + self.status_at;

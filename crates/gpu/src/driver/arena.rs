@@ -1,12 +1,12 @@
-//! Staging memory that many threads claim parts of and fill at the same time.
+//! Staging memory of which many threads claim parts and fill them at the same time.
 //!
 //! The types uphold these rules, and no other code can break them:
 //! 1. The state records how many bytes are handed out at the front and at the back. A claim takes bytes
 //!    between the two, under a lock, so no byte belongs to two claims.
 //! 2. A claim borrows the arena. [`Arena::reset`] and [`Arena::memory`] need exclusive access to the arena
-//!    (`&mut self`), so they run when no claim is left, and the arena does not move while there are claims. A
-//!    [`Loan`] is for bytes that are filled for longer: it holds the memory, and both functions fail as long
-//!    as a loan exists.
+//!    (`&mut self`), so they can run only when no claim is left, and the arena does not move while there are
+//!    claims. A [`Loan`] is for bytes that are filled for longer: it holds the memory, and both functions
+//!    fail as long as a loan exists.
 //! 3. Bytes that a device copies are not written: after [`Arena::memory`] nothing is handed out until
 //!    [`Arena::reset`], which waits until all copies are done.
 //! 4. While claims and loans are possible, only they give access to bytes, because a [`Block`] gives only a pointer.
@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const ALIGN: usize = 16;
 
-/// A [`Block`] that is divided anew for each batch.
+/// A [`Block`] that is divided again for each batch.
 ///
-/// Bytes to upload in one piece are claimed from the front, other bytes from the back.
+/// Bytes to be uploaded in one piece are claimed from the front, other bytes from the back.
 ///
 /// ```
 /// use shardpack_gpu::kernels::{Arena, Heap};
@@ -37,7 +37,7 @@ const ALIGN: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct Arena<M> {
-    /// Shared with loans.
+    /// The memory, which loans also hold.
     memory: Arc<M>,
     state: Mutex<ArenaState>,
 }
@@ -69,7 +69,7 @@ impl ArenaState {
 }
 
 impl<M: Block> Arena<M> {
-    /// Creates an arena of all of `memory`.
+    /// Creates an arena from all of `memory`.
     ///
     /// # Errors
     /// Same as [`reset`](Self::reset).
@@ -88,7 +88,7 @@ impl<M: Block> Arena<M> {
     /// Waits until no device uses the memory, then frees all parts.
     ///
     /// # Errors
-    /// `Driver` if the device has failed, `Lent` if a loan is left. After an error nothing can be claimed.
+    /// `Driver` if the device has failed; `Lent` if a loan is left. After an error nothing can be claimed.
     pub fn reset(&mut self) -> Result<(), GpuError> {
         let back = self.size();
         self.memory()?.settle()?;
@@ -112,11 +112,11 @@ impl<M: Block> Arena<M> {
         })
     }
 
-    /// Claims bytes like [`claim`](Self::claim), cut into parts of `step` bytes for several threads.
+    /// Claims bytes as [`claim`](Self::claim) does, and cuts them into parts of `step` bytes for several threads.
     pub fn lend(&self, len: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
         let bytes = self.claim(len)?.range();
-        // SAFETY: the claim had exclusive access to these bytes, and is given up. The bytes, and the whole
-        // memory, are not handed out again while a loan holds the memory: rule 2.
+        // SAFETY: the claim had exclusive access to these bytes and is given up here. Neither these bytes nor
+        // the whole memory are handed out again while a loan holds the memory: rule 2.
         Some(unsafe { Loan::new(&self.memory, bytes, step) })
     }
 
@@ -152,7 +152,8 @@ impl<M: Block> Arena<M> {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims `len` bytes. `take` moves one end of the free range by the given number of bytes and returns their start.
+    /// Claims `len` bytes. `take` moves one end of the free range by the given number of bytes and returns
+    /// where these bytes start.
     fn hand_out(&self, len: usize, take: impl FnOnce(&mut ArenaState, usize) -> usize) -> Option<ArenaPart<'_>> {
         let taken = len.checked_next_multiple_of(ALIGN)?;
         let at = {
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(arena.claim(64).unwrap().at, 0);
     }
 
-    /// A device that fails while it reads the memory.
+    /// Memory of a device that fails while it reads from it.
     struct Lost(Heap, bool);
 
     // SAFETY: as for `Heap`.

@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 /// Memory that an [`Arena`](super::Arena) divides.
 ///
 /// # Safety
-/// `start` points to `size` initialised bytes that belong to the value alone, and may be written through this
-/// pointer as long as the value is shared and neither moved nor dropped.
+/// `start` must point to `size` initialised bytes that belong to the value alone. They may be written through
+/// this pointer as long as the value is shared and is neither moved nor dropped.
 pub unsafe trait Block: Send + Sync {
     /// Returns a pointer to the first byte.
     fn start(&self) -> NonNull<u8>;
@@ -17,7 +17,7 @@ pub unsafe trait Block: Send + Sync {
     /// Returns the size in bytes.
     fn size(&self) -> usize;
 
-    /// Waits until no device or other user accesses the memory.
+    /// Waits until neither a device nor another user accesses the memory.
     ///
     /// # Errors
     /// `Driver` if the device has failed.
@@ -28,7 +28,7 @@ pub unsafe trait Block: Send + Sync {
 #[derive(Debug)]
 pub struct Heap(Box<[UnsafeCell<u8>]>);
 
-// SAFETY: a shared `Heap` gives only a pointer; writes through it follow the rules of `arena.rs`.
+// SAFETY: a shared `Heap` gives out only a pointer; writes through it follow the rules in `arena.rs`.
 unsafe impl Sync for Heap {}
 
 impl Heap {

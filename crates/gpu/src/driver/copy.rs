@@ -64,7 +64,7 @@ impl Stream {
         to.used_by(self)
     }
 
-    /// Copies unpinned host bytes to the device, and waits for the copy.
+    /// Copies host bytes that are not pinned to the device, and waits for the copy.
     ///
     /// # Errors
     /// `Range` if `to` is too short; `Driver` if a driver call fails.
@@ -80,7 +80,7 @@ impl Stream {
         copied.map_err(GpuError::of("cuMemcpyHtoDAsync"))
     }
 
-    /// Copies device bytes to unpinned host memory, and waits for the copy.
+    /// Copies device bytes to host memory that is not pinned, and waits for the copy.
     ///
     /// # Errors
     /// `Range` if `from` is too short; `Driver` if a driver call fails.

@@ -43,7 +43,7 @@ const CAPABILITY: (u32, u32) = (7, 5);
 
 fn driver_version() -> Result<(u32, u32), GpuError> {
     let mut version = 0;
-    // SAFETY: an integer to write to.
+    // SAFETY: the pointer is to an integer that may be written.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(GpuError::of("cuDriverGetVersion"))?;
     let version = u32::try_from(version).unwrap_or(0);
     Ok((version / 1000, version % 1000 / 10))
@@ -53,7 +53,7 @@ fn at_least(what: &'static str, expected: (u32, u32), found: (u32, u32)) -> Resu
     if found < expected { Err(GpuError::TooOld { what, expected, found }) } else { Ok(()) }
 }
 
-/// The retained primary context.
+/// The primary context of a device, which this value retains.
 #[derive(Debug)]
 struct Context {
     device: sys::CUdevice,
@@ -63,7 +63,7 @@ struct Context {
     pid: u32,
 }
 
-// SAFETY: a context may be made current in any thread, and in several at a time.
+// SAFETY: a context may be made current in any thread, and in several threads at the same time.
 unsafe impl Send for Context {}
 // SAFETY: as above; the value never changes.
 unsafe impl Sync for Context {}
@@ -73,7 +73,7 @@ impl Drop for Context {
         if self.is_forked() {
             return;
         }
-        // SAFETY: retained once in `open`, released once here. `drop` cannot return an error.
+        // SAFETY: the context was retained once in `open` and is released once here. `drop` cannot return an error.
         _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }
@@ -85,14 +85,14 @@ impl Context {
 }
 
 impl Device {
-    /// Opens a device by its index. Uses its primary context, which other libraries of the process share.
+    /// Opens a device by its index. Uses the primary context of the device, which other libraries of the process share.
     ///
     /// # Errors
     /// `NoDriver` if there is no driver; `NoDevice` if there is no device with this index; `TooOld` if the
     /// driver or the device is too old for the kernels; `Driver` if a driver call fails.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
-        // SAFETY: loads a library, whose initialisers are the driver's. This call comes first, because every
-        // other call panics without a driver.
+        // SAFETY: this loads a library, whose initialisers are those in the driver. The call must come first,
+        // because every other call panics if there is no driver.
         if !unsafe { sys::is_culib_present() } {
             return Err(GpuError::NoDriver);
         }
@@ -101,7 +101,7 @@ impl Device {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => {
                 return Err(GpuError::NoDevice { ordinal, count: 0 });
             }
-            // A stub library for linking was found instead of the driver.
+            // A stub library, which serves only for linking, was found instead of the driver.
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_STUB_LIBRARY => return Err(GpuError::NoDriver),
             other => other.map_err(GpuError::of("cuInit"))?,
         }
@@ -166,9 +166,9 @@ impl Device {
         self.context.is_forked()
     }
 
-    /// Makes the context current in this thread until the result is dropped, as driver calls require; the
-    /// caller's thread may be using another device. Returns an error in a fork of the process that opened the
-    /// device, where driver calls would crash.
+    /// Makes the context current in this thread until the result is dropped. Driver calls require this, and
+    /// the caller's thread may be using another device. Returns an error in a fork of the process that opened
+    /// the device, because driver calls would crash there.
     pub(super) fn bind(&self) -> Result<Current, GpuError> {
         if self.context.is_forked() {
             return Err(GpuError::Forked);
@@ -183,11 +183,11 @@ impl Device {
     }
 }
 
-/// Sets the calls that this thread may make during a stream capture, and returns the former mode. By default,
-/// no thread may wait or allocate while any thread captures. Relaxing this is safe, because none of our work
-/// is in a stream that another library captures.
+/// Sets which calls this thread may make during a stream capture, and returns the former mode. By default, no
+/// thread may wait or allocate while any thread captures. It is safe to relax this, because none of this
+/// crate's work is in a stream that another library captures.
 fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
-    // SAFETY: a mode to read and write. An error does not change it.
+    // SAFETY: the pointer is to a mode that may be read and written. An error does not change it.
     _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     mode
 }
@@ -204,8 +204,8 @@ impl Drop for Current {
     fn drop(&mut self) {
         relaxed(self.former);
         let mut popped = std::ptr::null_mut();
-        // SAFETY: `bind` pushed the context in this thread, which the value cannot leave. `drop` cannot
-        // return an error.
+        // SAFETY: `bind` pushed the context in this thread, and the value cannot leave the thread. `drop`
+        // cannot return an error.
         _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut popped) };
     }
 }

@@ -1,4 +1,4 @@
-//! Errors in the host's work with a device.
+//! Errors that occur when the host works with a device.
 
 use cudarc::driver::result::DriverError;
 
@@ -6,7 +6,7 @@ use cudarc::driver::result::DriverError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
-    /// There is no CUDA driver.
+    /// No CUDA driver was found.
     #[error("no CUDA driver: libcuda.so.1 was not found")]
     NoDriver,
     /// There is no device with this index.
@@ -48,7 +48,7 @@ pub enum GpuError {
     /// A range is outside its memory.
     #[error("{what}: {count} bytes at offset {offset} exceed its {len} bytes")]
     Range {
-        /// Memory concerned.
+        /// Name of the memory.
         what: &'static str,
         /// Size of the memory in bytes.
         len: u64,
@@ -87,7 +87,7 @@ impl GpuError {
     }
 }
 
-/// Fails unless `count` bytes at `offset` are within `len`.
+/// Fails unless `count` bytes at `offset` are within a memory of `len` bytes.
 pub(super) fn within(what: &'static str, len: usize, offset: usize, count: usize) -> Result<(), GpuError> {
     match offset.checked_add(count) {
         Some(end) if end <= len => Ok(()),

@@ -46,7 +46,7 @@ impl Params {
     }
 
     /// Appends an address or another 64-bit number. Parameters beyond the maximum size are dropped; a test
-    /// checks every kernel's size.
+    /// checks the size for every kernel.
     #[must_use]
     pub(crate) fn address(mut self, value: u64) -> Self {
         let word = self.len.div_ceil(8);
@@ -60,8 +60,8 @@ impl Params {
     #[must_use]
     pub(crate) fn u32(mut self, value: u32) -> Self {
         if let Some(to) = self.words.get_mut(self.len / 8) {
-            // The first of two numbers is in the lower half, because the device and every host that has one
-            // are little-endian.
+            // The first of two numbers is in the lower half, because the device is little-endian, and so is
+            // every host that has one.
             *to |= u64::from(value) << (self.len % 8 * 8);
         }
         self.len += 4;

@@ -1,11 +1,11 @@
-//! A part of an arena that several threads fill at the same time.
+//! Bytes of an arena that several threads fill at the same time.
 //!
-//! The rules of [`Arena`](super::Arena) for claims hold here by counting instead of borrowing:
+//! The rules of [`Arena`](super::Arena) for claims hold here too, by counting instead of borrowing:
 //! 1. A loan and each of its parts hold a reference to the memory. The arena starts over, or gives its memory
 //!    to a device, only when it has the only reference.
 //! 2. The loan makes all its parts at once, contiguously and without overlap. So no byte belongs to two
 //!    parts, and each part gives its bytes to one caller at a time (`&mut self`).
-//! 3. The loan gives access to its bytes, for reading, when all its parts are dropped and no more can be made.
+//! 3. The loan gives access to its bytes, only for reading, when all its parts are dropped and no more can be made.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of an arena lent to several threads, readable once they are filled.
+/// Bytes of an arena that are lent to several threads. They can be read once they are filled.
 ///
 /// ```
 /// use shardpack_gpu::kernels::{Arena, Heap};
@@ -51,8 +51,8 @@ impl<M: Block> Loan<M> {
     /// Lends `bytes` of `memory` in parts of `step` bytes.
     ///
     /// # Safety
-    /// The bytes are within the memory. As long as the loan or its parts hold `memory`, no other code reads
-    /// or writes these bytes.
+    /// The bytes must be within the memory. As long as the loan or its parts hold `memory`, no other code may
+    /// read or write these bytes.
     pub(super) unsafe fn new(memory: &Arc<M>, bytes: Range<usize>, step: usize) -> (Self, Vec<LoanPart<M>>) {
         let step = step.max(1);
         let count = bytes.len().div_ceil(step);
@@ -75,7 +75,7 @@ impl<M: Block> Loan<M> {
     /// Returns the filled bytes, or `None` while there are parts.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
-        // Acquire: makes the writes to dropped parts visible.
+        // Acquire ordering makes the writes to dropped parts visible.
         if self.left.load(Ordering::Acquire) != 0 {
             return None;
         }
@@ -90,15 +90,15 @@ impl<M: Block> Loan<M> {
 impl<M: Block> LoanPart<M> {
     /// Returns the part's bytes, with content left from earlier use.
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: as in `Loan::bytes`; the bytes belong to no other part, `self` is borrowed exclusively, and
-        // the loan gives no access while `self` lives.
+        // SAFETY: as in `Loan::bytes`; in addition, the bytes belong to no other part, `self` is borrowed
+        // exclusively, and the loan gives no access while `self` lives.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(self.bytes.start), self.bytes.len()) }
     }
 }
 
 impl<M> Drop for LoanPart<M> {
     fn drop(&mut self) {
-        // Release: pairs with the load in `Loan::bytes`.
+        // Release ordering pairs with the load in `Loan::bytes`.
         self.left.fetch_sub(1, Ordering::Release);
     }
 }

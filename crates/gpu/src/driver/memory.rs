@@ -17,20 +17,20 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Allocates `len` bytes (at least one) with unspecified content.
+    /// Allocates `len` bytes, or one byte if `len` is 0. Their content is unspecified.
     ///
     /// # Errors
-    /// `OutOfMemory` with figures; `Driver` if a driver call fails.
+    /// `OutOfMemory`, with the needed and the free bytes; `Driver` if a driver call fails.
     pub(crate) fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
-        // SAFETY: freed once, in `drop`.
+        // SAFETY: the memory is freed once, in `drop`.
         match unsafe { result::malloc_sync(len.max(1)) } {
             Ok(address) => Ok(Self { device: device.clone(), address, len }),
             Err(error) => Err(refused(device, error, len)),
         }
     }
 
-    /// Returns the address for kernels.
+    /// Returns the address to pass to kernels.
     #[must_use]
     pub(crate) const fn address(&self) -> u64 {
         self.address
@@ -44,10 +44,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Freeing waits for work that still uses the memory. In a fork there is nothing to free.
+        // Freeing has to wait for work that still uses the memory. In a fork there is nothing to free.
         let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
-        // SAFETY: allocated in `new`, freed once.
+        // SAFETY: the memory was allocated in `new` and is freed once.
         _ = unsafe { result::free_sync(self.address) };
     }
 }
@@ -58,25 +58,25 @@ pub(crate) struct Pinned {
     device: Device,
     bytes: NonNull<u8>,
     len: usize,
-    /// Recorded after the last copy.
+    /// Event that is recorded after the last copy.
     copied: Event,
     is_copying: bool,
 }
 
 // SAFETY: the value owns its bytes, like a `Box`.
 unsafe impl Send for Pinned {}
-// SAFETY: shared access only reads.
+// SAFETY: shared access only reads the value.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Allocates `len` zero bytes (at least one). Pinning takes time: 168 ms for 256 MiB on one machine.
+    /// Allocates `len` zero bytes, or one byte if `len` is 0. Pinning takes time: 168 ms for 256 MiB on one machine.
     ///
     /// # Errors
-    /// `Unpinned` if the host cannot pin this much; `Driver` if a driver call fails.
+    /// `Unpinned` if the host cannot pin this much memory; `Driver` if a driver call fails.
     pub(crate) fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
-        // Valid in every context of the process, and cached by the host, which reads its own writes. SAFETY:
-        // freed once, in `drop`.
+        // The memory is valid in every context of the process. The host caches it, because it reads its own
+        // writes. SAFETY: freed once, in `drop`.
         let bytes = match unsafe { result::malloc_host(len.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) } {
             Ok(bytes) => bytes.cast::<u8>(),
             Err(error) => return Err(unpinned(error, len)),
@@ -89,7 +89,7 @@ impl Pinned {
         let copied = match Event::new(device) {
             Ok(event) => event,
             Err(error) => {
-                // SAFETY: allocated above, and not used yet.
+                // SAFETY: the memory was allocated above and has not been used yet.
                 _ = unsafe { result::free_host(bytes.as_ptr().cast::<c_void>()) };
                 return Err(error);
             }
@@ -116,7 +116,7 @@ impl Pinned {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.len) })
     }
 
-    /// Records that a copy was started on `stream`. If recording fails, waits for the copy.
+    /// Records that a copy was started on `stream`. If recording fails, waits for the copy instead.
     pub(super) fn used_by(&mut self, stream: &Stream) -> Result<(), GpuError> {
         match self.copied.record(stream) {
             Ok(()) => {
@@ -153,7 +153,7 @@ impl Drop for Pinned {
         if self.is_copying {
             _ = self.copied.synchronize();
         }
-        // SAFETY: allocated in `new`, freed once; no copy is in progress.
+        // SAFETY: the memory was allocated in `new` and is freed once; no copy is in progress.
         _ = unsafe { result::free_host(self.bytes.as_ptr().cast::<c_void>()) };
     }
 }

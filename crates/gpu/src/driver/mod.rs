@@ -1,12 +1,12 @@
 //! A safe API around the CUDA driver, which is found at run time.
 //!
-//! Builds need no CUDA, and without a GPU [`Device::open`] returns an error. Copies and kernels run later, in
-//! the order of a [`Stream`]. Host memory used by a copy is not handed out before the copy is done, and
+//! Building needs no CUDA. Without a GPU, [`Device::open`] returns an error. Copies and kernels run later, in
+//! the order of a [`Stream`]. Host memory that a copy uses is not handed out before the copy is done, and
 //! memory is not freed while the device may still use it.
 //!
-//! Only this crate can launch its kernels. Kernels check the input that may be damaged, and the host checks
-//! the numbers in their parameters and tables, so launching a kernel is safe for the host with any input
-//! bytes.
+//! Only this crate can launch its kernels. The kernels check input that may be damaged, and the host checks
+//! the numbers in their parameters and tables. Launching a kernel is therefore safe for the host with any
+//! input bytes.
 //!
 //! Each call makes the device's context current in the calling thread, and restores the former context before
 //! it returns.

@@ -1,4 +1,4 @@
-//! Kernels, compiled by the driver for its device.
+//! Kernels, which the driver compiles for its device.
 #![allow(unsafe_code)]
 
 use super::Device;
@@ -14,8 +14,8 @@ pub(crate) struct Module {
     kernels: BTreeMap<&'static str, sys::CUfunction>,
 }
 
-// SAFETY: the driver accepts a function from any thread, and from several at a time; nothing changes after
-// `load`.
+// SAFETY: the driver accepts a function from any thread, and from several threads at the same time. Nothing
+// changes after `load`.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
@@ -29,7 +29,7 @@ impl Module {
         let _current = device.bind()?;
         let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));
         let text = CString::new(ptx).map_err(|_| refused("PTX contains a NUL byte"))?;
-        // SAFETY: a string with a zero at its end.
+        // SAFETY: the text is a string with a zero at its end.
         let handle =
             unsafe { result::module::load_data(text.as_ptr().cast()) }.map_err(GpuError::of("cuModuleLoadData"))?;
         let mut module = Self { device: device.clone(), handle, kernels: BTreeMap::new() };
@@ -50,10 +50,10 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // Unloading waits for running kernels. A fork has nothing to unload.
+        // Unloading has to wait for running kernels. In a fork there is nothing to unload.
         let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
-        // SAFETY: loaded in `load`, unloaded once; launching a kernel borrows the module.
+        // SAFETY: the module was loaded in `load` and is unloaded once; launching a kernel borrows the module.
         _ = unsafe { result::module::unload(self.handle) };
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Stream {
     pub(super) handle: sys::CUstream,
 }
 
-// SAFETY: the driver accepts a stream from any thread, and from several at a time.
+// SAFETY: the driver accepts a stream from any thread, and from several threads at the same time.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
@@ -31,8 +31,8 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Creates a stream whose kernels precede all kernels that have not begun, for short kernels whose result
-    /// a caller awaits.
+    /// Creates a stream whose kernels run before all kernels of other streams that have not begun. It is for
+    /// short kernels whose result a caller awaits.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -46,11 +46,12 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Launches a kernel of `module`. Private to the crate, because the addresses in the parameters are trusted.
+    /// Launches a kernel of `module`. The function is private to the crate, because it trusts the addresses
+    /// in the parameters.
     ///
     /// # Errors
-    /// `Driver` if there is no such kernel or a driver call fails. A fault of the kernel itself is an error
-    /// of a later call.
+    /// `Driver` if there is no such kernel or a driver call fails. A fault of the kernel itself is reported
+    /// as an error of a later call.
     pub(crate) fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
         if !launch.has_work() {
             return Ok(());
@@ -59,14 +60,15 @@ impl Stream {
         let kernel = module.kernel(launch.kernel)?;
         let _current = self.device.bind()?;
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the kernel is of a module that is not unloaded before all is done, and takes one struct, of
-        // which the driver copies as many bytes as the kernel declares: `Params` has room for the largest.
-        // The head of `driver` explains why the numbers in it are safe.
+        // SAFETY: the module of the kernel is not unloaded before all work is done. The kernel takes one
+        // struct, and the driver copies as many bytes as the kernel declares; `Params` is large enough for
+        // the largest struct. The head of `driver` explains why the numbers in it are safe.
         unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), 0, self.handle, &mut params) }
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 
-    /// Times a kernel alone on the device. Returns milliseconds between two events, the median of several runs.
+    /// Times a kernel that runs alone on the device. Returns the milliseconds between two events, as the
+    /// median of several runs.
     ///
     /// # Errors
     /// Same as [`run`](Self::run).
@@ -90,7 +92,7 @@ impl Stream {
     /// `Driver` if a driver call fails.
     pub(crate) fn wait(&self, event: &Event) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
-        // SAFETY: both handles live.
+        // SAFETY: both handles are live.
         unsafe { result::stream::wait_event(self.handle, event.handle, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
             .map_err(GpuError::of("cuStreamWaitEvent"))
     }
@@ -101,7 +103,7 @@ impl Stream {
     /// `Driver` if an earlier launch has failed or the device is lost.
     pub(crate) fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is live.
         unsafe { result::stream::synchronize(self.handle) }.map_err(GpuError::of("cuStreamSynchronize"))
     }
 }
@@ -109,7 +111,8 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let Ok(_current) = self.device.bind() else { return };
-        // SAFETY: created in `new`, destroyed once; the driver completes the work that is still in it.
+        // SAFETY: the stream was created in `new` and is destroyed once; the driver completes the work that
+        // is still in it.
         _ = unsafe { result::stream::destroy(self.handle) };
     }
 }
@@ -120,7 +123,7 @@ pub(crate) struct Event {
     handle: sys::CUevent,
 }
 
-// SAFETY: the driver accepts an event from any thread, and from several at a time.
+// SAFETY: the driver accepts an event from any thread, and from several threads at the same time.
 unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
@@ -140,19 +143,19 @@ impl Event {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Records the event, which happens when all work now in `stream` is done.
+    /// Records the event in `stream`. It happens when all work that is now in the stream is done.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
-        // SAFETY: both handles live.
+        // SAFETY: both handles are live.
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
     }
 
-    /// Records the event in another library's stream of the same context; it happens when all work now in
-    /// that stream is done. Returns `false` if the stream is being captured, because its work then does not
-    /// run now and the event would become part of the capture.
+    /// Records the event in another library's stream of the same context. It happens when all work that is
+    /// now in that stream is done. Returns `false` if the stream is being captured: its work does not run
+    /// now, and the event would become part of the capture.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -162,13 +165,13 @@ impl Event {
             std::ptr::with_exposed_provenance_mut::<sys::CUstream_st>(usize::try_from(stream.handle()).unwrap_or(0));
         let none = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let mut status = none;
-        // SAFETY: the stream lives, as the creator of its handle promised.
+        // SAFETY: the stream is live, as the creator of its handle promised.
         let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) };
         asked.result().map_err(GpuError::of("cuStreamIsCapturing"))?;
         if status != none {
             return Ok(false);
         }
-        // SAFETY: as above; and our event lives.
+        // SAFETY: as above; the event of `self` is live too.
         unsafe { result::event::record(self.handle, stream) }.map_err(GpuError::of("cuEventRecord"))?;
         Ok(true)
     }
@@ -179,17 +182,17 @@ impl Event {
     /// `Driver` if an earlier launch has failed or the device is lost.
     pub(crate) fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is live.
         unsafe { result::event::synchronize(self.handle) }.map_err(GpuError::of("cuEventSynchronize"))
     }
 
-    /// Returns the milliseconds from `self` to `later`, which must both have happened.
+    /// Returns the milliseconds from `self` to `later`. Both events must have happened.
     ///
     /// # Errors
     /// `Driver` if either event was never recorded or has not happened.
     pub(crate) fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
         let _current = self.device.bind()?;
-        // SAFETY: both handles live.
+        // SAFETY: both handles are live.
         unsafe { result::event::elapsed(self.handle, later.handle) }.map_err(GpuError::of("cuEventElapsedTime"))
     }
 }
@@ -197,7 +200,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         let Ok(_current) = self.device.bind() else { return };
-        // SAFETY: created in `with`, destroyed once; the driver keeps the event while it is in use.
+        // SAFETY: the event was created in `with` and is destroyed once; the driver keeps the event while it is in use.
         _ = unsafe { result::event::destroy(self.handle) };
     }
 }

@@ -1,4 +1,4 @@
-//! A batch ready to be uploaded: its copies, its launches, and the meaning of its status words.
+//! A batch that is ready to be uploaded: its copies, its kernel launches, and the meaning of its status words.
 
 use super::prepared_row::{HostBytes, PreparedRow};
 use super::sharing::SharedArrays;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) struct Assembled {
-    /// Bytes of the staging memory, from its start, to upload to the start of the slot's memory.
+    /// Number of bytes to upload, from the start of the staging memory to the start of the slot's memory.
     pub(crate) upload_bytes: usize,
     /// Size of the batch in the slot's memory, in bytes.
     pub(crate) memory_bytes: usize,
@@ -28,20 +28,21 @@ pub(crate) struct Assembled {
     /// Pictures that the host has decoded.
     levels: LevelsBatch,
     cubes: CubeWork,
-    /// Copies on the device from kept values.
+    /// Copies of kept values, which are made on the device.
     gather: Gather,
-    /// Places of pictures and cubes in the output, in the order of their status words.
+    /// Places of the pictures and of the cubes in the output, in the order of their status words.
     spots: [Vec<Spot>; 2],
-    /// Cube rows that share each array.
+    /// For each shared array, the cube rows that use it.
     sharing: Vec<Vec<usize>>,
     /// Arrays on the device that the kernels read, held until the batch is done.
     _scenes: Vec<Arc<dyn DeviceArray>>,
 }
 
 impl Assembled {
-    /// Assembles a batch. Also returns its tables, which go to `start` in the staging memory. `host` holds
-    /// the first bytes of the output. In the slot's memory, cubes use `scratch`, and pictures the bytes after
-    /// it. Rows take parts of the `shared` arrays. Arrays on the device are held until the batch is dropped.
+    /// Assembles a batch. Also returns its tables, which the caller has to copy to offset `start` of the
+    /// staging memory. `host` holds the first bytes of the output. In the slot's memory, cubes use `scratch`,
+    /// and pictures use the bytes after it. Some rows take parts of the `shared` arrays. Arrays on the device
+    /// are held until the batch is dropped.
     pub(super) fn new(
         rows: impl Iterator<Item = (Spot, PreparedRow)>,
         shared: SharedArrays,
@@ -107,8 +108,8 @@ impl Assembled {
         ))
     }
 
-    /// Returns the launches, in order, for these addresses of the kept values, the slot's memory and the
-    /// output: the copying kernel, picture kernels and cube kernels.
+    /// Returns the kernel launches, in order: the copying kernel, the picture kernels and the cube kernels.
+    /// The arguments are the addresses of the kept values, of the slot's memory and of the output.
     pub(super) fn launches(&self, kept: u64, memory: u64, out: u64) -> [Vec<Launch>; 3] {
         let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
         let cubes = self.cubes.launches(memory, kept, out);
@@ -118,8 +119,8 @@ impl Assembled {
         [gather, pictures, cubes.into_iter().filter(Launch::has_work).collect()]
     }
 
-    /// Returns the ranges of the status words in the slot's memory, which the kernels write: for pictures and
-    /// for cubes.
+    /// Returns the ranges of the status words in the slot's memory, first for pictures and then for cubes.
+    /// The kernels write these words.
     pub(super) fn statuses(&self) -> [Range<usize>; 2] {
         let pictures = self.regions.status;
         [pictures..pictures + STATUS_BYTES * self.pictures.rows().len(), self.cubes.statuses()]

@@ -1,4 +1,4 @@
-//! The thread that waits for batches on the device and passes them on.
+//! The thread that waits for batches on the device and passes them to the loader.
 
 use crate::driver::GpuError;
 use shardpack_loader::stage::{RowFault, StageFailure, Ticket};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::{mem, process};
 
-/// A batch in its stream.
+/// A batch whose work is in the stream of its slot.
 pub(super) trait Submitted: Send + Sync {
     /// Waits until the batch is decoded, and returns the rows that failed.
     fn finish(&self) -> Result<Vec<RowFault>, GpuError>;
@@ -15,8 +15,8 @@ pub(super) trait Submitted: Send + Sync {
 
 pub(super) enum Message {
     Submitted(Arc<dyn Submitted>, Ticket),
-    /// No more batches. Closing the channel cannot signal this: slots hold senders, and a consumer may keep a
-    /// batch, and so its slot, after the loader is gone.
+    /// There are no more batches. Closing the channel cannot signal this: slots hold senders, and a consumer
+    /// may keep a batch, and therefore its slot, after the loader is gone.
     End,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Message {
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
-    /// Process in which the thread runs. A forked child does not inherit it.
+    /// Process in which the thread runs. A fork of that process does not have the thread.
     pid: u32,
 }
 
@@ -48,7 +48,7 @@ impl Completions {
 fn run(receiver: &Receiver<Message>) {
     while let Ok(Message::Submitted(slot, ticket)) = receiver.recv() {
         let result = slot.finish().map_err(|error| StageFailure::Device(error.to_string().into()));
-        // Drop the slot before the loader looks for a free one.
+        // Drop the slot before the loader looks for a free slot.
         drop(slot);
         ticket.done(result);
     }
@@ -61,7 +61,7 @@ impl Drop for Completions {
             return mem::forget(thread);
         }
         _ = self.sender.send(Message::End);
-        // The last batch may have kept the loader, and so the stage, alive.
+        // The last batch may have kept the loader alive, and with it the stage, so this may run in the thread itself.
         if thread.thread().id() != thread::current().id() {
             _ = thread.join();
         }

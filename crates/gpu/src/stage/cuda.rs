@@ -1,4 +1,4 @@
-//! The stage of a device: its kernels, and the memory sizes of its slots.
+//! The stage of a device: its kernels, and how much memory its slots need.
 
 use super::completion::Completions;
 use super::decoding::{Decoding, staging_bytes};
@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Decodes loader batches on a CUDA device.
+/// Decodes the batches of a loader on a CUDA device.
 ///
 /// ```
 /// use shardpack_gpu::CudaStage;
@@ -35,8 +35,8 @@ pub struct CudaStage {
     shared: Arc<OpenDevice>,
     completions: Arc<Completions>,
     decoding: Decoding,
-    /// Pool of arrays that stay on the device for a while. Absent with kept values, because kernels know only
-    /// one base address.
+    /// Pool of arrays that stay on the device for a while. There is none if values are kept on the device,
+    /// because the kernels know only one base address.
     scenes: Option<Arc<dyn Scenes>>,
 }
 
@@ -77,12 +77,13 @@ impl Keeper for CudaKeeper {
 }
 
 impl CudaStage {
-    /// Opens a device by its index and loads the kernels, which the driver compiles (a second or two the
-    /// first time) or takes from its cache. Stages of one device that are open at the same time share the
-    /// kernels.
+    /// Opens a device by its index and loads the kernels. The driver compiles the kernels, which takes a
+    /// second or two the first time, or takes them from its cache. Stages of the same device that are open at
+    /// the same time share the kernels.
     ///
     /// # Errors
-    /// `NoDriver`; `NoDevice` if there is no device with this index; `Driver` if a driver call fails.
+    /// `NoDriver`; `NoDevice` if there is no device with this index; `TooOld` if the driver or the device is
+    /// too old for the kernels; `Driver` if a driver call fails.
     pub fn open(number: u32) -> Result<Self, GpuError> {
         let kernels = Kernels::of(number)?;
         let scenes = ScenePool::new(kernels.device.clone());
@@ -94,8 +95,8 @@ impl CudaStage {
         })
     }
 
-    /// Lets the host decode all rows. Batches are still on the device, which converts the levels of pictures to
-    /// floats.
+    /// Makes the host decode all rows. The batches are still on the device, which converts the levels of
+    /// pictures to floats.
     #[must_use]
     pub fn decoding_on_host(self) -> Self {
         Self { decoding: Decoding::Host, scenes: None, ..self }
@@ -104,7 +105,7 @@ impl CudaStage {
     /// Creates a slot whose batches the caller fills, [starts](CudaSlot::start) and [awaits](CudaSlot::wait).
     ///
     /// # Errors
-    /// `OutOfMemory` or `Unpinned`; `Driver` if a driver call fails.
+    /// `OutOfMemory` or `Unpinned` if there is too little memory; `Driver` if a driver call fails.
     #[doc(hidden)]
     pub fn slot_by_hand(&self, room: &SlotRoom) -> Result<CudaSlot, GpuError> {
         let staging = Pinned::new(&self.shared.device, staging_bytes(room))?;

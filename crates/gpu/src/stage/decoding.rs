@@ -1,4 +1,4 @@
-//! Sizes of the memory of slots, and the fields that a device takes.
+//! Computes how much memory slots need, and decides which fields a device takes.
 
 use super::staging::Staging;
 use crate::cubes;
@@ -7,23 +7,24 @@ use crate::pictures::{self, Dtype, StagedLevels};
 use shardpack_format::{ArrayDescriptor, Codec};
 use shardpack_loader::stage::{FieldSource, FieldSpec, RecordValue, SlotRoom};
 
-/// Where rows are decoded, and from where.
+/// Where rows are decoded, and where their data come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoding {
-    /// On the host.
+    /// Rows are decoded on the host.
     Host,
-    /// On the device, from records.
+    /// Rows are decoded on the device, from records.
     Records,
-    /// On the device, from records, or from values that stay there.
+    /// Rows are decoded on the device, from records or from values that stay there.
     Resident,
 }
 
 impl Decoding {
-    /// Returns true for pictures, and for arrays of two or three axes if the kernels accept all examples. Pictures
-    /// that the kernels do not accept are rejected one by one. Returns false for parts of plain zstd arrays: the
-    /// host decompresses these as a whole and cuts the part, so that the whole array need not go to the device.
+    /// Returns true for pictures, and for arrays of two or three axes if the kernels accept all examples.
+    /// Pictures that the kernels do not accept are rejected later, one by one. Returns false for parts of
+    /// plain zstd arrays: the host decompresses the whole array and cuts out the part, so that the whole
+    /// array need not be uploaded.
     ///
-    /// If the host decodes, returns true for pictures alone: its threads copy their rows to staging memory.
+    /// If the host decodes, returns true only for pictures: its threads copy their rows to staging memory.
     pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
         match field.source {
             FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
@@ -37,7 +38,7 @@ impl Decoding {
         }
     }
 
-    /// Returns true for arrays that only the device decodes, and whose bytes it mostly needs.
+    /// Returns true for arrays that the device decodes without the host, if it needs most of their bytes.
     pub(super) fn shares(self, example: &RecordValue<'_>) -> bool {
         match *example {
             RecordValue::Array { codec, descriptor, bytes, region, limits, .. } if self != Self::Host => {
@@ -48,8 +49,8 @@ impl Decoding {
         }
     }
 
-    /// Bytes of staging memory for `rows` rows of a field: levels of host-decoded pictures, or values as they are
-    /// stored.
+    /// Returns the bytes of staging memory for `rows` rows of a field. If the host decodes, these are the
+    /// levels of pictures, otherwise values in their stored form.
     pub(super) fn staged_bytes(self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
         match self {
             Self::Host => level_bytes(field, rows, row_bytes),
@@ -57,8 +58,9 @@ impl Decoding {
         }
     }
 
-    /// Bytes of intermediate data: levels of pictures that are changed before the output, and stored elements of
-    /// arrays beyond the size of the output. A part of an array needs all elements of its blocks.
+    /// Returns the bytes of intermediate data: the levels of pictures that are changed before the output, and
+    /// the part of the stored elements of arrays that exceeds the size of the output. A part of an array
+    /// needs all elements of its blocks.
     pub(super) fn between_bytes(self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
         let elements = row_bytes / field.dtype.bytes().max(1);
         match field.source {
@@ -79,10 +81,10 @@ impl Decoding {
         }
     }
 
-    /// Bytes of a slot's device memory besides its output: uploads and intermediate data. Samples of a picture
-    /// take about six times its compressed bytes, and crops need half of them. Arrays take the bytes of their
-    /// rows, and `between_bytes`. Copies on the device come on top. They follow the largest possible upload,
-    /// which leaves a gap among the words of pictures.
+    /// Returns the bytes of a slot's device memory besides its output, for uploads and intermediate data. The
+    /// samples of a picture take about six times its compressed bytes; crops need half of them. Arrays take
+    /// the bytes of their rows, and `between_bytes`. The memory for copies on the device is added to that.
+    /// These copies come after the largest possible upload, which leaves a gap among the words of pictures.
     pub(super) const fn memory_bytes(self, room: &SlotRoom) -> usize {
         if matches!(self, Self::Host) {
             return staging_bytes(room);
@@ -95,13 +97,14 @@ impl Decoding {
     }
 }
 
-/// Bytes of the levels of host-decoded pictures, and of their tables.
+/// Returns the bytes of the levels of pictures that the host decodes, and of their tables.
 fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
 }
 
-/// Returns the size of compressed data, as in the record, and of tables. Tables take 8 bytes per segment of a
-/// picture, which normally has at least 32 bytes, and 96 per stream of 64 KiB of an array.
+/// Returns the size of the compressed data, as they are in the record, and of the tables. For a picture, the
+/// tables take 8 bytes per segment, which normally has at least 32 bytes. For an array, they take 96 bytes
+/// per stream of 64 KiB.
 fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
@@ -121,7 +124,7 @@ fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: 
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Bytes of staging memory of a slot.
+/// Returns the bytes of staging memory that a slot needs.
 pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
     Staging::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }

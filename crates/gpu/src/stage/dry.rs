@@ -14,8 +14,8 @@ use shardpack_loader::stage::{
 use std::io;
 use std::sync::Arc;
 
-/// Does all of the host's work for a device except copying scenes, and none of the device's work, so batches
-/// hold zeros. Measures loaders on machines without a GPU.
+/// Does all work that the host does for a device, except copying scenes, and none of the work of the device.
+/// Batches therefore hold zeros. Use it to measure loaders on machines without a GPU.
 ///
 /// ```
 /// use shardpack_gpu::DryStage;
@@ -29,7 +29,7 @@ pub struct DryStage {
     store: Arc<Store<Nowhere>>,
 }
 
-/// Discards values, which are never decoded.
+/// Memory that discards the values written to it. They are never decoded.
 #[derive(Debug)]
 struct Nowhere;
 

@@ -20,7 +20,7 @@ pub(super) struct Kernels {
     pub(super) urgent: Stream,
 }
 
-/// Kernels by device index. The last stage that uses them drops them, because this map holds only weak references.
+/// Kernels by device index. This map holds only weak references, so the last stage that uses the kernels drops them.
 static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
 /// Process whose thread holds the lock or held it last.
@@ -36,7 +36,8 @@ impl Kernels {
         let mut loaded = match LOADED.try_lock() {
             Ok(loaded) => loaded,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            // The lock is held by a loading thread of the parent process, which this fork does not have.
+            // The lock was held by a loading thread of the parent process when this process was forked. That
+            // thread does not exist here, so the lock is never released.
             Err(TryLockError::WouldBlock) if ![0, own].contains(&HOLDER.load(Ordering::Relaxed)) => {
                 return Self::load(number);
             }

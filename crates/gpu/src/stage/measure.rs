@@ -19,7 +19,7 @@ impl CudaSlot {
         locked(&self.work).faults()
     }
 
-    /// Decodes the started batch again, with or without uploading its staging memory.
+    /// Decodes the started batch again. `uploads` says if its staging memory is uploaded again too.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -51,8 +51,8 @@ impl CudaSlot {
         begin.milliseconds_to(&end)
     }
 
-    /// Times each kernel of the started batch. Returns milliseconds, the medians of several runs. The output
-    /// is then meaningless.
+    /// Times each kernel of the started batch. Returns the times in milliseconds, as medians of several runs.
+    /// The output is meaningless afterwards.
     ///
     /// # Errors
     /// Same as [`again`](Self::again).

@@ -8,10 +8,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Code of CUDA devices in DLPack.
+/// Code that DLPack uses for CUDA devices.
 const CUDA: i32 = 2;
 
-/// The device that all slots of a stage share.
+/// The device, which all slots of a stage share.
 #[derive(Debug)]
 pub(super) struct OpenDevice {
     pub(super) device: Device,
@@ -41,7 +41,7 @@ impl ResidentMemory {
 impl Backing for ResidentMemory {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let at = usize::try_from(at).map_err(io::Error::other)?;
-        // Several threads write at a time, each in its own stream.
+        // Several threads write at the same time, so each uses a stream of its own.
         let stream = Stream::new(&self.device).map_err(io::Error::other)?;
         stream.write(bytes, &self.memory, at).map_err(io::Error::other)
     }

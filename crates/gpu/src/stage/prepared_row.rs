@@ -8,9 +8,9 @@ use std::ops::Range;
 
 pub(super) enum PreparedRow {
     Picture(Box<StagedPicture>),
-    /// A cube, with the array whose blocks it shares with other rows.
+    /// A cube. If it shares the blocks of an array with other rows, the array is named too.
     Cube(Box<StagedArray>, Option<Identity>),
-    /// Levels of a host-decoded picture.
+    /// Levels of a picture that the host has decoded.
     Levels(StagedLevels),
     Host(HostBytes),
     Zero,
@@ -19,7 +19,7 @@ pub(super) enum PreparedRow {
 /// Bytes that the host decoded.
 pub(super) enum HostBytes {
     Staged(Range<usize>),
-    /// In ordinary memory, because the staging memory is full.
+    /// Bytes in ordinary memory, because the staging memory is full.
     Heap(Vec<u8>),
 }
 

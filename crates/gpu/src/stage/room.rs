@@ -1,4 +1,4 @@
-//! Room in a slot's staging memory for a large array that several threads read directly into it.
+//! Staging memory of a slot for a large array that several threads read directly into it.
 
 use super::staging::Staging;
 use crate::driver::{Block, Loan, LoanPart};

@@ -1,4 +1,4 @@
-//! Stored arrays that stay on the device as long as rows take parts of them. Batches decode the parts there
+//! Stored arrays that stay on the device as long as rows take parts of them. Batches decode the parts there,
 //! without another upload.
 
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
@@ -7,20 +7,21 @@ use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Granularity of allocations, so that memory can be reused for other arrays.
+/// Granularity of allocations. Sizes are rounded up to it so that memory can be reused for other arrays.
 const STEP: usize = 64 << 10;
-/// Number of free rooms of other sizes to keep.
+/// Number of free blocks of other sizes that are kept.
 const SPARE: usize = 4;
-/// Size of each of the two pinned pieces that arrays are uploaded through. One is filled while the other is uploaded.
+/// Size of each of the two pinned pieces of memory through which arrays are uploaded. One piece is filled
+/// while the other is uploaded.
 const PIECE: usize = 1 << 20;
-/// Maximum number of threads with such pieces.
+/// Maximum number of threads that have a pair of such pieces.
 const PIECES: usize = 8;
 /// Divisor of the device memory that gives the pool's maximum size.
 const SHARE: u64 = 16;
 
-/// Places on the device for scenes.
+/// Memory on the device for scenes.
 pub(super) trait Scenes: Debug + Send + Sync {
-    /// Copies an array to the device and waits for the copy. Returns `None` if there is no room.
+    /// Copies an array to the device and waits for the copy. Returns `None` if there is not enough memory.
     fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>>;
 }
 
@@ -34,15 +35,15 @@ pub(super) struct ScenePool {
 
 #[derive(Debug, Default)]
 struct Rooms {
-    /// Total bytes of all rooms, including those in use.
+    /// Total bytes of all blocks in the pool, including blocks in use.
     bytes: u64,
     free: Vec<ArrayMemory>,
-    /// Free pinned memory, and the number of existing pairs.
+    /// Pairs of pinned memory that are free, and the number of pairs that exist.
     pieces: Vec<[Pinned; 2]>,
     pairs: usize,
 }
 
-/// Memory for an array, with the stream of its copy.
+/// A block of device memory for an array, with the stream for copying the array to it.
 #[derive(Debug)]
 struct ArrayMemory {
     memory: Memory,
@@ -55,7 +56,8 @@ impl ScenePool {
         Self { device, most, rooms: Mutex::default() }
     }
 
-    /// Estimates the memory for `arrays` arrays of `bytes` together. Rooms may be larger than their arrays.
+    /// Estimates the memory for `arrays` arrays that have `bytes` bytes in total. The block of an array may
+    /// be larger than the array.
     pub(super) const fn bytes_of(bytes: u64, arrays: u64) -> u64 {
         bytes.saturating_add(bytes / 4).saturating_add(arrays.saturating_mul(2 * STEP as u64))
     }
@@ -69,7 +71,7 @@ impl ScenePool {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns room for `bytes` bytes or slightly more.
+    /// Returns a block for `bytes` bytes, which may be slightly larger.
     fn room(&self, bytes: usize) -> Option<ArrayMemory> {
         let size = bytes.checked_next_multiple_of(STEP)?;
         let suits = |room: &ArrayMemory| room.memory.len() >= bytes && room.memory.len() - bytes <= bytes / 4 + STEP;
@@ -82,8 +84,8 @@ impl ScenePool {
         if with_it.saturating_sub(free) > self.most {
             return None;
         }
-        // Free rooms of other sizes to stay within the limit: all of them if the limit would be exceeded, one
-        // if there are spare rooms.
+        // Free unused blocks of other sizes to stay within the limit. If the limit would be exceeded, free
+        // all of them; otherwise keep fewer than `SPARE`.
         let others = match rooms.free.len() {
             _ if with_it > self.most => rooms.take_free(0),
             SPARE.. => rooms.take_free(SPARE - 1),
@@ -107,7 +109,7 @@ impl ScenePool {
         made.ok()
     }
 
-    /// Copies an array to its room and waits for the copy.
+    /// Copies an array to its block and waits for the copy.
     fn fill(&self, room: &ArrayMemory, bytes: &[u8]) -> Result<(), GpuError> {
         let Some(mut pieces) = self.pieces() else { return room.stream.write(bytes, &room.memory, 0) };
         let mut copy = || {
@@ -150,7 +152,7 @@ impl ScenePool {
 }
 
 impl Rooms {
-    /// Removes all free rooms but the first `but`.
+    /// Removes and returns all free blocks except the first `but`.
     fn take_free(&mut self, but: usize) -> Vec<ArrayMemory> {
         let free = self.free.split_off(but.min(self.free.len()));
         self.bytes -= free.iter().map(|room| room.memory.len() as u64).sum::<u64>();
@@ -158,7 +160,7 @@ impl Rooms {
     }
 }
 
-/// The pool, behind a reference that each of its arrays keeps.
+/// The pool, behind a reference of which each of its arrays keeps a copy.
 #[derive(Debug, Clone)]
 pub(super) struct SharedPool(pub(super) Arc<ScenePool>);
 
@@ -174,13 +176,13 @@ impl Scenes for SharedPool {
 #[derive(Debug)]
 struct InPool {
     pool: Arc<ScenePool>,
-    /// `None` only during its drop.
+    /// The block of memory. It is `None` only while the value is being dropped.
     room: Option<ArrayMemory>,
 }
 
 impl DeviceArray for InPool {
     fn at(&self) -> u64 {
-        // In a stage without kept values, addresses count from 0.
+        // In a stage without kept values, offsets count from address 0.
         self.room.as_ref().map_or(0, |room| room.memory.address())
     }
 }

@@ -1,4 +1,4 @@
-//! Arrays that several rows of a batch share. Each of their blocks is uploaded and decoded once.
+//! Arrays that several rows of a batch share. Each block of such an array is uploaded and decoded only once.
 
 use crate::cubes::BlockPlaces;
 use shardpack_loader::stage::DeviceArray;
@@ -19,15 +19,15 @@ pub(super) struct Sharing(Mutex<BTreeMap<Identity, Arc<Array>>>);
 
 pub(super) struct Array {
     pub(super) places: Mutex<BlockPlaces>,
-    /// Keeps the array on the device.
+    /// Reference that keeps the array on the device.
     pub(super) scene: Option<Arc<dyn DeviceArray>>,
 }
 
 #[derive(Default)]
 pub(super) struct SharedArrays {
-    /// Block places, ordered by the arrays' identities.
+    /// Places of the blocks of each array, ordered by the identity of the array.
     pub(super) arrays: Vec<(Identity, BlockPlaces)>,
-    /// Keeps some of the arrays on the device.
+    /// References that keep some of the arrays on the device.
     pub(super) scenes: Vec<Arc<dyn DeviceArray>>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Sharing {
 }
 
 impl Sharing {
-    /// Returns the array with this identity, which may be on the device.
+    /// Returns the array with this identity. `scene` is the array's memory on the device, if it is there.
     pub(super) fn of(&self, identity: Identity, scene: Option<&Arc<dyn DeviceArray>>) -> Arc<Array> {
         let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let array = || Arc::new(Array { places: Mutex::default(), scene: scene.cloned() });
@@ -50,7 +50,7 @@ impl Sharing {
         let scenes = arrays.values().filter_map(|array| array.scene.clone()).collect();
         let places = |array: &Array| std::mem::take(&mut *array.places.lock().unwrap_or_else(PoisonError::into_inner));
         let arrays = arrays.iter().map(|(identity, array)| (*identity, places(array)));
-        // An array has no places if there was no room for its first row and no other row followed.
+        // An array has no places if there was no memory for its first row and no other row followed.
         SharedArrays { arrays: arrays.filter(|(_, places)| !places.is_empty()).collect(), scenes }
     }
 }

@@ -22,10 +22,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of status words per row, for four fields.
+/// Bytes of status words per row. They are enough for four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
-/// A slot of the ring and the batch in it.
+/// A slot of the loader's ring, and the batch in it.
 pub struct CudaSlot {
     pub(super) shared: Arc<OpenDevice>,
     completions: Sender<Message>,
@@ -40,7 +40,7 @@ pub struct CudaSlot {
 pub(super) struct SlotWork {
     memory: Memory,
     status: Pinned,
-    /// Happens when the batch is decoded.
+    /// Event that happens when the batch is decoded.
     pub(super) done: Event,
     pub(super) batch: Option<Assembled>,
 }
@@ -52,7 +52,7 @@ impl SlotWork {
         self.batch.as_ref().map_or_else(|| Ok(Vec::new()), |batch| faults(batch, &mut self.status))
     }
 
-    /// Waits for the batch and returns its faults. Drops the batch even if its status words cannot be read.
+    /// Waits for the batch and returns its faults. The batch is dropped even if its status words cannot be read.
     fn finish(&mut self) -> Result<Vec<RowFault>, GpuError> {
         self.done.synchronize()?;
         self.batch.take().map_or_else(|| Ok(Vec::new()), |batch| faults(&batch, &mut self.status))
@@ -69,9 +69,9 @@ fn faults(batch: &Assembled, status: &mut Pinned) -> Result<Vec<RowFault>, GpuEr
 #[derive(Debug, Default)]
 struct Consumers {
     streams: Vec<StreamHandle>,
-    /// Events that happen when the consumers of returned batches are done with them.
+    /// Events that happen when the consumers of returned batches no longer use them.
     unused: Vec<Event>,
-    /// True if a consumer's stream could not be recorded. The slot then waits for the whole device.
+    /// True if an event could not be recorded in the stream of a consumer. The slot then waits for the whole device.
     is_lost: bool,
     spare: Vec<Event>,
 }
@@ -107,8 +107,8 @@ impl CudaSlot {
         Ok(Self { shared, completions, room, fill, stream, output, work, consumers })
     }
 
-    /// Puts the upload and the decoding of the prepared rows into the slot's stream. `host` holds the first
-    /// bytes of the output.
+    /// Puts the upload and the decoding of the prepared rows into the stream of the slot. `host` holds the
+    /// first bytes of the output.
     ///
     /// # Errors
     /// `Batch` if the batch needs too much memory; `Device` if the device has failed.
@@ -125,8 +125,9 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Gives a batch the memory that it needs. If the device lacks room for new memory next to the slot's old
-    /// memory, frees the old memory first. If that does not suffice, the next batch tries again.
+    /// Gives a batch the memory that it needs. If the device has too little memory for the old and the new
+    /// memory of the slot together, frees the old memory first. If that is not enough, the next batch tries
+    /// again.
     fn grow(&self, work: &mut SlotWork, needed: usize) -> Result<(), GpuError> {
         if needed <= work.memory.len() {
             return Ok(());
@@ -158,7 +159,7 @@ impl CudaSlot {
         }
         let staging = upload.memory()?;
         stream.upload(staging, 0..batch.upload_bytes, &work.memory, 0)?;
-        // The work after this writes the output.
+        // All work after this point writes the output.
         self.wait_for_consumers()?;
         for range in &batch.zero {
             stream.zero(&self.output, range.clone())?;
@@ -187,7 +188,7 @@ impl CudaSlot {
         modules.flat_map(|(module, launches)| launches.into_iter().map(move |launch| (module, launch))).collect()
     }
 
-    /// Makes later work in the stream wait until no consumer uses the last batch.
+    /// Makes later work in the stream wait until no consumer uses the previous batch.
     fn wait_for_consumers(&self) -> Result<(), GpuError> {
         let mut consumers = locked(&self.consumers);
         if mem::take(&mut consumers.is_lost) {
@@ -200,8 +201,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Mixes rows of the output and waits. The batch is done, so the table can reuse the memory of its status
-    /// words on the host, and of its upload on the device.
+    /// Mixes rows of the output and waits for the result. The batch is done at this point, so the table of
+    /// rows can use the memory of the status words on the host, and the memory of the upload on the device.
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;
@@ -312,7 +313,8 @@ impl StageSlot for CudaSlot {
             let event = consumers.spare.pop().map_or_else(|| Event::new(&self.shared.device), Ok);
             match event.and_then(|event| Ok((event.record_foreign(stream)?, event))) {
                 Ok((true, event)) => consumers.unused.push(event),
-                // The stream is being captured. The program replays it later and must hold the batch until then.
+                // The stream is being captured. The program that captures it will replay it later and must
+                // hold the batch until then.
                 Ok((false, event)) => consumers.spare.push(event),
                 Err(_) => consumers.is_lost = true,
             }

@@ -18,26 +18,28 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes for tables and gaps beyond the bytes of each row.
+/// Number of bytes for tables and gaps, in addition to the bytes of each row.
 const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + StagedLevels::GAP + 256;
 
 #[derive(Debug)]
 pub(crate) struct Staging<M> {
-    /// Shared by threads that prepare rows; beginning or ending a batch takes it exclusively.
+    /// The staging memory. Threads that prepare rows share it; beginning or ending a batch locks it exclusively.
     arena: RwLock<Arena<M>>,
     rows: Mutex<BatchRows>,
     sharing: Sharing,
     /// Device memory for arrays that many rows share.
     scenes: Option<Arc<dyn Scenes>>,
-    /// Next free byte of the slot after the upload, for cube scratch and copies on the device.
+    /// First byte of the slot after the upload that is still free, for scratch memory of cubes and for copies
+    /// on the device.
     scratch: AtomicU64,
-    /// Bytes of staging memory reserved for fields that the host decodes.
+    /// Number of bytes of staging memory that are reserved for fields that the host decodes.
     host_bytes: usize,
-    /// Error of a failed device, which still has the staging memory.
+    /// Error of a device that failed while it had the staging memory.
     lost: Mutex<Option<GpuError>>,
 }
 
-/// Prepared rows of each field, sorted so that a batch does not depend on the order of the threads.
+/// Prepared rows of each field. They are sorted, so that a batch does not depend on the order in which
+/// threads prepared them.
 #[derive(Default)]
 struct BatchRows {
     output_bytes: usize,
@@ -90,7 +92,7 @@ impl<M: Block> Staging<M> {
         Self { scenes, ..self }
     }
 
-    /// Returns the size of staging memory, in bytes, for `rows` rows with `staged_bytes` bytes.
+    /// Returns how many bytes of staging memory are needed for `rows` rows with `staged_bytes` bytes in total.
     pub(crate) const fn memory_bytes(rows: usize, staged_bytes: usize, host_bytes: usize) -> usize {
         // Claims begin at multiples of 16.
         let gaps = FIXED_BYTES + cubes::CONSTANT_BYTES + 32 * rows + 64;
@@ -99,8 +101,8 @@ impl<M: Block> Staging<M> {
 
     pub(crate) fn begin(&self, output_bytes: usize) {
         let mut arena = self.alone();
-        // If the device has failed, nothing can be claimed, so all rows are rejected, and assembling the
-        // batch returns the driver's error.
+        // If the device has failed, nothing can be claimed. All rows are then rejected, and assembling the
+        // batch returns the error of the driver.
         *self.lost() = arena.reset().err();
         if let Some(constants) = arena.claim(cubes::CONSTANT_BYTES) {
             cubes::write_constants(constants.bytes);
@@ -116,7 +118,7 @@ impl<M: Block> Staging<M> {
         self.take(spot, value, ValueBytes::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
-    /// Prepares a value kept on the device, given its number and tables.
+    /// Prepares a value that is kept on the device. The caller gives the number of the value and its tables.
     pub(super) fn prepare_kept(
         &self,
         spot: &Spot,
@@ -132,8 +134,8 @@ impl<M: Block> Staging<M> {
         if self.has(spot) { self.shared().lend(bytes, step) } else { None }
     }
 
-    /// Prepares an array in place whose bytes are a loan of the staging memory, or returns the reason for
-    /// leaving it to the host.
+    /// Prepares an array whose bytes are already in a loan of the staging memory, without copying them.
+    /// Otherwise returns the reason why the array is left to the host.
     pub(crate) fn prepare_there(
         &self,
         spot: &Spot,
@@ -177,7 +179,8 @@ impl<M: Block> Staging<M> {
                         let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, region, finish, limits);
                         (needs, None, Some((Identity::Kept(kept.number), None)))
                     }
-                    // Places are relative to the loan's start, so the value's bytes must be the loan's.
+                    // Places are relative to the start of the loan, so the bytes of the value must be the
+                    // bytes of the loan.
                     (ValueBytes::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
                         return Err("value is not in its part of the staging memory".into());
                     }
@@ -226,7 +229,7 @@ impl<M: Block> Staging<M> {
         Ok(size)
     }
 
-    /// Prepares a cube. `payload_at` is the offset of its payload in staging memory, if it is there.
+    /// Prepares a cube. If its payload is in the staging memory, `payload_at` is the offset of the payload there.
     fn cube(
         &self,
         spot: &Spot,
@@ -264,8 +267,8 @@ impl<M: Block> Staging<M> {
             if !arena.reserve(more.task_bytes() + planes) {
                 return Err(FULL);
             }
-            // From here on, other rows rely on these blocks even if this row fails. The blocks are copied
-            // before the batch can be complete.
+            // From here on, other rows rely on these blocks, even if this row fails. The batch cannot be
+            // complete before the blocks are copied.
             places.add(&missing, more);
             drop(places);
             copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
@@ -306,7 +309,8 @@ impl<M: Block> Staging<M> {
         Ok(())
     }
 
-    /// Keeps a picture whose levels `fill` writes into the staging memory. Without room, converts the levels here.
+    /// Keeps a picture whose levels `fill` writes into the staging memory. If that memory is full, converts
+    /// the levels here instead.
     pub(super) fn put_levels(
         &self,
         spot: &Spot,
@@ -351,8 +355,9 @@ impl<M: Block> Staging<M> {
         }
     }
 
-    /// Writes the tables after all rows are prepared. `host` holds the first bytes of the output. Also
-    /// returns the staging memory. No more rows can be prepared before the next [`begin`](Self::begin).
+    /// Writes the tables after all rows are prepared. Returns the batch together with the staging memory.
+    /// `host` holds the first bytes of the output. No more rows can be prepared before the next
+    /// [`begin`](Self::begin).
     ///
     /// # Errors
     /// `Device` if the device has failed and still has the staging memory; `Batch` if this batch is too large.
@@ -422,7 +427,7 @@ pub(super) fn staging_options(limits: &Limits) -> StagingOptions {
     StagingOptions { max_bytes: limits.max_decoded_bytes, ..StagingOptions::default() }
 }
 
-/// Returns the start of scratch, after the largest possible upload.
+/// Returns the offset at which scratch memory starts, after the largest possible upload.
 fn scratch_start<M: Block>(arena: &Arena<M>) -> u64 {
     arena.size().next_multiple_of(256) as u64
 }
@@ -435,7 +440,8 @@ fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result
     arena.claim(bytes).ok_or(FULL)
 }
 
-/// Converts a reason. Reasons are counted, so they must not name a single picture.
+/// Converts the reason why the kernels do not take a picture. Reasons are counted, so a reason must not
+/// depend on a single picture.
 fn reason(reason: Reason) -> Refusal {
     match reason {
         Reason::View(_) => "view does not fit the picture".into(),
@@ -443,7 +449,7 @@ fn reason(reason: Reason) -> Refusal {
     }
 }
 
-/// Converts an array error. The host returns the exact error of a damaged array.
+/// Converts an error of an array. If the array is damaged, the host will return the exact error.
 fn refusal(error: Error) -> Refusal {
     match error {
         Error::Limit { .. } => "array exceeds a limit, or the device's maximum size".into(),

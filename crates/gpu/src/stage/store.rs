@@ -1,4 +1,4 @@
-//! Values kept on the device, and the host's tables of them.
+//! Values that are kept on the device, and the tables that the host has of them.
 
 use super::staging::staging_options;
 use crate::gather::MARGIN;
@@ -23,7 +23,7 @@ pub(super) struct Store<B> {
     reserved: AtomicU64,
     free: AtomicU64,
     filling: Mutex<Vec<Vec<u8>>>,
-    /// The host's tables of the values, one block per call of `keep`.
+    /// The host's tables of the values. There is one block of tables per call of `keep`.
     sealed: OnceLock<Vec<Vec<u8>>>,
     host_bytes: AtomicU64,
 }
@@ -48,20 +48,20 @@ impl<B> Default for Store<B> {
 }
 
 impl<B: Backing> Store<B> {
-    /// Returns the maximum size of a value of `stored_bytes`.
+    /// Returns how many bytes a value of `stored_bytes` takes at most.
     pub(super) const fn value_bytes(stored_bytes: u64) -> u64 {
         stored_bytes.saturating_add(ALIGN)
     }
 
-    /// Returns the size of a backing for `bytes` bytes of values.
+    /// Returns the size of the memory that is needed for `bytes` bytes of values.
     pub(super) const fn backing_bytes(bytes: u64) -> u64 {
         bytes.saturating_add(MARGIN as u64)
     }
 
-    /// Puts values into `backing`, which has `bytes` bytes besides the margin.
+    /// Stores the values in `backing`, which has `bytes` bytes besides the margin.
     ///
     /// # Errors
-    /// If there is already a backing.
+    /// If the store already has a backing.
     pub(super) fn put_in(&self, backing: B, bytes: u64) -> io::Result<()> {
         self.backing.set(backing).map_err(|_| io::Error::other("memory for resident values is already reserved"))?;
         self.reserved.store(bytes, Ordering::Relaxed);
@@ -80,19 +80,21 @@ impl<B: Backing> Store<B> {
         self.host_bytes.load(Ordering::Relaxed)
     }
 
-    /// Copies values to the device. Returns their numbers, `None` where there is no room.
+    /// Copies values to the device and returns their numbers. If there is not enough memory, or the device
+    /// does not take a value, the number is `None`.
     ///
     /// # Errors
-    /// Device errors.
+    /// Errors of the device; an error if no memory is reserved.
     pub(super) fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         let Some(backing) = self.backing.get() else {
             return Err(io::Error::other("memory for resident values is not reserved"));
         };
-        // Reserve one piece for all, so that one copy suffices.
+        // Reserve one piece for all values, so that a single copy is enough.
         let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
         let reserved = self.reserved.load(Ordering::Relaxed);
         let fits = |free: u64| free.checked_add(most).filter(|&end| end <= reserved);
-        // There are more bytes than counted: a file has changed, or a header that was unreadable is readable now.
+        // There are more bytes than were counted: a file has changed, or a header that could not be read
+        // earlier can be read now.
         let Ok(start) = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
             return Ok(vec![None; values.len()]);
         };
@@ -136,8 +138,9 @@ const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
     }
 }
 
-/// Appends the host's tables of a value to `known`, and returns the bytes to put at `at` on the device.
-/// Returns `None` if the device does not take the value; every row that needs it then reports the reason.
+/// Appends the host's tables of a value to `known`, and returns the bytes that must be copied to offset `at`
+/// on the device. Returns `None` if the device does not take the value; every row that needs it then reports
+/// the reason.
 fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
         RecordValue::Picture { picture, limits, .. } => {

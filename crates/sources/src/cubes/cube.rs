@@ -1,4 +1,4 @@
-//! The results of a format reader: header, cube, mask.
+//! Results that a format reader returns: the header, the cube and the mask.
 
 use super::error::Result;
 use super::layout::CubeLayout;
@@ -11,11 +11,11 @@ use shardpack_format::Dtype;
 pub(super) struct CubeHeader {
     pub(super) shape: [u64; 3],
     pub(super) dtype: Dtype,
-    /// Size in memory, in bytes.
+    /// Size of the array in memory, in bytes.
     pub(super) array_bytes: u64,
     /// True if the values can stay in the file.
     pub(super) in_file: bool,
-    /// Total size of all its files, in bytes.
+    /// Total size of all files of the cube, in bytes.
     pub(super) source_bytes: u64,
     /// Name of the array, for formats with named arrays.
     pub(super) variable: Option<String>,
@@ -29,7 +29,7 @@ impl CubeHeader {
         Ok(Self { shape, dtype, array_bytes, in_file: false, source_bytes, variable: None, others: Vec::new() })
     }
 
-    /// Leaves plain elements in the file if they are in our order.
+    /// Lets plain elements stay in the file if they are already in the order of the cube.
     pub(super) fn read_as_needed(self, layout: &CubeLayout) -> Self {
         Self { in_file: layout.is_stored_order(), ..self }
     }
@@ -42,13 +42,13 @@ impl CubeHeader {
 /// A cube in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedCube {
-    /// Values, `[height, width, channels]`.
+    /// Values, in the order `[height, width, channels]`.
     pub array: Array,
     /// Value that marks missing data, rounded to the element type.
     pub no_data: Option<f64>,
-    /// All other content: `variable` (the array's name, if arrays have names), `wavelengths` and `fwhm`
-    /// (numbers, one per channel), `wavelength_units`, `bbl`, `description`, map information, …. Keys are
-    /// snake_case, in file order.
+    /// All other content of the file, in file order and with keys in snake_case. This includes `variable`
+    /// (the name of the array, if arrays have names), `wavelengths` and `fwhm` (numbers, one per channel),
+    /// `wavelength_units`, `bbl`, `description`, and map information.
     pub meta: Map<String, Value>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
 /// A label mask in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedMask {
-    /// Labels, `[height, width]`, of an integer type or `bool`.
+    /// Labels in the order `[height, width]`, of an integer type or `bool`.
     pub array: Array,
     /// Value of unlabelled pixels, if the file has one.
     pub no_data: Option<f64>,

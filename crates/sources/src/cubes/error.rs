@@ -40,7 +40,8 @@ pub enum CubeError {
         /// The next step.
         hint: Option<Box<Hint>>,
     },
-    /// A valid file that cannot become a cube here: complex numbers, four axes, an unsupported compression, ….
+    /// A valid file that shardpack cannot read as a cube, for example because it has complex numbers, four
+    /// axes, or an unsupported compression.
     Unsupported {
         /// The file.
         path: Box<Path>,

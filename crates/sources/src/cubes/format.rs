@@ -8,15 +8,15 @@ use super::values::OpenCube;
 use shardpack_array::Array;
 use std::path::PathBuf;
 
-/// A file format of cubes: recognised by first bytes, then opened and read.
+/// A file format for cubes. A file is recognised by its first bytes, then opened and read.
 pub(super) trait CubeFormat: Sync {
     /// True if the file, which begins with `head`, has this format.
     ///
     /// # Errors
-    /// `Io` if more than `head` is needed and cannot be read.
+    /// `Io` if more bytes than `head` are needed and cannot be read.
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool>;
 
-    /// True if a file of `bytes` bytes in a mask folder, beginning with `head`, counts as a mask.
+    /// True if a file in a mask folder may be a mask. The file has `bytes` bytes and begins with `head`.
     fn may_be_mask(&self, _head: &[u8], _bytes: u64) -> bool {
         false
     }
@@ -31,12 +31,12 @@ pub(super) trait CubeFormat: Sync {
 
     fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube>;
 
-    /// Opens the cube and leaves its values in the file. Returns `None` if they must be loaded.
+    /// Opens the cube but leaves its values in the file. Returns `None` if the values must be loaded into memory.
     fn open_in_file(&self, _source: &CubeFile, _want: &Purpose) -> Result<Option<OpenCube>> {
         Ok(None)
     }
 
-    /// Reads the labels of a mask, `[height, width]`. Returns `None` if they are read as a cube of one band.
+    /// Reads the labels of a mask, `[height, width]`. Returns `None` if the format reads masks as cubes of one band.
     fn labels(&self, _source: &CubeFile, _max_bytes: u64) -> Result<Option<Array>> {
         Ok(None)
     }

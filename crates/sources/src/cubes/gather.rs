@@ -1,15 +1,17 @@
-//! Axis permutation and byte swapping in cache-sized tiles.
+//! Permutes axes and swaps bytes, in tiles that fit in the cache.
 //!
-//! The caller of [`GatherPlan::new`] has checked all loop lengths against the available memory.
+//! The caller of [`GatherPlan::new`] must have checked the length of every loop against the available memory.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
-/// Tile edge in elements. A tile of 8-byte elements takes 8 KiB on either side, which stays in a 32 KiB L1.
+/// Length of a tile's edge in elements. A tile of 8-byte elements takes 8 KiB in the source and in the
+/// output, so that both stay in a first-level cache of 32 KiB.
 const TILE: usize = 32;
 
-/// Rows filled together when whole pixels are copied.
+/// Number of rows that are filled together when whole pixels are copied.
 const ROWS: usize = 16;
 
-/// A walk over stored elements: output element `[i, j, k]` is at `start ± i·s₀ + j·s₁ + k·s₂`.
+/// A walk over stored elements. The output element `[i, j, k]` comes from the stored element `start ± i·s₀ +
+/// j·s₁ + k·s₂`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GatherPlan {
     dims: [usize; 3],
@@ -20,8 +22,8 @@ pub(super) struct GatherPlan {
 }
 
 impl GatherPlan {
-    /// Returns `None` if the walk is the identity. `dims` and `strides` belong to the three output axes,
-    /// outermost first.
+    /// Creates a plan. `dims` and `strides` belong to the three axes of the output, outermost first. Returns
+    /// `None` if the elements are already in order.
     pub(super) fn new(dims: [usize; 3], start: usize, strides: [usize; 3], flip: bool) -> Option<Self> {
         let [h, w, c] = dims;
         // The stride of an axis of length one does not matter.
@@ -32,7 +34,8 @@ impl GatherPlan {
         if same && (!flip || h == 1) {
             return None;
         }
-        // With one band, the two remaining axes are transposed in tiles, whose inner axis must be longer than one.
+        // With a single band, the other two axes are transposed in tiles. The inner axis of a tile must be
+        // longer than one.
         if c == 1 && !flip {
             return Some(Self { dims: [1, h, w], start, strides: [0, strides[0], strides[1]], flip });
         }
@@ -44,8 +47,8 @@ impl GatherPlan {
     }
 }
 
-/// Collects `stored` in the order of `plan`, with elements of `size` bytes. With `swap`, reverses
-/// the bytes of each element.
+/// Collects the elements of `stored`, which have `size` bytes each, in the order of `plan`. If `swap` is
+/// true, reverses the bytes of each element.
 pub(super) fn gather(stored: &[u8], plan: &GatherPlan, size: u64, swap: bool) -> Vec<u8> {
     let mut out = vec![0; stored.len()];
     match (size, swap) {
@@ -94,8 +97,8 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     }
 }
 
-/// Copies runs along the inner axis, which is contiguous on both sides, a few rows at a time, so that both
-/// sides are walked in pieces of a few KiB.
+/// Copies runs along the inner axis, which is contiguous on both sides. Takes a few rows at a time, so that
+/// both sides are walked in pieces of a few KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {
@@ -112,7 +115,7 @@ fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, t
     }
 }
 
-/// A two-dimensional part of the walk: `rows` × the inner axis.
+/// A two-dimensional part of the walk: `rows` rows along the inner axis.
 struct Tiles {
     from: usize,
     to: usize,

@@ -1,4 +1,4 @@
-//! Facts about a cube in a file of any format.
+//! Facts about a cube in a file, whatever the format.
 
 use super::cube::CubeHeader;
 use super::formats::CubeKind;
@@ -10,7 +10,7 @@ use shardpack_format::Dtype;
 pub struct CubeInfo {
     /// File format.
     pub kind: CubeKind,
-    /// `[height, width, channels]`.
+    /// Shape in the order `[height, width, channels]`.
     pub shape: [u64; 3],
     /// Element type of the cube that [`load`](super::load) returns.
     pub dtype: Dtype,
@@ -20,10 +20,10 @@ pub struct CubeInfo {
     pub in_file: bool,
     /// Bytes on disk, including a separate data file.
     pub source_bytes: u64,
-    /// Name of the array, for formats with named arrays (`.npz`, `.mat`, HDF5).
+    /// Name of the array, for formats in which arrays have names (`.npz`, `.mat`, HDF5).
     /// [`load`](super::load) puts it into `meta` as `variable`.
     pub variable: Option<String>,
-    /// Names of the other arrays, except scalars and vectors; empty if the options name an array.
+    /// Names of the other arrays, except scalars and vectors. Empty if the options name an array.
     pub others: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Layout of a cube's elements in its file, and conversion to `[height, width, channels]` in C order.
+//! Layout of the elements of a cube in its file, and the conversion to `[height, width, channels]` in C order.
 
 use super::error::Result;
 use super::gather;
@@ -13,29 +13,29 @@ pub(super) struct CubeLayout {
     pub(super) order: AxisOrder,
 }
 
-/// Order of the axes in the file, slowest first. `Rows` = height, `Columns` = width, `Bands` =
-/// channels.
+/// Order of the axes in the file, slowest first. `Rows` stands for the height, `Columns` for the width, and
+/// `Bands` for the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AxisOrder {
-    /// Rows, columns, bands: our own order, as in ENVI BIP, chunky TIFF and C order.
+    /// Rows, columns, bands. This is the order of loaded cubes, of ENVI BIP, of chunky TIFF and of C.
     Bip,
-    /// Rows, bands, columns: ENVI BIL.
+    /// Rows, bands, columns, as in ENVI BIL.
     Bil,
-    /// Bands, rows, columns: ENVI BSQ, planar TIFF, a stack of pages.
+    /// Bands, rows, columns, as in ENVI BSQ, planar TIFF and a stack of pages.
     Bsq,
-    /// Bands, columns, rows: Fortran order, MATLAB.
+    /// Bands, columns, rows, as in Fortran order and MATLAB.
     Fortran,
-    /// Columns, rows, bands: a MATLAB matrix of bands × pixels.
+    /// Columns, rows, bands, as in a MATLAB matrix of bands × pixels.
     Columns,
-    /// Same as `Columns`, with the rows from the bottom up: Tivita.
+    /// Same as `Columns`, but with the rows from the bottom up, as in Tivita cubes.
     ColumnsUpward,
 }
 
 impl CubeLayout {
-    /// Returns the size of the elements, in bytes.
+    /// Returns the size of all elements, in bytes.
     ///
     /// # Errors
-    /// `Format` if an axis is empty or the product overflows, `Limit` if the size exceeds `max_bytes`.
+    /// `Format` if an axis is empty or the product overflows; `Limit` if the size exceeds `max_bytes`.
     pub(super) fn bytes(&self, source: &CubeFile, max_bytes: u64) -> Result<u64> {
         if self.shape.contains(&0) {
             return Err(source.format("array shape", "at least one element", format_args!("{:?}", self.shape)));
@@ -50,7 +50,7 @@ impl CubeLayout {
     }
 
     /// Converts the stored elements to little-endian `[height, width, channels]` in C order. Works in place
-    /// if the order is already right; otherwise allocates one more array.
+    /// if the elements are already in order; otherwise allocates one more array.
     ///
     /// # Errors
     /// `Format` if the length of `stored` does not fit this layout.
@@ -70,20 +70,20 @@ impl CubeLayout {
             Some(plan) => gather::gather(&stored, &plan, self.dtype.bytes(), self.big_endian),
         };
         if self.dtype == Dtype::Bool {
-            // NumPy and MATLAB take any non-zero byte as true; stored booleans are 0 or 1.
+            // NumPy and MATLAB take any non-zero byte as true, but stored booleans must be 0 or 1.
             cube.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
         Ok(cube)
     }
 
-    /// True if the stored elements, apart from byte order, are already in the cube's order.
+    /// True if the stored elements are already in the order of the cube. Their byte order may differ.
     pub(super) fn is_stored_order(&self) -> bool {
         self.dtype != Dtype::Bool && self.plan().is_none()
     }
 
-    /// Returns the walk through the stored elements, or `None` if they are already in order.
+    /// Returns the walk that brings the stored elements into order, or `None` if they are already in order.
     fn plan(&self) -> Option<gather::GatherPlan> {
-        // The shape was checked, so the product of its axes fits the memory that holds the elements.
+        // The shape has been checked, so the product of its axes is at most the memory that holds the elements.
         let [h, w, c] = self.shape.map(to_usize);
         let (start, strides, flip) = match self.order {
             AxisOrder::Bip => (0, [w * c, c, 1], false),

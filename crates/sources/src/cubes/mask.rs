@@ -1,4 +1,4 @@
-//! Label masks: one class number per pixel, from PNG or any cube file of one band.
+//! Label masks, with one class number per pixel. They are read from PNG or from any cube file of one band.
 
 use super::cube::LoadedMask;
 use super::error::{CubeError, Result};
@@ -12,24 +12,24 @@ use shardpack_array::floats_of;
 use shardpack_format::Dtype;
 use std::path::Path;
 
-/// Reads a label mask, `[height, width]`, from PNG or any file that [`load`](super::load) reads.
+/// Reads a label mask, `[height, width]`, from a PNG or from any file that [`load`](super::load) can read.
 ///
-/// Integers and booleans do not change. Floats must be integers, and become the smallest integer type that
-/// holds them (unsigned unless one is negative). A PNG must be grey or have a palette, whose indices are the
-/// labels; 1, 2 and 4 bits become uint8. `options.variable` names the array in files with several; the
-/// default is the array with two axes.
+/// Integers and booleans do not change. Floats must be whole numbers. They become the smallest integer type
+/// that holds them, which is unsigned unless one of them is negative. A PNG must be grey or have a palette;
+/// the indices of a palette are the labels, and 1, 2 and 4 bits become uint8. In a file with several arrays,
+/// `options.variable` names the array; the default is the array with two axes.
 ///
 /// # Errors
 /// Same as [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has colours,
-/// and `Format` if a float is not an integer.
+/// and `Format` if a float is not a whole number.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
     options.run.or_cancelled(path, load_from(&source, options))
 }
 
-/// Reads a label mask like [`load_mask`], from a file in memory, for example an archive member. Errors use
-/// `name` as the path. Formats with several files are not supported.
+/// Reads a label mask like [`load_mask`], but from a file in memory, for example a member of an archive.
+/// Errors show `name` as the path. Formats that consist of several files are not supported.
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of};
@@ -43,7 +43,7 @@ pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<Loa
     options.run.or_cancelled(name, load_from(&CubeFile::held(name, bytes, &options.run), options))
 }
 
-/// Returns the height and width of a label mask. For a PNG, reads only the header.
+/// Returns the height and width of a label mask. Reads only the header if the mask is a PNG.
 ///
 /// # Errors
 /// Same as [`load_mask`].
@@ -89,12 +89,12 @@ fn many_bands(source: &CubeFile, shape: &[u64]) -> CubeError {
     source.unsupported(format_args!("label mask: expected one band, found shape {shape:?}"))
 }
 
-/// True if a file of `bytes` bytes in a mask folder, beginning with `head`, is a mask.
+/// True if a file in a mask folder may be a mask. The file has `bytes` bytes and begins with `head`.
 pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.format().may_be_mask(head, bytes))
 }
 
-/// Converts floats that are integers to the smallest type that can hold them.
+/// Converts floats that are whole numbers to the smallest integer type that can hold them.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was found first")]
 fn integers(source: &CubeFile, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u8>)> {
     // Beyond 2⁵³, float64 cannot distinguish neighbouring integers.

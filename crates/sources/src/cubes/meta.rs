@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Parses `text` as a number if possible, else as a string. Integers stay integers.
+/// Parses `text` as a number if possible, otherwise as a string. Integers stay integers.
 pub(super) fn scalar(text: &str) -> Value {
     let text = text.trim();
     if let Ok(integer) = text.parse::<i64>() {
@@ -14,7 +14,7 @@ pub(super) fn scalar(text: &str) -> Value {
     }
 }
 
-/// Returns a list of numbers if every item is a number, else a list of strings.
+/// Returns a list of numbers if every item is a number, otherwise a list of strings.
 pub(super) fn list<'a>(items: impl Iterator<Item = &'a str> + Clone) -> Value {
     let numbers = items.clone().all(|item| number(item).is_some());
     items.map(|item| if numbers { scalar(item) } else { Value::String(item.trim().to_owned()) }).collect()
@@ -36,7 +36,7 @@ fn number(text: &str) -> Option<f64> {
     if digits { text.parse().ok().filter(|value: &f64| value.is_finite()) } else { None }
 }
 
-/// Converts `Wavelength Units` to `wavelength_units`.
+/// Converts a key such as `Wavelength Units` to `wavelength_units`.
 pub(super) fn snake_case(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     for ch in key.trim().chars() {
@@ -50,7 +50,7 @@ pub(super) fn snake_case(key: &str) -> String {
     out
 }
 
-/// Returns the canonical key for a vector next to the cube, if its name is a usual one.
+/// Returns the canonical key for a vector that is stored next to the cube, if the vector has a usual name.
 pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "wavelength" | "wavelengths" | "wl" => Some("wavelengths"),
@@ -60,7 +60,7 @@ pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     }
 }
 
-/// True if an array of this shape has one number per channel.
+/// True if an array with these axes has one number per channel.
 pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }

@@ -1,10 +1,10 @@
 //! Readers of cube files: NumPy, ENVI, MATLAB, TIFF, PNG, Tivita, HDF5.
 //!
-//! The content of a file determines its format, not its name. [`probe`] names the format, [`peek`]
-//! returns shape and element type without reading the values, [`load`] returns the cube as
-//! `[height, width, channels]`, [`load_mask`] a label mask as `[height, width]`. Files are
-//! untrusted: sizes are compared with the file and with [`CubeOptions::max_bytes`] before memory is
-//! allocated, and no bytes make these functions panic.
+//! The format of a file is determined by its content, not by its name. [`probe`] names the format. [`peek`]
+//! returns the shape and element type without reading the values. [`load`] returns the cube as `[height,
+//! width, channels]`, and [`load_mask`] returns a label mask as `[height, width]`. Files are untrusted: sizes
+//! are compared with the file and with [`CubeOptions::max_bytes`] before memory is allocated, and no bytes
+//! make these functions panic.
 //!
 //! | format | read | refused |
 //! |---|---|---|
@@ -18,8 +18,7 @@
 //! | Tivita | `SpecCube.dat` | |
 //! | HDF5, MATLAB v7.3 | with the cargo feature `hdf5` | without it |
 //!
-//! Memory: one cube, plus its stored bytes if their order differs from ours. The readers start no
-//! threads.
+//! The readers need memory for one cube, plus its stored bytes if these are in another order. They start no threads.
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]

@@ -10,7 +10,8 @@ use super::source::CubeFile;
 use super::values::{CubeValues, OpenCube};
 use std::path::{Path, PathBuf};
 
-/// Bytes at the start of a file that identify its format, except HDF5 after a long user block.
+/// Number of bytes at the start of a file that are enough to recognise its format, except for HDF5 after a
+/// long user block.
 const HEAD_BYTES: u64 = 520;
 
 /// True if files with this extension, in lower case, are usually cubes.
@@ -18,9 +19,9 @@ pub(crate) fn has_extension(extension: &str) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.extensions().contains(&extension))
 }
 
-/// Detects the kind of cube file from its content. Returns `None` if [`load`] does not read it.
+/// Detects the kind of a cube file from its content. Returns `None` if [`load`] cannot read it.
 ///
-/// Reads a few hundred bytes; for a zip archive, reads the directory.
+/// Reads a few hundred bytes. For a zip archive, reads the directory.
 ///
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.
@@ -28,24 +29,24 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
     probe_in(path, &CubeOptions::default())
 }
 
-/// Same as [`probe`], for files of the run.
+/// Does the same as [`probe`], for a file of the run in `options`.
 pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
     recognise(&CubeFile::open(path, &options.run)?)
 }
 
-/// Returns the data file of an ENVI header, if it exists; `None` for everything else.
+/// Returns the data file that belongs to an ENVI header, if it exists. Returns `None` for every other file.
 ///
-/// A data file with a header is not a sample of its own.
+/// A data file that has a header is not a sample of its own.
 #[must_use]
 pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
     let source = CubeFile::open(path, &options.run).ok()?;
     recognise(&source).ok()??.format().data_file(&source)
 }
 
-/// Returns shape, element type and source size of a cube without reading its values.
+/// Returns the shape, element type and source size of a cube without reading its values.
 ///
 /// # Errors
-/// Same as [`load`], but only for the headers. Only [`load`] finds damage in the rest of a compressed stream.
+/// Same as [`load`], but only for the headers. Damage in the rest of a compressed stream is found only by [`load`].
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
@@ -73,9 +74,9 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 /// ```
 ///
 /// # Errors
-/// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if its content
-/// cannot be a cube (complex numbers, four axes, no elements, …); `Usage` if the options do not fit
-/// the file; `Limit` if the cube is above `options.max_bytes`; `Cancelled` if the flag of
+/// `Io` if the operating system reports an error; `Format` if the file is damaged; `Unsupported` if its
+/// content cannot be a cube, for example because of complex numbers, four axes or no elements; `Usage` if the
+/// options do not fit the file; `Limit` if the cube exceeds `options.max_bytes`; `Cancelled` if the flag of
 /// `options.run` is raised.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     let source = CubeFile::open(path, &options.run)?;
@@ -84,9 +85,9 @@ pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     options.run.or_cancelled(path, loaded)
 }
 
-/// Opens a cube. Like [`load`], but values that a plain file stores in our order stay there. Other values go
-/// into `spare` if it is large enough (its content is dropped), because reused pages cost a third of fresh
-/// ones.
+/// Opens a cube. Unlike [`load`], leaves the values in the file if the file is plain and stores them in the
+/// order of the cube. Other values are read into `spare` if it is large enough; its old content is dropped.
+/// Reused memory pages cost a third of fresh pages.
 ///
 /// # Errors
 /// Same as [`load`].

@@ -1,4 +1,4 @@
-//! State shared by the cubes of one run: the flag that stops it, and folder listings.
+//! State that the cubes of one run share: the flag that stops the run, and listings of folders.
 
 use super::error::{CubeError, Result};
 #[cfg(test)]
@@ -16,9 +16,9 @@ use std::time::SystemTime;
 /// Maximum number of names in the kept listings.
 const MAX_NAMES: usize = 1 << 20;
 
-/// State shared by the cubes of one run, and by its clones.
+/// State that the cubes of one run share. Clones share it too.
 ///
-/// It is not an option: any two values compare as equal.
+/// It is not an option, so any two values compare as equal.
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, CubeRun, load};
@@ -83,19 +83,19 @@ impl CubeRun {
         self.0.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Fails if the flag is raised; for readers of streams.
+    /// Fails if the cancellation flag is raised. This version is for readers of streams.
     pub(super) fn check(&self) -> io::Result<()> {
         // Not `Interrupted`, because callers retry that.
         if self.is_cancelled() { Err(io::Error::other("the run was cancelled")) } else { Ok(()) }
     }
 
-    /// Returns the result, with any error replaced by `Cancelled` if the flag is raised.
+    /// Returns the result. If the cancellation flag is raised, any error is replaced by `Cancelled`.
     pub(super) fn or_cancelled<T>(&self, path: &Path, result: Result<T>) -> Result<T> {
         result.map_err(|error| if self.is_cancelled() { CubeError::cancelled(path) } else { error })
     }
 
-    /// Returns the names in `folder` with this stem, sorted. Lists a folder once, and again if it changed;
-    /// one listing per file would take quadratic time.
+    /// Returns the names in `folder` that have this stem, sorted. The folder is listed once, and again if it
+    /// has changed. If it were listed for every file, the time would be quadratic.
     pub(super) fn same_stem(&self, folder: &Path, stem: &OsStr) -> Vec<OsString> {
         if let Some(names) = self.0.files.names(folder) {
             let own = names.into_iter().map(OsString::from);
@@ -127,7 +127,7 @@ impl CubeRun {
 }
 
 impl Siblings {
-    /// Lists a folder; an unreadable folder has no names.
+    /// Lists a folder. If the folder cannot be read, the listing is empty.
     fn list(folder: &Path, modified: Option<SystemTime>) -> Self {
         let mut by_stem: HashMap<OsString, Vec<OsString>> = HashMap::new();
         let mut names = 0;
@@ -179,7 +179,7 @@ mod tests {
         std::fs::write(folder.path().join("x.b"), "").unwrap();
         std::fs::write(folder.path().join("x.a"), "").unwrap();
         std::fs::write(folder.path().join("y.a"), "").unwrap();
-        // File times are coarse, so set a distinct one to make the change visible.
+        // File times are coarse, so set a different time to make the change visible.
         let folder_file = std::fs::File::open(folder.path()).unwrap();
         folder_file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(of_x(), ["x.a", "x.b"]);

@@ -1,4 +1,4 @@
-//! Chooses the cube among several arrays in one file.
+//! Chooses the cube if a file has several arrays.
 
 use super::error::Result;
 use super::layout::CubeLayout;
@@ -12,7 +12,7 @@ const NAMED: usize = 8;
 
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
-    /// An array of three axes, else of two.
+    /// An array of three axes, or else of two.
     Cube(&'a CubeOptions),
     /// An array of two axes.
     Mask(&'a CubeOptions),
@@ -30,7 +30,7 @@ impl<'a> Purpose<'a> {
     }
 }
 
-/// The chosen array, its layout in the file and, if the caller named no array, the other candidates' names.
+/// The chosen array and its layout in the file. If the caller named no array, also the names of the other candidates.
 pub(super) struct ChosenArray<'a, T> {
     pub(super) array: &'a T,
     pub(super) layout: CubeLayout,
@@ -57,7 +57,7 @@ fn describe_dims(dims: &[u64]) -> String {
     }
 }
 
-/// Returns the names of the other arrays that are pictures or cubes; empty if the caller named the array.
+/// Returns the names of the other arrays that are pictures or cubes, or nothing if the caller named the array.
 pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) -> Vec<String> {
     if !want.options().variable.is_empty() {
         return Vec::new();
@@ -69,8 +69,8 @@ pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) ->
     pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
 }
 
-/// Returns the index of the array for `want`: the named one; else the only one with three axes; else the only
-/// one with two.
+/// Returns the index of the array for `want`. This is the array that the caller named; or else the only array
+/// with three axes; or else the only array with two axes.
 pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),
@@ -98,7 +98,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         return Err(source.usage(format_args!("no numeric array named {wanted}: the file has {}", all())));
     }
     let with_rank = |rank: usize| -> Vec<usize> {
-        // One row or one column is a list of wavelengths or labels, not a picture.
+        // An array of one row or one column is a list of wavelengths or labels, not a picture.
         let picture = |dims: &[u64]| dims.len() == rank && (rank == 3 || !dims.contains(&1));
         (0..).zip(candidates).filter(|(_, candidate)| picture(candidate.dims)).map(|(index, _)| index).collect()
     };
@@ -109,7 +109,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             [one] if rank == 2 || !candidates.iter().any(|other| is_larger_matrix(other, candidates.get(*one))) => {
                 return Ok(*one);
             }
-            // The only array of three axes may be the ground truth of a bands × pixels matrix.
+            // The only array of three axes may be the ground truth for a matrix of bands × pixels.
             [_] => {
                 let text = format!("the file has a matrix larger than its cube: {}", all());
                 let hint = name_one().then("; a matrix of bands × pixels also needs ");
@@ -125,8 +125,8 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         }
     }
     match candidates {
-        // Choose the only array; if it is unusable, the error says why. But a single vector may come from a
-        // MATLAB file that was cut off between two variables.
+        // Choose the only array. If it cannot be used, the error will say why. A vector is not chosen,
+        // because it may come from a MATLAB file that was cut off between two variables.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let axes = if ranks.len() == 2 { "3 or 2" } else { "2" };
@@ -145,7 +145,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     let start = parts.next().unwrap_or_default();
     let Some(end) = parts.next_back() else { return false };
     let inner = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-    // The earliest match of each part leaves the most text for the later parts.
+    // Taking the earliest match for each part leaves the most text for later parts.
     inner.is_some_and(|inner| {
         parts.try_fold(inner, |rest, part| Some(rest.split_at(rest.find(part)? + part.len()).1)).is_some()
     })
@@ -156,8 +156,8 @@ fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))
 }
 
-/// Same as [`select`], for MATLAB. If the caller gave the picture's shape and no name, prefers a matrix with
-/// that many pixels to a cube.
+/// Does the same as [`select`], for MATLAB files. If the caller gave the shape of the picture but no name,
+/// prefers a matrix with this number of pixels over a cube.
 pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();
     if let (Purpose::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {
@@ -177,7 +177,7 @@ pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Can
     select(source, want, candidates)
 }
 
-/// Returns `[height, width, channels]` of an array with two axes (one band) or three.
+/// Returns the shape `[height, width, channels]` of an array with three axes, or with two axes, which is one band.
 pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
     let shape = match *dims {
         [h, w] => [h, w, 1],

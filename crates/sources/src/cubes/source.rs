@@ -1,4 +1,4 @@
-//! File access of this module. Reads know the file's length, and errors name the file.
+//! File access for the cube readers. Reads know the length of the file, and errors name the file.
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
@@ -27,10 +27,11 @@ impl fmt::Debug for CubeFile {
 /// Pieces smaller than this are not worth the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Bytes read or decoded between two checks for cancellation. Small in tests, so that a small file has many pieces.
+/// Number of bytes that are read or decoded between two checks for cancellation. It is small in tests, so
+/// that a small file has many pieces.
 pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
-/// Maximum expansion of deflate; a larger claim is false.
+/// Maximum ratio by which deflate can expand data. If a file claims more, the claim is false.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 impl CubeFile {
@@ -65,7 +66,7 @@ impl CubeFile {
         }
     }
 
-    /// Sets memory to use before more is allocated.
+    /// Sets memory that is used before more is allocated.
     pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
         self.spare = Mutex::new(spare);
         self
@@ -79,8 +80,8 @@ impl CubeFile {
         self.len
     }
 
-    /// Checks that `[offset, offset + len)` is within the file. Call it before allocating memory
-    /// for it.
+    /// Checks that the range `[offset, offset + len)` is within the file. Call it before memory is allocated
+    /// for the range.
     pub(super) fn check_range(&self, what: &str, offset: u64, len: u64) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
@@ -101,7 +102,7 @@ impl CubeFile {
         while left > 0 {
             self.check_cancel()?;
             let piece = left.min(PIECE_BYTES as u64);
-            // Read from the file itself, which fills fresh memory without zeroing it first.
+            // Read from the file itself, because this fills new memory without setting it to zero first.
             let read = match self.file.file() {
                 Some(file) => { file }.take(piece).read_to_end(&mut bytes),
                 None => (&*self.file).take(piece).read_to_end(&mut bytes),
@@ -128,8 +129,8 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Appends at most `len` bytes of `reader` to `out`, which has the capacity, and returns their number.
-    /// Checks for cancellation, because few bytes may inflate to many.
+    /// Appends at most `len` bytes from `reader` to `out`, which must have the capacity. Returns the number
+    /// of bytes. Checks for cancellation, because a few bytes may inflate to many.
     pub(super) fn append(&self, reader: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<u64> {
         let mut left = len;
         while left > 0 {
@@ -149,7 +150,8 @@ impl CubeFile {
         self.read_at("first bytes", 0, len.min(self.len))
     }
 
-    /// Returns a stream over `[offset, offset + len)`. Use one at a time, because streams share the file's position.
+    /// Returns a stream over the range `[offset, offset + len)`. Use only one at a time, because streams
+    /// share the position in the file.
     pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<CubeStream<'_>>> {
         self.seek(offset)?;
         Ok(CubeStream(self).take(len))
@@ -173,7 +175,7 @@ impl CubeFile {
         file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
     }
 
-    /// Returns `Cancelled` if the run's flag is raised; for loops without reads.
+    /// Returns `Cancelled` if the flag of the run is raised. It is for loops that do not read.
     pub(super) fn check_cancel(&self) -> Result<()> {
         if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }
@@ -193,7 +195,8 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Allocates `len` empty bytes. Returns an error instead of aborting if memory runs out.
+    /// Allocates an empty buffer with capacity for `len` bytes. Returns an error instead of aborting if
+    /// memory runs out.
     pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         let mut bytes = if count >= LARGE_BYTES { self.take_spare() } else { Vec::new() };
@@ -240,7 +243,7 @@ impl CubeFile {
     }
 }
 
-/// Stream from the file's position on. Every read first checks for cancellation.
+/// A stream that starts at the current position in the file. Every read checks for cancellation first.
 #[derive(Clone, Copy)]
 pub(super) struct CubeStream<'a>(&'a CubeFile);
 

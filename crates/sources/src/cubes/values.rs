@@ -1,4 +1,4 @@
-//! Cubes whose values need not be in memory. A file in our element order is read as needed.
+//! Cubes whose values need not be in memory. If a file is already in the order of the cube, it is read as needed.
 
 use super::gather;
 use super::layout::CubeLayout;
@@ -10,7 +10,7 @@ use shardpack_format::Dtype;
 /// A cube that is ready to be read.
 #[derive(Debug)]
 pub struct OpenCube {
-    /// Values, `[height, width, channels]`.
+    /// Values in the order `[height, width, channels]`.
     pub values: CubeValues,
     /// Same as [`LoadedCube::no_data`](super::LoadedCube::no_data).
     pub no_data: Option<f64>,
@@ -21,13 +21,13 @@ pub struct OpenCube {
 /// Location of a cube's values.
 #[derive(Debug)]
 pub enum CubeValues {
-    /// In a file, in C order.
+    /// The values are in a file, in C order.
     InFile(ValuesInFile),
-    /// In memory, because the file stores them compressed or in another order.
+    /// The values are in memory, because the file stores them compressed or in another order.
     InMemory(Array),
 }
 
-/// Contiguous elements of a cube in a file, in our element order.
+/// Contiguous elements of a cube in a file, in the order of the cube.
 #[derive(Debug)]
 pub struct ValuesInFile {
     source: CubeFile,
@@ -38,7 +38,7 @@ pub struct ValuesInFile {
 }
 
 impl ValuesInFile {
-    /// Takes the elements of `layout`, which must be in our order, from `offset` on.
+    /// Takes the elements of `layout` from `offset` on. They must already be in the order of the cube.
     pub(super) fn new(source: CubeFile, offset: u64, layout: &CubeLayout) -> Self {
         let CubeLayout { dtype, big_endian, shape, .. } = *layout;
         Self { source, offset, dtype, shape, big_endian }

@@ -1,7 +1,7 @@
-//! Files of sources, on this machine or in stores, where the path is a URL.
+//! Files of sources. They are on this machine or in a store; in a store, the path is a URL.
 //!
-//! A store lists its objects once, with their versions, and opens each in its listed version. The run
-//! announces its next reads, so that the store can fetch the objects ahead.
+//! A store lists its objects once, with their versions, and opens each object in the version that was listed.
+//! The run announces its next reads, so that the store can fetch objects ahead.
 
 pub mod listed;
 mod object;
@@ -21,13 +21,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Largest object that is announced whole when listed; of larger objects, only both ends are.
+/// Largest object of which all bytes are announced when it is examined. If an object is larger, only its two
+/// ends are announced.
 const WHOLE_BYTES: u64 = 256 << 10;
 /// Bytes read at each end of an object.
 const END_BYTES: u64 = 16 << 10;
 /// The stores of a source. By default there are none, and all paths are local.
 ///
-/// Any two values compare as equal, because this is not an option. Clones share the stores.
+/// This is not an option, so any two values compare as equal. Clones share the stores.
 ///
 /// ```
 /// use shardpack_sources::{Files, SourceOptions};
@@ -87,7 +88,7 @@ impl Files {
         Self { stores: Arc::new(stores), confines: self.confines }
     }
 
-    /// Returns the maximum number of bytes to announce ahead; 0 if all files are local.
+    /// Returns the maximum number of bytes that may be announced ahead, or 0 if all files are local.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
         // The other half is for unannounced reads.
@@ -120,7 +121,7 @@ impl Files {
         Err(SourceError::NotASource { path: path.to_owned(), expected, found })
     }
 
-    /// Lists all files below a folder of a store, unsorted. Runs once for each store.
+    /// Lists all files below a folder of a store, unsorted. It is called once for each store.
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<SourceFile>> {
         let missing = || SourceError::io("list", folder)(ErrorKind::NotFound);
         let (store, below) = self.place(folder).ok_or_else(missing)?;
@@ -132,7 +133,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Returns the store objects at `paths`, for a listing file.
+    /// Returns the objects at `paths` in stores, to be written to a listing file.
     pub(crate) fn listed(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Listed> {
         let known = paths.filter_map(|path| {
             let (store, key) = self.place(&path)?;
@@ -170,7 +171,7 @@ impl Files {
         Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
     }
 
-    /// Returns the size of a file, or of a listed object, if it exists.
+    /// Returns the size of a file, or of a listed object in a store. Returns `None` if there is none.
     pub(crate) fn size(&self, path: &Path) -> Option<u64> {
         match self.place(path) {
             Some((store, key)) => store.state().listed.get(key).map(|listed| listed.bytes),
@@ -178,7 +179,7 @@ impl Files {
         }
     }
 
-    /// Returns the names in a store folder, unsorted; `None` for a local folder.
+    /// Returns the names in a folder of a store, unsorted, or `None` for a local folder.
     pub(crate) fn names(&self, folder: &Path) -> Option<Vec<String>> {
         let (store, below) = self.place(folder)?;
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
@@ -187,7 +188,7 @@ impl Files {
         Some(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
-    /// From now on, opens local source files only below confined folders.
+    /// Adds a folder outside which no local source file may be opened from now on.
     pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
         self.confines.confine(root)
     }
@@ -196,12 +197,12 @@ impl Files {
         self.confines.open(path)
     }
 
-    /// Opens a regular file or an object of a source.
+    /// Opens a regular file, or an object in a store, that belongs to a source.
     pub(crate) fn open(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, |path| self.open_local(path))
     }
 
-    /// Same as [`Self::open`], for a user's path inside or outside the source.
+    /// Does the same as [`Self::open`], for a path that the user named. It may be inside or outside the source.
     pub(crate) fn open_named(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, regular::open)
     }
@@ -253,7 +254,8 @@ impl Files {
         Some(object)
     }
 
-    /// Returns the first read error of a store. Damage does not count, because the object itself has those bytes.
+    /// Returns the first read error of a store. Damage does not count, because the object itself contains the
+    /// damaged bytes.
     pub fn failure(&self) -> Result<()> {
         match self.stores.iter().find_map(|store| store.failure.get()) {
             None => Ok(()),
@@ -275,8 +277,8 @@ impl PartialEq for Files {
 
 impl Eq for Files {}
 
-/// Converts a listed object to a file. Stores give whole seconds, so the ETag supplies the fraction and
-/// comparing times detects every change.
+/// Converts a listed object to a file. Stores give times in whole seconds, so the fraction is made from the
+/// ETag. Comparing times then detects every change.
 fn found(key: &str, listed: &Listed) -> SourceFile {
     const SECOND: i64 = 1_000_000_000;
     let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Minimum read size. A store charges for requests, and each takes a round trip.
 const WINDOW_BYTES: u64 = 64 << 10;
 
-/// An open object, shared by its readers.
+/// An open object, which its readers share.
 #[derive(Debug)]
 pub(super) struct OpenObject {
     pub(super) bytes: Arc<dyn ReadAt>,
-    /// Offset and bytes of the last small read, after extension.
+    /// Offset and bytes of the last small read, which was extended to the window size.
     window: Mutex<(u64, Vec<u8>)>,
 }
 
@@ -24,7 +24,7 @@ impl OpenObject {
     }
 
     /// Reads at least one byte, unless `offset` is past the end. Bytes in the window are not requested again,
-    /// because the store drops bytes once read.
+    /// because the store drops bytes once they have been read.
     fn read_at(&self, out: &mut [u8], offset: u64) -> Result<usize, Cause> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, piece) = &mut *window;
@@ -51,7 +51,7 @@ impl OpenObject {
     }
 }
 
-/// First read error of a store, which is not a flaw of a file. Shared by clones.
+/// First read error of a store, which is not a flaw of a file. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, Cause)>>>);
 
@@ -67,7 +67,7 @@ impl FirstFailure {
     }
 }
 
-/// An open file or object. Like a file, it has one position for stream readers.
+/// An open file or object. Like a file, it has a single position for readers of streams.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     inner: Inner,
@@ -85,7 +85,7 @@ impl OpenFile {
         Self { inner: Inner::File(file, bytes), path: path.to_owned() }
     }
 
-    /// Wraps a store object, whose first failure is noted in `failure`.
+    /// Wraps an object in a store. Its first failure is noted in `failure`.
     pub(super) fn of_object(path: &Path, object: Arc<OpenObject>, failure: FirstFailure) -> Self {
         Self { inner: Inner::Object { object, position: AtomicU64::new(0), failure }, path: path.to_owned() }
     }

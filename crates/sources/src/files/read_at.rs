@@ -6,16 +6,16 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Bytes read when a file is opened: enough for nearly every picture's header, thumbnail and profile
-/// included. The kernel reads ahead more anyway.
+/// Number of bytes that are read when a file is opened. They are enough for the header of nearly every
+/// picture, including its thumbnail and profile. The kernel reads ahead more anyway.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes with a known length that can be read by offset.
 pub(crate) trait ReadAt {
     fn len(&self) -> u64;
 
-    /// Reads exactly `len` bytes from `offset`. Fails with `UnexpectedEof` before memory is allocated if
-    /// there are fewer.
+    /// Reads exactly `len` bytes from `offset`. If there are fewer, fails with `UnexpectedEof` before memory
+    /// is allocated.
     fn read_at(&self, offset: u64, len: u64) -> io::Result<Cow<'_, [u8]>>;
 
     /// Reads the first `len` bytes, or fewer if the file is shorter.
@@ -38,7 +38,7 @@ fn slice(bytes: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..usize::try_from(offset.checked_add(len)?).ok()?)
 }
 
-/// A file of known size, with its first bytes in memory.
+/// A file of known size whose first bytes are in memory.
 #[derive(Debug)]
 pub(crate) struct FileAt {
     file: OpenFile,

@@ -1,5 +1,5 @@
-//! Opens untrusted paths, but only if they are regular files. The reader opens folders, and the writer its
-//! output files, with functions of their own.
+//! Opens untrusted paths, but only if they are regular files. Folders of the reader and output files of the
+//! writer are opened by functions of their own.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
@@ -12,12 +12,12 @@ use std::sync::{PoisonError, RwLock};
 
 /// Opens a regular file for reading.
 ///
-/// Refuses a pipe, a socket or a device before opening it, because opening a pipe waits for a writer and
-/// opening a device can have side effects. The file may be replaced in between, so the flags keep `open` from
-/// waiting and the type is checked again.
+/// Refuses a pipe, a socket or a device before opening it, because opening a pipe waits for a writer, and
+/// opening a device can have side effects. The file may be replaced in between. The flags therefore keep
+/// `open` from waiting, and the type is checked again afterwards.
 ///
 /// # Errors
-/// Errors of the system; `InvalidInput` if it is not a regular file.
+/// Errors of the system; `InvalidInput` if the path is not a regular file.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     check(&std::fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -27,7 +27,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// A user's folder that links must not lead out of.
+/// A folder of the user. Links must not lead out of it.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// Real path, without links.
@@ -39,15 +39,15 @@ impl Bounds {
     /// Creates the bounds of the folder with this real path.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the folder cannot be opened.
     pub(crate) fn of(root: PathBuf) -> io::Result<Self> {
         let folder = open_folder(&root)?;
         Ok(Self { root, folder })
     }
 
     /// Opens a regular file below the folder for reading. Returns `None` if the path leads elsewhere. Links
-    /// inside the folder are followed. Each component is checked while it is opened, so links that appear
-    /// meanwhile are not followed.
+    /// inside the folder are followed. Each component is checked while it is opened, so a link that appears
+    /// in the meantime is not followed.
     pub(crate) fn open(&self, path: &Path) -> Option<io::Result<(File, Metadata)>> {
         let below = path.strip_prefix(&self.root).ok()?;
         Some(match self.open_plain(below) {
@@ -92,15 +92,15 @@ impl Bounds {
     }
 }
 
-/// Folders of a source, outside which no file is opened. Without folders, all files may be opened.
+/// Folders of a source. No file outside them is opened. If there are no folders, all files may be opened.
 #[derive(Debug, Default)]
 pub(crate) struct Confines(RwLock<Vec<Bounds>>);
 
 impl Confines {
-    /// Adds the folder with this real path. A known folder is opened again and kept once.
+    /// Adds the folder with this real path. A folder that is already known is opened again and kept only once.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the folder cannot be opened.
     pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
         let new = Bounds::of(root.to_owned())?;
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +114,7 @@ impl Confines {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// Errors of the system; `InvalidInput` if it is not a regular file or is outside all folders.
+    /// Errors of the system; `InvalidInput` if the path is not a regular file or is outside all folders.
     pub(crate) fn open(&self, path: &Path) -> io::Result<(File, Metadata)> {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if all.is_empty() {

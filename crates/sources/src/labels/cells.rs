@@ -1,9 +1,9 @@
 //! Parses the text of a cell without changing its meaning.
 
-/// Largest integer below which float64 represents every integer exactly.
+/// Limit up to which float64 represents every integer exactly.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Parses an integer in its usual spelling. `007` and `+7` are codes, and stay text.
+/// Parses an integer in its usual spelling. `007` and `+7` are codes, so they stay text.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let usual = text == "0" || digits.bytes().next().is_some_and(|first| first.is_ascii_digit() && first != b'0');
@@ -32,7 +32,7 @@ pub(super) fn exact(value: i64) -> Option<f64> {
     (value.unsigned_abs() <= MAX_EXACT).then_some(value as f64)
 }
 
-/// Parses `true` or `false`, in upper or lower case.
+/// Parses `true` or `false` in upper or lower case.
 pub(super) fn truth(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)

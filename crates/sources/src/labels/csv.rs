@@ -1,5 +1,5 @@
-//! CSV with a header. A column gets the narrowest type that fits every cell: true/false, integer, number,
-//! text. Columns that the user declares as text stay text.
+//! CSV with a header. Each column gets the narrowest type that fits all its cells: true/false, integer,
+//! number, or text. Columns that the user declares to be text stay text.
 
 use super::{TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
@@ -7,14 +7,15 @@ use crate::error::{Result, SourceError};
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// Longest row of a table, in bytes. Even an empty cell, one byte of the file, takes eight more while its row is read.
+/// Longest row of a table, in bytes. The limit is needed because even an empty cell, which is one byte of the
+/// file, takes eight more bytes while its row is read.
 const MAX_ROW: u64 = 16 << 20;
 
-/// Bytes per read of the CSV reader, which may hold this much of the next row.
+/// Number of bytes that the CSV reader reads at a time. It may already hold this much of the next row.
 const BUFFER: usize = 8 << 10;
 
-/// The file, with a limit on the bytes of a row, because an open quote would otherwise make the rest of the
-/// file one cell.
+/// The file, with a limit on the bytes of a row. Without a limit, an open quote would make the rest of the
+/// file a single cell.
 struct Allowed<'a, R> {
     input: R,
     left: &'a Cell<u64>,
@@ -29,7 +30,7 @@ impl<R: Read> Read for Allowed<'_, R> {
     }
 }
 
-/// A column during reading: the text of each cell, and the types that fit them all.
+/// A column that is being read: the text of each cell, and the types that fit all cells so far.
 struct Building {
     texts: Texts,
     truths: bool,
@@ -90,7 +91,7 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     let header = header.clone();
     let names: Vec<&str> = header.iter().collect();
     let key_place = rows.key_column(&names, 1)?;
-    // If lines end in CR LF, the reader counts the LF as part of the next line.
+    // If lines end in CR LF, the reader counts the LF as a part of the next line.
     let inside = header.iter().flat_map(str::bytes).filter(|&byte| byte == b'\n').count() as u64;
     let behind = u64::from(reader.position().line() == 1 + inside);
     let mut columns: Vec<_> = names.iter().map(|name| Building::new(rows.is_text(name))).collect();
@@ -120,7 +121,8 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// Returns the error for a damaged row. `start` is the reader's number of its first line, which lags by `behind` lines.
+/// Returns the error for a damaged row. `start` is the reader's number for the first line of the row. It is
+/// too low by `behind` lines.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

@@ -1,8 +1,9 @@
-//! JSON Lines, with one object per line and equal names in all lines, or a single list of such objects. Types
-//! are JSON types; lists and objects stay text.
+//! JSON Lines, with one object per line and the same names in all lines, or a single list of such objects.
+//! The types are the types of JSON; lists and objects stay text.
 //!
-//! JSON has no NaN or infinity. In columns of numbers or of nothing else, the strings `NaN`, `Infinity` and
-//! `-Infinity` stand for them, as in Protocol Buffers and in the output of `unpack`.
+//! JSON has no NaN or infinity. The strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol
+//! Buffers and in the output of `unpack`. This applies only to columns that otherwise hold numbers or
+//! nothing.
 
 use super::{MAX_COLUMNS, MAX_LINE, MAX_LIST, TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
@@ -25,15 +26,15 @@ enum Cell {
     Text(String),
     /// A list or an object.
     Json(String),
-    /// A value that does not fit any column.
+    /// A value that fits no column.
     Unfit(Unfit),
 }
 
-/// Reason why a value does not fit any column, reported once the column is known and only for packed samples.
+/// Reason why a value fits no column. It is reported only for packed samples, once the column is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unfit {
     Null,
-    /// Too large for int64, and float64 would lose digits.
+    /// The value is too large for int64, and float64 would lose digits.
     Huge,
 }
 
@@ -50,7 +51,7 @@ impl Cell {
     fn of(raw: &RawValue) -> serde_json::Result<Self> {
         let text = raw.get();
         if text.starts_with(['[', '{']) {
-            // A table may hold any JSON, so check it with the limits of a reader.
+            // A table may contain any JSON, so check it against the limits of a reader.
             return match check_json(text.as_bytes(), &Limits::default()) {
                 Ok(()) => Ok(Self::Json(in_one_line(text))),
                 Err(error) => Err(serde::de::Error::custom(error)),
@@ -60,7 +61,7 @@ impl Cell {
     }
 }
 
-/// Puts a value on one line, for `unpack`. JSON strings never contain line breaks.
+/// Puts a value on a single line, as `unpack` needs it. Strings in JSON never contain line breaks.
 fn in_one_line(text: &str) -> String {
     if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
@@ -159,7 +160,7 @@ pub(super) fn is_list(start: &[u8]) -> bool {
     within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
 }
 
-/// Reads a list of objects, one row per object, into memory: at most `MAX_LIST` bytes.
+/// Reads a list of objects into memory, at most `MAX_LIST` bytes. Each object becomes a row.
 pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
     let mut text = Vec::new();
     input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
@@ -188,9 +189,9 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
 
 #[derive(Default)]
 struct JsonTable {
-    /// Names in the first row, and the index of the key among them.
+    /// Names in the first row, and the index of the key column among them.
     header: Option<(ColumnNames, usize)>,
-    /// Columns, whose types are set by the first row of a packed sample.
+    /// Columns. Their types are set by the first row that belongs to a packed sample.
     columns: Vec<Option<ColumnValues>>,
 }
 
@@ -260,12 +261,12 @@ impl ColumnNames {
         Self { list, places }
     }
 
-    /// Returns the cells of a row, which must have exactly these names, in name order.
+    /// Returns the cells of a row in the order of the names. The row must have exactly these names.
     fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
         let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
         let mut unknown = None;
         for (i, (name, cell)) in pairs.into_iter().enumerate() {
-            // Most tables keep one order in all rows.
+            // Most tables have the same order in all rows, so try this order first.
             let place = if self.list.get(i) == Some(&name) { Some(i) } else { self.places.get(&name).copied() };
             match place.and_then(|place| cells.get_mut(place)) {
                 None => _ = unknown.get_or_insert(name),
@@ -293,7 +294,7 @@ fn not_finite(text: &str) -> Option<f64> {
     }
 }
 
-/// Returns the values of a text column that consists only of such floats.
+/// Returns the values of a text column if it consists only of strings that stand for such floats.
 fn all_not_finite(values: &ColumnValues) -> Option<Vec<f64>> {
     match values {
         ColumnValues::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
@@ -318,8 +319,8 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     })
 }
 
-/// Adds a cell. A column may mix integers and other numbers if no digits are lost. On failure, returns the
-/// problem and a hint.
+/// Adds a cell. A column may mix integers and other numbers as long as no digits are lost. On failure,
+/// returns the problem and a hint.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
@@ -361,7 +362,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
     Ok(())
 }
 
-/// Returns the problem of a line that is not an object, and the next step.
+/// Describes why a line is not an object. Returns the problem and the next step.
 fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {
@@ -373,7 +374,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     }
 }
 
-/// Returns the text of an error without "at line 1 column 7"; the line is always the first.
+/// Returns the text of an error without a place like "at line 1 column 7", because the line is always the first.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(message, _)| message.to_owned())

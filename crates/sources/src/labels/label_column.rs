@@ -8,7 +8,7 @@ use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::HashSet;
 
-/// Name of the label field, and the preferred column name.
+/// Name of the label field. A column of this name is preferred.
 const LABEL: &str = "label";
 
 pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &TableRows<'_>) -> Result<Labels> {
@@ -54,7 +54,7 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
 }
 
 impl Labels {
-    /// Uses the only text column as classes if its texts repeat often enough, and keeps it as a field.
+    /// Uses the only text column as classes if its texts repeat often enough. The column also stays a field.
     /// Returns a note for the user.
     pub(crate) fn guess(&mut self) -> Option<Note> {
         let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
@@ -86,7 +86,8 @@ impl Labels {
     }
 }
 
-/// Maximum number of texts that may be classes without repeating; more are captions or names.
+/// Maximum number of texts that may be classes even if none of them repeats. If there are more, they are
+/// captions or names.
 const FEW: usize = 20;
 
 /// Names of columns with repeated texts that do not describe a sample's content.
@@ -101,7 +102,7 @@ fn may_be_classes(column: &TableColumn) -> bool {
         && matches!(&column.values, ColumnValues::Text(texts) if texts.len() <= FEW || repeats(texts))
 }
 
-/// True if texts look like classes: none is empty, and at least half of them repeat others.
+/// True if texts look like classes: none of them is empty, and at least half of them repeat other texts.
 fn repeats(texts: &Texts) -> bool {
     let different: HashSet<&str> = texts.iter().map(str::trim).collect();
     !different.contains("") && different.len() < texts.len() && different.len() <= texts.len().div_ceil(2)
@@ -113,7 +114,7 @@ mod tests {
     use crate::testing::{Jpeg, put, said, told};
     use crate::{LabelsFrom, Listing, SourceError, SourceOptions, enumerate};
 
-    /// Lists four photos `0.jpg` to `3.jpg` in `folder`, with a table.
+    /// Lists four photos, `0.jpg` to `3.jpg`, in `folder`, with a table.
     fn list(folder: &str, table: &str, label_column: LabelColumn) -> Result<Listing, SourceError> {
         let root = tempfile::tempdir().unwrap();
         (0..4).for_each(|n| put(root.path(), &format!("src/{folder}{n}.jpg"), Jpeg::default().bytes()));
@@ -138,7 +139,7 @@ mod tests {
         let note = "using column `species` as labels: it is the only text column, with 2 different values; it stays a \
                     field as well\nhint: `--label-column NAME` names their column";
         assert_eq!(told(&listing), [note]);
-        // Class folders have priority.
+        // Class folders have priority over a guessed column.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
         let listing = list("a/", &in_folder, LabelColumn::Guessed).unwrap();
         assert_eq!((listing.classes.as_slice(), &listing.labels_from), (&["a".to_owned()][..], &LabelsFrom::Folders));
@@ -151,7 +152,7 @@ mod tests {
             let listing = list("", &alone, LabelColumn::Guessed).unwrap();
             assert!(listing.classes.is_empty() && listing.notes.is_empty(), "{name}: {:?}", listing.notes);
             assert_eq!(columns(&listing), [name, "n"]);
-            // Next to such a column, a second text column is the only candidate.
+            // If such a column exists, a second text column is the only candidate.
             let beside = SPECIES.replace(",n\n", &format!(",{name}\n")).replace(",1\n", ",a\n").replace(",2\n", ",b\n");
             assert_eq!(list("", &beside, LabelColumn::Guessed).unwrap().classes, ["fox", "owl"], "{name}");
             let named = LabelColumn::Named(name.to_owned());
@@ -182,7 +183,7 @@ mod tests {
         let named = |name: &str| LabelColumn::Named(name.to_owned());
         let listing = list("", SPECIES, named("species")).unwrap();
         assert_eq!((listing.classes.len(), columns(&listing), listing.notes.len()), (2, vec!["n"], 0));
-        // Numbers are labels themselves.
+        // A column of numbers gives the labels themselves.
         let listing = list("", SPECIES, named("n")).unwrap();
         assert_eq!((listing.classes.len(), columns(&listing)), (0, vec!["species", "label"]));
         let listing = list("", SPECIES, LabelColumn::AlsoField("species".to_owned())).unwrap();

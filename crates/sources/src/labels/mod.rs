@@ -1,8 +1,9 @@
-//! `--labels FILE`: a table with one row per sample, as CSV with a header, JSON Lines, or a list of JSON objects.
+//! Reads the table of `--labels FILE`. It has one row per sample and is CSV with a header, JSON Lines, or a
+//! list of JSON objects.
 //!
-//! One column names the sample: the user's choice, else the first of `KEY_NAMES`. The others become fields.
-//! `names.rs` finds the sample of a row, and `label_column.rs` the label column. Samples and rows match one
-//! to one.
+//! One column names the sample. It is the column that the user chose, or else the first of `KEY_NAMES`. The
+//! other columns become fields. `names.rs` finds the sample of a row, and `label_column.rs` finds the label
+//! column. Each sample must have exactly one row.
 
 mod cells;
 mod csv;
@@ -26,7 +27,7 @@ use std::path::Path;
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
-/// Maximum number of columns: the fields that readers accept by default.
+/// Maximum number of columns, which is the number of fields that readers accept by default.
 const MAX_COLUMNS: usize = 1024;
 
 const LISTED_COLUMNS: usize = 20;
@@ -34,7 +35,7 @@ const LISTED_COLUMNS: usize = 20;
 /// Longest line of a table, in bytes.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Longest list of JSON objects, in bytes. Unlike lines, it is read whole.
+/// Longest list of JSON objects, in bytes. Unlike a file of lines, a list is read into memory as a whole.
 const MAX_LIST: u64 = 1 << 30;
 
 /// Field names that `pack` makes itself, which no column of the table may have.
@@ -46,13 +47,13 @@ const RESERVED_NAMES: &[&str] =
 pub(crate) struct Labels {
     pub(crate) columns: Vec<TableColumn>,
     pub(crate) classes: Option<Classes>,
-    /// The label column. If there is one, folder names are not used.
+    /// Name of the label column. If there is one, the names of folders are not used.
     pub(crate) label_column: Option<String>,
 }
 
-/// Reads `file` for the sorted samples `keys`, skipping rows of samples in `left_out`. `options.key_column`
-/// names the key column; `options.text_columns` are text even if all their cells are numbers. Stops when
-/// `cancel` is raised.
+/// Reads `file` for the sorted samples `keys`. Skips rows of samples that are in `left_out`.
+/// `options.key_column` names the key column. The columns in `options.text_columns` are text, even if all
+/// their cells are numbers. Stops when `cancel` is raised.
 pub(crate) fn read(
     file: &Path,
     options: &SourceOptions,
@@ -99,7 +100,7 @@ pub(crate) fn read(
     label_column::find(columns, &options.label_column, &rows)
 }
 
-/// Returns the next step if one column name looks like several, because of a separator other than a comma.
+/// Returns the next step if one column name looks like several names, because the separator is not a comma.
 fn separator_hint(names: &[&str]) -> Option<Hint> {
     let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
@@ -115,7 +116,7 @@ struct TableRows<'a> {
     names: KeyIndex<'a>,
     left_out: KeyIndex<'a>,
     cancel: Cancel<'a>,
-    /// Line of each sample's row; 0 = none yet.
+    /// Number of the line with the row of each sample. 0 means that there is no row yet.
     line_of: Vec<u64>,
     row_of: Vec<u32>,
     count: u32,
@@ -132,7 +133,7 @@ impl TableRows<'_> {
         self.text_columns.iter().any(|column| column == name)
     }
 
-    /// Assigns the row in `line` to the sample `key`. Returns false for a skipped sample.
+    /// Assigns the row in `line` to the sample `key`. Returns false if the sample was skipped.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
@@ -147,7 +148,7 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// Returns the next step for a sample with several rows: one row in JSON Lines, with a list.
+    /// Returns the next step for a sample that has several rows: to write a single row in JSON Lines, with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
@@ -186,7 +187,7 @@ impl TableRows<'_> {
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
 
-    /// Checks that each sample has a class. `texts` are the values of column `name`, in sample order.
+    /// Checks that every sample has a class. `texts` are the values of the column `name`, in the order of the samples.
     fn refuse_no_class(&self, name: &str, texts: &Texts) -> Result<()> {
         let empty = || texts.iter().enumerate().filter(|(_, text)| text.trim().is_empty()).map(|(sample, _)| sample);
         let line = |sample: usize| self.line_of.get(sample).copied().unwrap_or_default();
@@ -220,7 +221,7 @@ impl TableRows<'_> {
         Err(self.error(Some(line), message, "keep wide data in a separate file, such as an array"))
     }
 
-    /// Checks the names of all columns, usually in line 1. Returns the position of the key column.
+    /// Checks the names of all columns, which are usually in line 1. Returns the position of the key column.
     fn key_column(&mut self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);

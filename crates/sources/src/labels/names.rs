@@ -1,7 +1,7 @@
-//! Finds samples by the names in a table.
+//! Finds samples by the names that a table has for them.
 //!
-//! A key is a path below the source. Users often omit the extension, the folders, or both; such a name counts
-//! if only one file matches.
+//! A key is a path below the source. Users often leave out the extension, the folders, or both. Such a name
+//! counts only if a single file matches.
 
 use std::cell::OnceCell;
 
@@ -13,7 +13,7 @@ pub(super) enum Omission {
     Both,
 }
 
-/// All omissions, in order of preference.
+/// All omissions, the preferred first.
 pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
 impl Omission {
@@ -38,7 +38,8 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Index of keys by name. Shortened keys are indexed on first use, because most tables have whole keys.
+/// Index of keys by name. Shortened keys are indexed only when they are first needed, because most tables
+/// have whole keys.
 pub(super) struct KeyIndex<'a> {
     /// Sorted.
     keys: &'a [&'a str],
@@ -58,7 +59,7 @@ impl<'a> KeyIndex<'a> {
         self.keys.binary_search(&key).ok()
     }
 
-    /// Returns the first two keys that equal `name` after the omission.
+    /// Returns at most two keys that are equal to `name` after the omission.
     pub(super) fn by(&self, way: Omission, name: &str) -> Vec<usize> {
         let rest = |place: &u32| way.of(self.key(*place as usize));
         let Some(order) = self.orders.get(way as usize) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The header of a BMP.
+//! Reads the header of a BMP.
 
 use super::bytes::{le16, le32};
 use super::picture::{Beside, PictureInfo};
@@ -6,8 +6,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::PictureFormat;
 
-/// True if `head` begins a BMP. Two letters are no sufficient signature, so the length of the second header
-/// must match, and the pixels must begin after it. Reserved bytes are not always zero.
+/// True if `head` begins a BMP. The signature of two letters is not sufficient, so the length of the second
+/// header must match too, and the pixels must begin after it. Reserved bytes are not always zero.
 pub(super) fn is_bmp(head: &[u8]) -> bool {
     let has_header = |bytes: u32| matches!(bytes, 12 | 16 | 40 | 52 | 56 | 64 | 108 | 124);
     head.starts_with(b"BM")

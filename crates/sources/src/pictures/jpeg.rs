@@ -1,4 +1,4 @@
-//! JPEG files: the facts in the header, and the end of the picture.
+//! JPEG files: reads the facts in the header, and finds the end of the picture.
 #![deny(clippy::indexing_slicing)]
 
 use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
@@ -7,8 +7,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{JpegError, JpegHeader, PictureFormat, end_of_image};
 
-/// Longest JPEG header, in bytes. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for
-/// panoramas and depth maps in APP segments.
+/// Longest JPEG header that is read, in bytes. A CMYK profile takes about 600 KiB and Exif data at most 64
+/// KiB. The rest is for panoramas and depth maps in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
@@ -38,7 +38,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     })
 }
 
-/// Returns the rarely supported feature of the JPEG, if any. A file that violates T.81 is damaged.
+/// Returns the feature of the JPEG that few programs support, if it has one. A file that violates T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
         (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG that begins with a differential frame")),
@@ -47,8 +47,8 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     }
 }
 
-/// Probes a hierarchical JPEG. Its DHP segment, at `offset`, has the layout of a frame header and the
-/// dimensions of the whole picture (T.81, B.3.2).
+/// Reads the header of a hierarchical JPEG. Its DHP segment is at `offset`; it has the layout of a frame
+/// header and the dimensions of the whole picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("JPEG cut off in its header");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
@@ -106,7 +106,8 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
                 }
-                // Doubling avoids walking a header of thousands of small segments thousands of times.
+                // The length is doubled, so that a header of thousands of small segments is not walked
+                // thousands of times.
                 have = needed.max(2 * have);
             }
             Err(JpegError::Truncated { needed }) => {
@@ -120,14 +121,15 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
     }
 }
 
-/// Returns the offset just after EOI. Nearly every file ends there; a few are padded or have another picture after it.
+/// Returns the offset just after EOI. Nearly every file ends there, but a few have padding or another picture after it.
 fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
     let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
     let tail = file.read_at(from, file.len() - from)?;
     if tail.ends_with(b"\xFF\xD9") {
         return Ok(file.len());
     }
-    // Only a tail of zeros is cheap to check; other markers may belong to a picture after this one.
+    // A tail can be checked cheaply only if it is all zeros. Other markers may belong to a picture that
+    // follows this one.
     let content = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     if tail.get(..content).is_some_and(|content| content.ends_with(b"\xFF\xD9")) {
         return Ok(from + content as u64);

@@ -1,6 +1,6 @@
-//! Pictures, recognised by their content: the [`PictureFormat`]s. Dimensions and completeness come from the
-//! first and last bytes, without decoding. Packing later decodes each picture other than a baseline JPEG
-//! once.
+//! Pictures, which are recognised by their content: see [`PictureFormat`]. The dimensions come from the first
+//! bytes of a file, and the last bytes show that it is complete, so nothing is decoded here. Later, packing
+//! decodes each picture once, except baseline JPEGs.
 #![deny(clippy::indexing_slicing)]
 
 mod bmp;
@@ -24,7 +24,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
     PictureFormat::ALL.iter().any(|format| format.extensions().contains(&extension))
 }
 
-/// Returns the kind of picture in `bytes`, a whole file; `None` for an unknown kind.
+/// Returns the kind of picture in `bytes`, which is a whole file. Returns `None` if the kind is unknown.
 ///
 /// ```
 /// use shardpack_sources::pictures::probe_picture;
@@ -33,8 +33,8 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 /// ```
 ///
 /// # Errors
-/// A flaw for a picture that is damaged, cut off, or of an unsupported type: GIF, HEIF, AVIF, JPEG 2000, JPEG
-/// XL, animated WebP.
+/// A flaw if the picture is damaged, cut off, or of an unsupported type: GIF, HEIF, AVIF, JPEG 2000, JPEG XL,
+/// animated WebP.
 pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
@@ -46,7 +46,7 @@ pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sniffed {
     Picture(PictureInfo),
-    /// A picture or a cube.
+    /// A TIFF, which may be a picture or a cube.
     Tiff(TiffHeader),
 }
 

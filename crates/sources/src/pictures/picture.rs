@@ -4,26 +4,26 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use shardpack_jpeg::PictureFormat;
 
-/// A fixed word. The type needs a name, because serde treats a plain `&str` as borrowed from the input.
+/// A word out of a fixed list. The type needs a name, because serde takes a plain `&str` as borrowed from the input.
 type Word = &'static str;
 
 /// Facts in the header of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureInfo {
-    /// Media type of the [`PictureFormat`]: `image/jpeg`.
+    /// Media type of the [`PictureFormat`], for example `image/jpeg`.
     #[serde(deserialize_with = "media_type")]
     pub media_type: Word,
     /// Stored width in pixels, before any Exif orientation.
     pub width: u32,
     /// Stored height in pixels, before any Exif orientation.
     pub height: u32,
-    /// True for pictures other than JPEG with more than 8 bits per sample, which are stored unchanged and
-    /// decode to 8 bits.
+    /// True for pictures other than JPEG that have more than 8 bits per sample. They are stored unchanged and
+    /// decoded to 8 bits.
     pub deep: bool,
-    /// Exif orientation, 1..=8, if any; not for JPEGs.
+    /// Exif orientation, 1..=8, if there is one. Always `None` for JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
-    /// Band besides the colours, stored unchanged but not decoded.
+    /// Band that the picture has besides its colours. It is stored unchanged, but it is not decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
     /// Facts about a JPEG; `None` for other formats.
@@ -40,7 +40,7 @@ pub enum Beside {
 }
 
 impl PictureInfo {
-    /// Returns height and width for display, after any Exif orientation.
+    /// Returns the height and width for display, after the Exif orientation is applied.
     pub const fn upright(&self) -> [u32; 2] {
         match self.orientation() {
             5..=8 => [self.width, self.height],
@@ -64,28 +64,29 @@ impl PictureInfo {
 /// Facts about a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {
-    /// True if a GPU can decode it; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
+    /// True if a GPU can decode the picture; see [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
-    /// Rarely supported feature, if any: lossless or hierarchical process, arithmetic coding, 12 bits, two
-    /// components. The picture is stored like any other, with `gpu_jpeg` false.
+    /// Feature that few programs support, if the picture has one: lossless or hierarchical process,
+    /// arithmetic coding, 12 bits, or two components. Such a picture is stored like any other, but `gpu_jpeg`
+    /// is false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,
     /// True for a progressive JPEG.
     pub progressive: bool,
     /// Number of components, 1 to 4.
     pub components: u8,
-    /// MCUs between restart markers; 0 = none.
+    /// Number of MCUs between restart markers. 0 means that there are no restart markers.
     pub restart_interval: u16,
-    /// Exif orientation, 1..=8, if any. Not read from a hierarchical JPEG.
+    /// Exif orientation, 1..=8, if there is one. It is not read from a hierarchical JPEG.
     pub orientation: Option<u8>,
-    /// True if there is an ICC profile. Not read from a hierarchical JPEG.
+    /// True if there is an ICC profile. It is not looked for in a hierarchical JPEG.
     pub icc: bool,
-    /// Stored bytes after EOI. Also 0 if a second whole JPEG fills them to the end, because only the last
-    /// bytes are read.
+    /// Number of stored bytes after EOI. It is also 0 if these bytes are a second whole JPEG that reaches to
+    /// the end, because only the last bytes are read.
     pub trailing_bytes: u64,
 }
 
-/// Returns the static text of a word that describes a picture.
+/// Returns the static text that equals `found`, a word that describes a picture.
 fn word<'de, D: Deserializer<'de>>(found: &str, words: &[&'static str]) -> Result<&'static str, D::Error> {
     let fixed = words.iter().copied().find(|word| *word == found);
     fixed.ok_or_else(|| D::Error::custom(format!("expected one of {}, found `{found}`", words.join(", "))))

@@ -1,4 +1,4 @@
-//! The header of a PNG, its Exif data and its end.
+//! Reads the header and the Exif data of a PNG, and finds its end.
 
 use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, MAX_SEARCHED_BYTES, TAIL_BYTES, be32};
 use super::picture::{Beside, PictureInfo};
@@ -18,7 +18,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     }
     let from = file.len().saturating_sub(TAIL_BYTES);
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
-    // Bytes after the end are allowed but rare, so search the whole file only then.
+    // Bytes after the end are allowed but rare. Search the whole file only if there are such bytes.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
         return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
     }
@@ -29,8 +29,8 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     Ok(PictureInfo { media_type: PictureFormat::Png.media_type(), width, height, deep, exif, beside, jpeg: None })
 }
 
-/// Walks the chunks before a PNG's pixels. Returns the Exif orientation, as decoders read it, and true if
-/// there is a transparency chunk.
+/// Walks the chunks before the pixels of a PNG. Returns the Exif orientation, as decoders read it, and true
+/// if there is a transparency chunk.
 fn png_chunks(file: &(impl ReadAt + ?Sized)) -> (Option<u8>, bool) {
     let (mut exif, mut is_clear) = (None, false);
     walk_png(file, &mut exif, &mut is_clear);
@@ -48,7 +48,7 @@ fn walk_png(file: &(impl ReadAt + ?Sized), exif: &mut Option<u8>, is_clear: &mut
             b"IDAT" | b"IEND" => return None,
             _ => {}
         }
-        // Length, name and CRC32.
+        // A chunk has 12 more bytes, for its length, name and CRC32.
         at += length + 12;
     }
     None

@@ -1,4 +1,4 @@
-//! The first page of a TIFF or BigTIFF (TIFF 6.0), parsed only as far as needed to tell a picture from a cube.
+//! The first page of a TIFF or BigTIFF (TIFF 6.0). It is parsed only as far as is needed to tell a picture from a cube.
 #![deny(clippy::indexing_slicing)]
 
 use super::picture::{Beside, PictureInfo};
@@ -16,28 +16,30 @@ pub(crate) struct TiffHeader {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) samples: u32,
-    /// Bits of the first sample; equal for all samples in every file seen so far.
+    /// Number of bits of the first sample. In every file seen so far, all samples have the same number.
     pub(crate) bits: u32,
-    /// 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
+    /// Sample format: 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
     pub(crate) format: u32,
     /// Exif orientation; 1 if the tag is absent.
     pub(crate) orientation: u32,
-    /// Full-resolution pages: 1, or 2 for "more than one".
+    /// Number of pages of full resolution: 1, or 2 for "more than one".
     pub(crate) pages: u32,
-    /// 0 and 1 = gray, 2 = RGB, 3 = palette, 5 = CMYK, others are other colours; `None` if the tag is absent.
+    /// Colour space: 0 and 1 = gray, 2 = RGB, 3 = palette, 5 = CMYK, others are other colours. `None` if the
+    /// tag is absent.
     pub(crate) photometric: Option<u32>,
     /// True if the first extra band is tagged as alpha.
     pub(crate) has_alpha: bool,
 }
 
 impl TiffHeader {
-    /// True if this looks like a picture: one page, unsigned, up to eight bits, gray, RGB, palette or CMYK,
-    /// perhaps with alpha. With an untagged extra band, perhaps near infrared, it is a cube.
+    /// True if the TIFF looks like a picture: one page of unsigned samples with up to eight bits, in gray,
+    /// RGB, a palette or CMYK, perhaps with alpha. If it has an extra band without a tag, which may be near
+    /// infrared, it is a cube.
     pub(crate) const fn is_picture(&self) -> bool {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// True if the user may store it as a picture, which also allows sixteen bits and an extra band.
+    /// True if the user may choose to store the TIFF as a picture. That also allows sixteen bits and an extra band.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
         let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
@@ -96,7 +98,7 @@ impl<R: ReadAt + ?Sized> TiffFile for PictureFile<'_, R> {
     }
 }
 
-/// Reads the directories of `file`, which has a TIFF signature.
+/// Reads the directories of `file`, which must have the signature of a TIFF.
 pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     let file = PictureFile(file);
     let mut directory = TiffDirectory::first(&file)?;
@@ -104,7 +106,7 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     for _ in 1..MAX_DIRECTORIES {
         let Some(next) = directory.next()? else { break };
         directory = next;
-        // Reduced-resolution pages and masks are versions of another page.
+        // Pages of reduced resolution and masks are versions of another page, so they do not count.
         if directory.integer_or(254, 0)? & 0b101 == 0 {
             page.pages = 2;
             break;
@@ -129,7 +131,7 @@ impl TiffHeader {
             samples: number(277, 1)?,
             bits: number(258, 1)?,
             format: number(339, 1)?,
-            // An invalid orientation does not make the picture bad.
+            // A picture with an invalid orientation is not bad.
             orientation: number(274, 1).unwrap_or(1),
             pages: 1,
             photometric: directory.integer(262)?.and_then(|value| u32::try_from(value).ok()),
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn tells_pictures_from_cubes() {
-        // samples, bits, format, pages → picture, may be picture
+        // The columns are samples, bits, format and pages, then if it is a picture, and if it may be one.
         for (samples, bits, format, pages, picture, may) in [
             (1, 8, 1, 1, true, true),
             (3, 8, 1, 1, true, true),

@@ -1,4 +1,4 @@
-//! The header of a WebP and its Exif data.
+//! Reads the header and the Exif data of a WebP.
 
 use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, le16, le32};
 use super::picture::{Beside, PictureInfo};
@@ -17,7 +17,7 @@ fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
         let length = u64::from(le32(&head, 4)?);
         if head.starts_with(b"EXIF") {
             let exif = file.read_at(at + 8, length.min(MAX_EXIF_BYTES)).ok()?;
-            // Some writers put the mark of JPEG's Exif segment first.
+            // Some writers put the marker with which Exif segments of JPEGs begin before the data.
             return exif_orientation(exif.strip_prefix(b"Exif\0\0").unwrap_or(&exif));
         }
         at += 8 + length.next_multiple_of(2);

@@ -4,7 +4,7 @@
 mod jpeg;
 pub(crate) use jpeg::{Jpeg, exif, shared_data};
 
-/// A PNG with only the parts that a probe reads: signature, IHDR, an empty IDAT, IEND.
+/// A PNG that has only the parts that are read to recognise it: signature, IHDR, an empty IDAT, and IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut head = b"IHDR".to_vec();
     head.extend(width.to_be_bytes());
@@ -45,7 +45,7 @@ pub(crate) fn webp(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A little-endian TIFF of 4 × 3 pixels with one strip per page. Format 1 is unsigned, 3 is float.
+/// A little-endian TIFF of 4 × 3 pixels, with one strip per page. Format 1 is unsigned, format 3 is float.
 pub(crate) fn tiff(samples: u16, bits: u16, format: u16, pages: u32) -> Vec<u8> {
     let strip = 12 * u32::from(samples) * u32::from(bits) / 8;
     let mut out = b"II\x2a\0\x08\0\0\0".to_vec();

@@ -1,4 +1,4 @@
-//! The files below a source, sorted by key, and ignored files.
+//! The files below a source, sorted by key, and information on ignored files.
 
 pub(crate) mod store;
 pub(crate) mod walk;
@@ -9,7 +9,7 @@ use crate::{cubes, pictures};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// Names of files that systems and viewers leave behind. Names with a leading dot are always ignored.
+/// Names of files that operating systems and viewers leave behind. Names with a leading dot are always ignored.
 const RUBBISH: &[&str] =
     &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
 
@@ -17,7 +17,7 @@ const RUBBISH: &[&str] =
 pub(crate) struct Tree {
     /// Folder that keys are relative to: an absolute path with links resolved.
     pub(crate) root: PathBuf,
-    /// True if the source is a single file; `files` then omits its neighbours.
+    /// True if the source is a single file. `files` then has only this file, not the others in its folder.
     pub(crate) single: bool,
     /// Files, sorted by the bytes of the key.
     pub(crate) files: Vec<SourceFile>,
@@ -26,9 +26,9 @@ pub(crate) struct Tree {
     pub(crate) inner: Vec<String>,
     /// Files whose names or types rule them out as samples, sorted.
     pub(crate) bad: Vec<BadInput>,
-    /// Number of ignored hidden files and rubbish; a folder of them counts as one.
+    /// Number of hidden files and other rubbish that were ignored. A folder of them counts as one.
     pub(crate) ignored: u64,
-    /// Ignored files that have names of possible samples, alone or in ignored folders.
+    /// Ignored files that could be samples by their names. They may be in ignored folders.
     pub(crate) hidden: HiddenFiles,
     /// Keys of followed links that lead out of the source, sorted.
     pub(crate) followed: Vec<String>,
@@ -37,9 +37,9 @@ pub(crate) struct Tree {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
-    /// Key of the first, in key order.
+    /// Key of the first such file, in the order of keys.
     pub(crate) first: Option<String>,
-    /// True if there may be more, because a folder has too many names to check.
+    /// True if there may be more such files, because a folder has too many names to check.
     pub(crate) is_at_least: bool,
 }
 
@@ -47,7 +47,7 @@ impl HiddenFiles {
     /// Counts the file with this key if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
-        // macOS writes such a file next to each file.
+        // macOS writes a file whose name begins with `._` next to each file.
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         if !name.starts_with("._") && (pictures::has_extension(extension) || cubes::has_extension(extension)) {
             self.count += 1;

@@ -1,4 +1,4 @@
-//! Files of a source in a store: object names with `/`, sorted into folders like on a disk.
+//! Files of a source in a store. The names of objects contain `/`, and are sorted into folders as on a disk.
 
 use super::{Tree, is_ignored};
 use crate::bad::{BadKind, Flaw};
@@ -13,7 +13,7 @@ pub(crate) fn root(src: &Path) -> PathBuf {
     src.to_str().map_or_else(|| src.to_owned(), |url| url.trim_end_matches('/').into())
 }
 
-/// Same as [`super::walk::walk`], for a folder of a store, which has no links.
+/// Does the same as [`super::walk::walk`], for a folder of a store. A store has no links.
 pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree> {
     let mut tree = Tree::empty(root(src));
     let mut found = files.list(src)?;
@@ -48,8 +48,8 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
             None => kept.push(file),
         }
     }
-    // Some programs create a folder as an empty object with the folder's name. The listing drops its trailing
-    // slash, so only the missing extension shows an empty folder.
+    // Some programs create a folder as an empty object that has the name of the folder. The listing drops the
+    // trailing slash of its name, so an empty folder can be recognised only by the missing extension.
     let is_folder = |key: &str, next: Option<&str>| {
         !last(key).contains('.') || next.is_some_and(|next| next.starts_with(&format!("{key}/")))
     };
@@ -79,7 +79,7 @@ fn last(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Returns the path relative to the root, if it is below it.
+/// Returns the path relative to the root, or `None` if it is not below the root.
 fn below<'a>(root: &Path, path: &'a Path) -> Option<&'a str> {
     path.to_str()?.trim_end_matches('/').strip_prefix(root.to_str()?)?.strip_prefix('/')
 }

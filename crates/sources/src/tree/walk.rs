@@ -1,6 +1,7 @@
 //! Walks the files of a source, sorted by key, and calls `stat` once for each.
 //!
-//! Folders are listed level by level, in parallel on the caller's rayon pool, without recursion.
+//! Folders are listed level by level, without recursion. The folders of a level are listed in parallel on the
+//! caller's rayon pool.
 
 use super::{HiddenFiles, Tree, is_ignored, store};
 use crate::bad::{BadInput, BadKind, Flaw};
@@ -18,18 +19,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of folders entered through symbolic links. Links to links multiply: a few hundred can form
-/// an endless tree.
+/// Maximum number of folders that are entered through symbolic links. Links to links multiply: a few hundred
+/// of them can form an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
-/// Maximum number of times that one folder is entered through symbolic links. A source has at most this many
-/// times the files on disk.
+/// Maximum number of times that a single folder is entered through symbolic links. A source therefore has at
+/// most this many times the files that are on disk.
 const MAX_TIMES: u32 = 100;
 
 /// Maximum number of names checked in all hidden folders of a folder.
 const MAX_HIDDEN: usize = 10_000;
 
-/// Returns the possible samples in a hidden file or folder with this key.
+/// Returns the files that could be samples in a hidden file or folder with this key.
 fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
     let mut found = HiddenFiles::default();
     if !is_folder {
@@ -60,13 +61,14 @@ fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// Follow links to files inside the source.
+    /// Follow only links to files that are inside the source.
     Inside,
     /// Follow all links, except circular ones.
     Everywhere,
 }
 
-/// Lists `src`, a folder or a single file. Leaves out existing paths in `exclude`, uncounted, but not `src` itself.
+/// Lists `src`, which is a folder or a single file. Existing paths in `exclude` are left out and not counted,
+/// except `src` itself.
 pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Tree> {
     files.check(src)?;
     if files.has(src) {
@@ -132,7 +134,7 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
 
 #[derive(Debug)]
 struct Folder {
-    /// Key and `/`; empty for the root.
+    /// Key of the folder and `/`. Empty for the root.
     prefix: String,
     real: PathBuf,
     /// Innermost symbolic link on the path to the folder.
@@ -147,8 +149,8 @@ struct Link {
 }
 
 impl Folder {
-    /// True if entering `target` would lead back here, because it contains this folder or the folder of a
-    /// link on the path.
+    /// True if entering `target` would lead back here. That is the case if it contains this folder, or the
+    /// folder of a link on the path to this folder.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
         let mut home = self.real.as_path();
@@ -180,7 +182,7 @@ struct TreeWalk<'a> {
     follow: Follow,
     tree: Tree,
     linked: usize,
-    /// How often each folder was entered through links.
+    /// Number of times that each folder was entered through links.
     times: HashMap<PathBuf, u32>,
     cancel: Cancel<'a>,
 }
@@ -261,13 +263,13 @@ impl TreeWalk<'_> {
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))
     }
 
-    /// Adds the content of one level's folders. Returns the next level.
+    /// Adds the contents of the folders of one level. Returns the folders of the next level.
     fn take(&mut self, level: &[Folder], listed: Vec<io::Result<Vec<Node>>>) -> Result<Vec<Folder>> {
         let mut next = Vec::new();
         for (folder, nodes) in level.iter().zip(listed) {
             let nodes = match nodes {
                 Ok(nodes) => nodes,
-                // An unreadable root is an error, not just one bad input.
+                // If the root cannot be read, that is an error and not just one bad input.
                 Err(error) if folder.prefix.is_empty() => return Err(SourceError::io("list", self.root)(error)),
                 Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
             };

@@ -1,4 +1,4 @@
-//! Named cases.
+//! Regions in cases that are written out by hand.
 
 use super::twin::{cut, slow};
 use shardpack_array::{
@@ -20,7 +20,7 @@ fn example(layout: ArrayLayout, coder: Coder) -> EncodedArray {
 fn only_touched_blocks_are_decoded() {
     let encoded = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
     let mut decoder = ArrayDecoder::new();
-    // A row has 2,048 elements, so the first block is rows 0 to 31.
+    // A row has 2,048 elements, so rows 0 to 31 are the first block.
     for (y, height, blocks) in [(0, 32, 1), (31, 1, 1), (31, 2, 2), (32, 8, 1), (0, 40, 2)] {
         let (_, done) = cut(&mut decoder, &encoded, &Region::new(y, 3, height, 5));
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2), "{y} {height}");
@@ -46,7 +46,7 @@ fn only_touched_blocks_are_decoded() {
     cut(&mut decoder, &encoded, &Region::new(0, 0, 32, 64));
 }
 
-/// LZ4 decoding that stops early reads only part of the damage. The result is an error or wrong bytes.
+/// If LZ4 stops early, it reads only part of the damage. The result is either an error or wrong bytes.
 #[test]
 fn damaged_streams_that_are_decoded_in_part_do_no_harm() {
     let good = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
@@ -143,7 +143,7 @@ fn float16_can_be_returned_as_stored() {
     let (out, done) = cut(&mut ArrayDecoder::new(), &encoded, &region);
     assert_eq!(done.shape.dtype, Dtype::F16);
     let halves: Vec<half::f16> = out.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b)).collect();
-    // float16 cannot represent the no-data value, so its code is a NaN with its own pattern.
+    // float16 cannot represent the no-data value, so its code is a NaN with a pattern of its own.
     assert_eq!((halves[0].to_f32(), halves[3].to_f32()), (0.5, 1.5));
     assert!(halves[1].is_nan() && halves[2].is_nan() && halves[1].to_bits() != halves[2].to_bits());
     let (out, _) = cut(&mut ArrayDecoder::new(), &encoded, &Region { output: Output::Source, ..region });

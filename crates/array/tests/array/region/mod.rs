@@ -1,5 +1,5 @@
-//! Compares regions with the whole array, decoded and then cut one element at a time, and their cost with a
-//! manual count of blocks.
+//! Compares regions with the whole array, which is decoded and then cut one element at a time. Compares their
+//! cost with blocks counted by hand.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -39,7 +39,8 @@ fn settings(values: ValueRule) -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Shapes of two and three axes, from less than one block to several, including rows that end with a block.
+/// Shapes of two and three axes that fill less than one block up to several blocks. Some have rows that end
+/// together with a block.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         6 => (1..20_u64, 1..20_u64, 1..12_u64).prop_map(|(h, w, c)| vec![h, w, c]),
@@ -106,7 +107,7 @@ proptest! {
         let mut encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
         let good = encoded.payload.clone();
         for (at, value) in changes {
-            // Headers and lengths are at the start.
+            // Change bytes near the start in half of the cases, because headers and lengths are there.
             let near = if dice.below(2) == 0 { good.len() } else { good.len().min(64) };
             encoded.payload[at.index(near)] = value;
         }
@@ -133,7 +134,7 @@ proptest! {
     }
 }
 
-/// Three units of 4 MiB, one of zeros and one of noise, which are stored as a special chunk and unchanged.
+/// Decodes three units of 4 MiB. The unit of zeros is stored as a special chunk, the unit of noise is stored unchanged.
 #[test]
 fn regions_across_units_and_through_special_chunks() {
     let mut dice = Dice(7);

@@ -1,4 +1,5 @@
-//! Slow twins: decode the whole array, then cut it one element at a time; count blocks by hand.
+//! Slow reference implementations: they decode the whole array, cut it one element at a time, and count
+//! blocks one by one.
 
 use shardpack_array::{Array, ArrayDecoder, Bands, EncodedArray, Output, Region, RegionDecoded, UNIT_BYTES};
 use shardpack_format::{ArrayDescriptor, Codec, Codes, Layout, Limits, Transform};
@@ -16,7 +17,7 @@ impl Dice {
         u64::from(self.roll()) % end.max(1)
     }
 
-    /// Returns a part of `0..length`, often at an edge or the whole.
+    /// Returns a part of `0..length`. Often it is at an edge, or the whole.
     fn part(&mut self, length: u64) -> (u64, u64) {
         let count = match self.below(6) {
             0 => length,
@@ -59,13 +60,13 @@ fn bands_of(region: &Region, descriptor: &ArrayDescriptor) -> Vec<u64> {
     }
 }
 
-/// Returns the descriptor of the array as in its payload, apart from the layout and the difference.
+/// Returns a descriptor of the array as it is in the payload, except for the layout and the difference.
 pub(crate) fn stored(descriptor: &ArrayDescriptor) -> ArrayDescriptor {
     let (decoded, transform) = (descriptor.stored, Transform::None);
     ArrayDescriptor { decoded, transform, no_data: None, codes: Codes::default(), ..descriptor.clone() }
 }
 
-/// Cuts the decoded array one element at a time.
+/// Cuts the decoded array, one element at a time.
 pub(crate) fn slow(whole: &Array, region: &Region, descriptor: &ArrayDescriptor) -> Vec<u8> {
     let bands = bands_of(region, descriptor);
     let size = whole.dtype().bytes();
@@ -86,7 +87,7 @@ pub(crate) fn slow(whole: &Array, region: &Region, descriptor: &ArrayDescriptor)
 
 fn slow_blocks(region: &Region, descriptor: &ArrayDescriptor) -> BTreeSet<u64> {
     let mut blocks = BTreeSet::new();
-    // Bands are the last axis; in an array of two axes these are its columns.
+    // The bands are the last axis. In an array of two axes, the last axis is the columns.
     let flat = descriptor.shape.len() == 2;
     let (height, width, channels) = if flat {
         (descriptor.shape[0], 1, descriptor.shape[1])
@@ -135,7 +136,7 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
         assert_eq!(done.shape.dtype, from.dtype());
         assert!(out == slow(from, &region, descriptor), "{region:?} of {descriptor:?}");
         if encoded.codec == Codec::Blosc2 {
-            // A block has 65,536 elements. If all units consist of blocks, this is the minimum.
+            // A block has 65,536 elements. If all units consist of blocks, `expected` is the minimum.
             let expected = slow_blocks(&region, descriptor).len() as u64;
             let units = encoded.descriptor.stored_bytes().unwrap().div_ceil(UNIT_BYTES as u64);
             assert!(
@@ -146,7 +147,7 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
             assert_eq!(done.blocks, descriptor.elements().unwrap().div_ceil(1 << 16));
         }
     }
-    // Decoding all regions at once gives the same bytes, and decodes a shared block once.
+    // Decoding all regions at once must give the same bytes, and must decode a shared block only once.
     let bytes = |region: &Region| vec![0; region.shape_of(descriptor).unwrap().bytes as usize];
     let mut outs: Vec<Vec<u8>> = all.iter().map(bytes).collect();
     let mut parts: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();

@@ -1,5 +1,5 @@
-//! Damaged payloads are rejected by the host, flagged by the device, or decoded as on the host. Their
-//! neighbours do not change.
+//! Damaged payloads must be rejected by the host, flagged by the device, or decoded as on the host. Their
+//! neighbours must not change.
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
@@ -28,7 +28,7 @@ fn encoded(coder: Coder, filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32)
     Item::of(&ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap())
 }
 
-/// Returns the number of damaged payloads: `SHARDPACK_DAMAGED`, default 400.
+/// Returns the number of damaged payloads to try, from the variable `SHARDPACK_DAMAGED`. Default 400.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -46,7 +46,7 @@ proptest! {
         let coder = if is_zstd { Coder::Blosc2Zstd } else { Coder::Blosc2Lz4 };
         let sound = encoded(coder, filter, Fill::Counts, vec![7, 11, 40], seed);
         let right = sound.on_the_host().unwrap();
-        // Each damaged payload is between two valid ones.
+        // Put each damaged payload between two valid ones.
         let mut items = vec![sound.clone()];
         for (at, byte, kind) in &hurts {
             let mut hurt = sound.clone();
@@ -82,14 +82,14 @@ proptest! {
 fn a_fault_names_its_stream() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![50, 60, 70], 3);
     let mut hurt = sound.clone();
-    // The last stream ends the payload, so without its last byte it is not an LZ4 block.
+    // The last stream is at the end of the payload. Without its last byte it is not a valid LZ4 block.
     let last = hurt.payload.len() - 1;
     hurt.payload[last - 40..].fill(0xFF);
     assert!(hurt.on_the_host().is_err());
     for manner in MANNERS {
         let found = play(&[sound.clone(), hurt.clone()], manner);
         assert_eq!(found[0], Some(Ok(sound.on_the_host().unwrap())));
-        // 210,000 elements make three blocks of two streams and a short block.
+        // 210,000 elements fill three blocks of two streams and one short block.
         assert_eq!(found[1], Some(Err(Fault::Lz4 { stream: 6 })));
     }
 }
@@ -110,7 +110,7 @@ fn booleans_and_fixed_point_are_checked() {
     let fine = [flags.clone(), counts.clone()];
     flags.payload[77] = 2;
     counts.payload[201] = 2;
-    // A region outside the damage is valid, for the host as for the device.
+    // A region that does not touch the damage is valid, on the host as well as on the device.
     let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
     let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
     for manner in MANNERS {

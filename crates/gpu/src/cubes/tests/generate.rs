@@ -1,4 +1,4 @@
-//! Generated arrays of every kind, and parts of them, also for tests on devices.
+//! Generates arrays of every kind, and parts of them. Tests on real devices use them too.
 
 use half::f16;
 use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Turn};
@@ -6,16 +6,16 @@ use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fill {
-    /// Noise of this many bits per byte: every possible pattern.
+    /// Noise with this many bits per byte. With 8 bits, every pattern is possible.
     Bits(u32),
-    /// Smooth along the bands, with noise. Floats include NaN, infinities and -1.
+    /// Values that are smooth along the bands, with noise. Floats include NaN, infinities and -1.
     Smooth,
     Constant(u8),
     /// Smooth integers that fit in 16 bits.
     Counts,
 }
 
-/// Makes an array with this content, the same for the same seed.
+/// Makes an array with this content. The same seed gives the same array.
 pub(crate) fn array(dtype: Dtype, shape: Vec<u64>, fill: Fill, seed: u32) -> Array {
     let elements = Dtype::U8.array_bytes(&shape).unwrap();
     let bands = shape.last().copied().unwrap_or(1).max(1);
@@ -70,7 +70,8 @@ fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// Picks a region of an array of this shape by `seed`; `None` unless the array has two or three axes.
+/// Picks a region of an array of this shape, as `seed` determines. Returns `None` unless the array has two or
+/// three axes.
 pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (height, width, bands) = match *shape {
         [h, w] => (h, w, 1),
@@ -85,7 +86,7 @@ pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (y, x) = (below(height + 1), below(width + 1));
     let (mut rows, mut columns) = (below(height - y + 1), below(width - x + 1));
     if below(2) == 0 {
-        // Squares can be transposed.
+        // Only squares can be transposed.
         (rows, columns) = (rows.min(columns), rows.min(columns));
     }
     let bands = match below(4) {
@@ -106,7 +107,7 @@ pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     })
 }
 
-/// Applies the host's finish to decoded elements of this array, or region.
+/// Converts the decoded elements of this array or region on the host.
 pub(crate) fn finished(
     finish: &Finish,
     descriptor: &ArrayDescriptor,
@@ -119,7 +120,8 @@ pub(crate) fn finished(
     Ok(out)
 }
 
-/// Returns the output's rows, columns and bands. An array without two or three axes is one row.
+/// Returns the number of rows, columns and bands of the output. An array with neither two nor three axes is a
+/// single row.
 fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 3], Layout), Error> {
     let whole = Region::whole(descriptor).ok();
     let Some(region) = region.or(whole.as_ref()) else {
@@ -132,7 +134,8 @@ fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 
     })
 }
 
-/// Makes a valid finish for an array, or region, of `decoded` elements, from free numbers.
+/// Makes a valid conversion for an array or region of `decoded` elements. The numbers that determine it can
+/// be chosen freely.
 pub(crate) fn finish(
     descriptor: &ArrayDescriptor,
     region: Option<&Region>,

@@ -1,4 +1,4 @@
-//! Batches on the played device, and the host's results to compare with.
+//! Decodes batches on the played device and on the host, to compare the results.
 
 use super::generate::finished;
 use crate::cubes::Fault;
@@ -18,7 +18,7 @@ pub(super) struct Item {
     pub(super) payload: Vec<u8>,
     pub(super) region: Option<Region>,
     pub(super) finish: Finish,
-    /// True to read the payload into the slot before it is prepared.
+    /// True if the payload is read into the slot before it is prepared.
     pub(super) staged: bool,
 }
 
@@ -70,11 +70,11 @@ impl Item {
 /// The device's result for one array: values or a fault.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
-/// A batch of items, staged in memory that begins with the given content.
+/// A batch of items. The memory in which they are staged is filled with a given byte first.
 struct Batch {
     assembled: Assembled,
     staging: Vec<u8>,
-    /// Place of each item in the output, and whether the stage took it.
+    /// Range of each item in the output. The flag is true if the stage took the item.
     places: Vec<(Range<usize>, bool)>,
 }
 
@@ -82,14 +82,14 @@ impl Batch {
     fn of(items: &[Item], poison: u8) -> Self {
         let limits = Limits::default();
         let stored = |item: &Item| item.payload.len() + item.descriptor.stored_bytes().unwrap() as usize;
-        // Each array has 64 KiB for its tables.
+        // Allow 64 KiB for the tables of each array.
         let bytes = items.iter().map(|item| stored(item) + (64 << 10)).sum();
         let mut heap = Heap::new(Staging::<Heap>::memory_bytes(items.len(), bytes, 0));
         heap.bytes_mut().fill(poison);
         let mut end = 0_usize;
         let mut places = Vec::new();
         for item in items {
-            // A gap before each array must stay untouched.
+            // Leave a gap before each array. The gap must stay untouched.
             let start = (end + 8).next_multiple_of(8);
             end = start + item.out_bytes();
             places.push((start..end, false));

@@ -1,12 +1,12 @@
-//! LZ4 blocks of arbitrary sequences, decoded by the kernel alone, with every kind of copy at every place.
+//! LZ4 blocks of arbitrary sequences, which the kernel decodes alone. They cover every kind of copy at every place.
 
 use crate::cubes::wire::{STREAM_WARPS, StreamSource, StreamTask, Wire};
 use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS};
 
-/// Literals and a match. The distance of the match is in thousandths of the output so far, or in bytes if the
-/// number is small.
+/// Literals followed by a match. The distance of the match is in thousandths of the output so far, or in
+/// bytes if the number is small.
 #[derive(Debug, Clone, Copy)]
 struct Sequence {
     literals: usize,
@@ -76,7 +76,7 @@ fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     (block, out)
 }
 
-/// Decodes blocks that begin and end at odd places of a slot with the kernel, and checks the output.
+/// Decodes blocks with the kernel and checks the output. The blocks begin and end at odd places of a slot.
 fn decoded(blocks: &[(Vec<u8>, Vec<u8>)]) {
     for manner in MANNERS {
         let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// Repeats of every period, with every kind of length, from every place in a word.
+/// Repeats patterns of every period, with every kind of length and from every place in a word.
 #[test]
 fn every_period_is_repeated() {
     let blocks: Vec<_> = (1..=140)

@@ -1,4 +1,4 @@
-//! Tests that every value equals the host's, to the bit.
+//! Tests that every value equals the value from the host, bit for bit.
 
 use super::generate::{Fill, array, finish, region};
 use super::harness::{Item, play};
@@ -14,7 +14,7 @@ use shardpack_gpu_play::MANNERS;
 
 const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
 
-/// Plays the items as one batch in both manners, and compares each with the host.
+/// Plays the items as one batch in both manners, and compares each item with the result of the host.
 fn compare(items: &[Item]) {
     let expected: Vec<Vec<u8>> = items.iter().map(|item| item.on_the_host().unwrap()).collect();
     for manner in MANNERS {
@@ -75,8 +75,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Cubes walked four pixels at a time, whole and in parts, with any number of bands, turned, in all types
-    /// and orders.
+    /// Decodes cubes whose pixels are taken four at a time: whole and in parts, with any number of bands,
+    /// turned, in all types and orders.
     #[test]
     fn cubes_walked_by_four_are_decoded_as_the_host_does(
         dtype in prop::sample::select(&[Dtype::F16, Dtype::U16, Dtype::I16][..]),
@@ -127,7 +127,7 @@ const CODERS: [(Coder, Filter); 7] = [
     (Coder::Zstd, Filter::None),
 ];
 
-/// Order of the values, and whether bands are stored as differences.
+/// Order of the values. The flag is true if the bands are stored as differences.
 const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::AsShape, false),
     (ArrayLayout::AsShape, true),
@@ -135,8 +135,8 @@ const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::BandMajor, true),
 ];
 
-/// Small parts of cubes of several blocks, for which the device receives only the needed blocks. Each codec
-/// and filter is tested in one arrangement.
+/// Decodes small parts of cubes of several blocks, for which the device receives only the needed blocks. Each
+/// codec and filter is tested in one arrangement.
 #[test]
 fn parts_of_long_cubes_without_the_other_blocks() {
     let uploaded_less = (0..).zip(CODERS).map(|(n, coder)| part_uploads_less(coder, ARRANGEMENTS[n % 4]));
@@ -148,8 +148,8 @@ fn parts_of_long_cubes_without_the_other_blocks() {
 fn parts_of_long_cubes_in_every_arrangement() {
     let all = CODERS.into_iter().flat_map(|coder| ARRANGEMENTS.map(|arrangement| (coder, arrangement)));
     let less = all.filter(|(coder, arrangement)| part_uploads_less(*coder, *arrangement)).count();
-    // In shape order, the first part uploads less with all codecs except plain zstd. Band-major, it has rows
-    // of every band and needs every block.
+    // In shape order, the first part uploads less with every codec except plain zstd. In band-major order, it
+    // has rows of every band and needs every block.
     assert!(less >= 12, "{less} of 28");
 }
 
@@ -175,8 +175,8 @@ fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference)
     super::harness::upload_bytes(&items[..1]) < encoded.payload.len() / 2
 }
 
-/// Every filter under LZ4, in both layouts, with and without differences, on two-byte elements that fill
-/// several blocks and a short one.
+/// Tests every filter under LZ4, in both layouts, with and without differences. The arrays have two-byte
+/// elements that fill several blocks and a short block.
 #[test]
 fn long_cubes_of_each_arrangement() {
     let cube = array(Dtype::F16, vec![33, 65, 100], Fill::Smooth, 5);
@@ -192,7 +192,7 @@ fn long_cubes_of_each_arrangement() {
             let region = Region { layout: Layout::BandMajor, ..Region::new(1, 2, 31, 60) };
             let to = if band_difference { As::F32 } else { As::Bf16 };
             items.push(Item { finish: to.into(), ..Item::of(&encoded) });
-            // All turns of a square, channels first and last, normalised and not.
+            // Try all turns of a square, with channels first and last, normalised and not.
             let layout = if turns.is_multiple_of(3) { Layout::BandMajor } else { Layout::AsShape };
             let square = Region { width: 31, layout, ..region.clone() };
             let factors = Factors::new(&[1.0, -20.0], &[0.5, 3.0]).unwrap().of_bands((0..100).map(|b| b % 2)).unwrap();
@@ -206,8 +206,8 @@ fn long_cubes_of_each_arrangement() {
     }
 }
 
-/// Each type under each filter, in compressible values that exceed a block of 65,536 elements. The types take
-/// turns with LZ4 and zstd.
+/// Tests each type under each filter, with compressible values that exceed a block of 65,536 elements. LZ4
+/// and zstd are used in turn.
 #[test]
 fn long_arrays_of_each_type() {
     long_arrays(|n| if n % 2 == 0 { &[Coder::Blosc2Lz4] } else { &[Coder::Blosc2Zstd] });
@@ -261,7 +261,7 @@ fn every_float16_is_cast_as_the_host_does() {
         staged: false,
     });
     let mut all = items.to_vec();
-    // The second factors remove every value, even NaN.
+    // The second factors have a scale of 0, so they remove every value, even NaN.
     for factors in [Factors::new(&[0.1], &[3.3]).unwrap(), Factors::of_pairs(vec![(0.0, 7.25)]).unwrap()] {
         let finish = |item: &Item| Finish { factors: Some(factors.clone()), ..item.finish.clone() };
         all.extend(items.iter().map(|item| Item { finish: finish(item), ..item.clone() }));
@@ -282,7 +282,7 @@ fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let mut items = Vec::new();
     for to in ALL {
         let doubles = singles.iter().flat_map(|&bits| {
-            // A float32 and its float64 neighbours.
+            // A float32 value, and float64 values next to it.
             let exact = f64::from(f32::from_bits(bits)).to_bits();
             [exact, exact ^ 1, exact ^ 1 << 28]
         });

@@ -1,4 +1,4 @@
-//! Compares zstd frames of every kind, decoded by the kernel alone, with libzstd.
+//! Decodes zstd frames of every kind with the kernel alone, and compares the results with libzstd.
 
 use crate::cubes::fault::Fault;
 use crate::cubes::wire::{StreamSource, StreamTask, Wire};
@@ -6,7 +6,8 @@ use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 
-/// Decodes frames with the kernel, each to its number of bytes. Rejected frames give `None`.
+/// Decodes frames with the kernel. Each frame comes with the number of bytes that it decodes to. A rejected
+/// frame gives `None`.
 fn play(frames: &[(Vec<u8>, usize)], manner: Manner) -> Vec<Option<Vec<u8>>> {
     let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
     for (number, (frame, out_bytes)) in (0..).zip(frames) {
@@ -57,7 +58,7 @@ fn assert_decoded(contents: &[(Vec<u8>, i32)]) {
     }
 }
 
-/// Makes bytes like an array's planes, and other content.
+/// Makes bytes that look like the planes of an array, and other content.
 fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut noise = || {
@@ -70,7 +71,7 @@ fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     while out.len() < bytes {
         let n = out.len();
         match kind {
-            // Noise of few bits: Huffman-coded literals, hardly a match.
+            // Noise of few bits. Its literals are Huffman-coded, and there is hardly a match.
             0 => out.push((noise() & noise() & 0x3F) as u8),
             // A slow wave with noise.
             1 => out.push((64.0 + 60.0 * (n as f64 / 700.0).sin()) as u8 + (noise() % 3) as u8),
@@ -137,7 +138,7 @@ fn truncated_frames_and_wrong_lengths_are_refused() {
     }
 }
 
-/// Returns the number of damaged frames: `SHARDPACK_DAMAGED`, default 400.
+/// Returns the number of damaged frames to try, from the variable `SHARDPACK_DAMAGED`. Default 400.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -155,8 +156,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases().div_ceil(20)))]
-    /// A damaged frame is rejected or decoded as by libzstd. Frame and block headers, which the host walks,
-    /// are not damaged.
+    /// A damaged frame must be rejected, or decoded as libzstd decodes it. Frame and block headers are not
+    /// damaged, because the host checks them.
     #[test]
     fn damage_is_refused_or_decoded_as_libzstd_does(
         (kind, bytes, seed, level) in (0..6_u32, 20..6_000_usize, any::<u32>(), prop::sample::select(vec![1, 3, 19])),
@@ -164,7 +165,7 @@ proptest! {
     ) {
         let plain = content(kind, bytes, seed);
         let frame = zstd::bulk::compress(&plain, level).unwrap();
-        // Skip the magic, the descriptor, the content size, and the header of the only block.
+        // Skip the magic number, the descriptor, the content size, and the header of the only block.
         let body = 5 + (1 << (frame[4] >> 6)) + 3;
         prop_assume!(frame.len() > body);
         let frames: Vec<_> = hurts.iter().map(|(at, byte, how)| {

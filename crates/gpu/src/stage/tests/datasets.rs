@@ -1,4 +1,5 @@
-//! Datasets of pictures, cubes and masks, and their loader batches, also for tests on devices.
+//! Datasets of pictures, cubes and masks, and the batches that a loader makes of them. Tests on real devices
+//! use them too.
 
 use super::generate::{Fill, array};
 use super::hurt::hurt;
@@ -23,11 +24,13 @@ pub(crate) struct Disk {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Harm {
     None,
-    /// Every fifth sample has damaged entropy-coded bytes, every seventh a damaged cube. Checksums are valid.
+    /// Every fifth sample has damaged entropy-coded bytes, and every seventh sample has a damaged cube. The
+    /// checksums are valid.
     Damaged,
-    /// Three in four samples are attacks, numbered from this seed on. Checksums are valid.
+    /// Three in four samples are attacks. This is the seed of the first attack, and later attacks count up
+    /// from it. The checksums are valid.
     Hostile(u64),
-    /// A few random bytes are changed in two of three `image` pictures. Checksums are valid.
+    /// A few random bytes are changed in two out of three `image` pictures. The checksums are valid.
     Scattered,
 }
 
@@ -49,8 +52,8 @@ fn settings(n: u64) -> ArraySettings {
     }
 }
 
-/// Settings of arrays that the host does not decode at all, except for two that are not among a loader's
-/// examples, because the loader inspects one example of each kind.
+/// Returns settings with which the host decodes no arrays, with two exceptions. These two kinds are not among
+/// a loader's examples, because the loader inspects only one example of each kind.
 fn as_stored(n: u64) -> ArraySettings {
     let by_shape = |coder, filter| ArraySettings {
         coder,
@@ -73,12 +76,13 @@ fn jpeg(height: u32, width: u32, seed: u64) -> Vec<u8> {
 }
 
 impl Disk {
-    /// Writes `count` samples to two shards: pictures `image` and `thumb`, `cube`, `mask`, `label`. Sizes may vary.
+    /// Writes `count` samples to two shards. The fields are the pictures `image` and `thumb`, and `cube`,
+    /// `mask` and `label`. The sizes of samples may vary.
     pub(crate) fn new(count: u64, size: impl Fn(u64) -> [u32; 2], harm: Harm) -> Self {
         Self::coded(count, size, harm, settings)
     }
 
-    /// Writes cubes of which all but a few are uploaded as stored.
+    /// Writes cubes of which all but a few are uploaded in their stored form.
     pub(crate) fn as_stored(count: u64, harm: Harm) -> Self {
         Self::coded(count, |_| [48, 64], harm, as_stored)
     }
@@ -98,7 +102,7 @@ impl Disk {
             let [height, width] = size(id);
             let shape = vec![u64::from(height), u64::from(width), 6];
             let cube = array(Dtype::U16, shape, Fill::Counts, id as u32);
-            // One of many values that occur in the cube.
+            // The no-data value, 4000, is one of many values that occur in the cube.
             let mut cube = ArrayEncoder::new(settings(id)).unwrap().encode(&cube, Some(4000.0)).unwrap();
             let mask = array(Dtype::U8, vec![height.into(), width.into()], Fill::Bits(2), id as u32);
             let mask = ArrayEncoder::new(settings(1)).unwrap().encode(&mask, None).unwrap();
@@ -118,7 +122,7 @@ impl Disk {
                     }
                 }
                 if id % 7 == 3 {
-                    // The last stream, if it is LZ4.
+                    // Corrupt the end of the payload, which belongs to the last stream if that is LZ4.
                     let from = cube.payload.len() - 40;
                     cube.payload[from..].fill(0xFF);
                 }
@@ -161,7 +165,7 @@ impl Disk {
     }
 
     pub(crate) fn varied(count: u64, harm: Harm) -> Self {
-        // One in eleven is too narrow for libjpeg to interpolate, so the kernels do not take it.
+        // One sample in eleven is too narrow for libjpeg to interpolate, so the kernels do not take it.
         Self::new(
             count,
             |id| [20 + (id * 7 % 23) as u32, if id % 11 == 5 { 4 } else { 12 + (id * 5 % 41) as u32 }],
@@ -182,7 +186,7 @@ pub(crate) struct Seen {
     fields: Vec<Field>,
 }
 
-/// Name, and each row's shape and bytes.
+/// Name of a field, followed by the shape of each row and the bytes of each row.
 type Field = (String, Vec<Vec<u64>>, Vec<Vec<u8>>);
 
 pub(crate) fn seen(batch: &Batch) -> Seen {
@@ -202,7 +206,7 @@ pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// Fails with the place where two epochs differ.
+/// Fails if two epochs differ, and names the place where they do.
 pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: batches");
     for (n, (found, expected)) in found.iter().zip(expected).enumerate() {

@@ -1,4 +1,4 @@
-//! Batches of a stage for which the host decodes every row.
+//! Tests batches of a stage for which the host decodes every row.
 
 use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways, ways};
 use super::of;
@@ -11,7 +11,7 @@ fn stage(manner: usize, tight: u64) -> Arc<PlayedStage> {
     Arc::new(PlayedStage::of_host_rows(manner, tight))
 }
 
-/// Compares epochs of a loader with and without a stage.
+/// Compares the epochs of a loader that has a stage with the epochs of a loader that has none.
 fn compare(disk: &Disk, tight: u64, named: Vec<(&str, LoaderOptions)>) {
     for (n, (name, options)) in named.into_iter().enumerate() {
         let stage = stage(n % 2, tight);
@@ -78,7 +78,7 @@ fn a_transform_changes_rows_before_the_upload() {
     compare(&Disk::alike(10, Harm::None), 1, vec![("levels", options), ("floats", floats)]);
 }
 
-/// Levels are uploaded, a byte for each element, whatever the type of the floats.
+/// The stage must upload levels, one byte for each element, whatever the type of the floats.
 #[test]
 fn levels_are_uploaded_instead_of_floats() {
     let disk = Disk::alike(8, Harm::None);

@@ -1,5 +1,5 @@
-//! Hostile datasets with valid checksums: a stage gives the host's batches or error, no kernel leaves its
-//! buffers, and nothing panics.
+//! Hostile datasets with valid checksums. A stage must give the same batches or errors as the host, no kernel
+//! may leave its buffers, and nothing may panic.
 
 use super::datasets::{Disk, Seen, assert_same, seen, ways};
 use super::played::PlayedStage;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 type Kind = Discriminant<shardpack_reader::Error>;
 
-/// Runs one epoch. Returns its batches, or the kind of error.
+/// Runs one epoch. Returns its batches, or the kind of error for each batch that fails.
 fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     let mut batches = Vec::new();
     while let Some(batch) = loader.next_batch() {
@@ -23,7 +23,8 @@ fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     batches
 }
 
-/// Runs attacks with this many samples. Returns how many rows the stage took, rejected and flagged.
+/// Runs attacks with this number of samples. Returns how many rows the stage took, how many it rejected, and
+/// how many the kernels flagged.
 fn attack(samples: u64, seed: u64) -> [u64; 3] {
     /// Samples per dataset, of which three in four are hostile.
     const OF_DISK: u64 = 24;

@@ -4,7 +4,7 @@ use super::jpegs::Random;
 use shardpack_format::{ArrayDescriptor, Codec, Limits};
 use std::ops::Range;
 
-/// Edge cases of lengths, offsets and counts.
+/// Edge cases for lengths, offsets and counts.
 const EDGES: [u64; 16] = [
     0,
     1,
@@ -24,7 +24,7 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// Returns an edge case, or a neighbour of the right number.
+/// Returns an edge case, or a number close to the right one.
 fn wrong(random: &mut Random, right: u64) -> u64 {
     match random.below(3) {
         0 => right.wrapping_add(u64::from(random.below(9))).wrapping_sub(4),
@@ -33,7 +33,8 @@ fn wrong(random: &mut Random, right: u64) -> u64 {
     }
 }
 
-/// Replaces the little- or big-endian number in `at`, as far as the bytes go.
+/// Replaces the number in the range `at`, which may be little-endian or big-endian. Changes nothing if the
+/// range exceeds the bytes.
 fn put(random: &mut Random, bytes: &mut [u8], at: Range<usize>, is_little: bool) {
     let Some(place) = bytes.get_mut(at) else { return };
     let mut number = [0; 8];
@@ -53,7 +54,8 @@ fn at(random: &mut Random, range: Range<usize>) -> usize {
     range.start + random.below(range.len().max(1) as u32) as usize
 }
 
-/// Returns the markers before the entropy-coded bytes, each with its whole segment, and the start of those bytes.
+/// Returns the markers before the entropy-coded bytes, each with the range of its whole segment, and the
+/// start of the entropy-coded bytes.
 fn segments(jpeg: &[u8]) -> (Vec<(u8, Range<usize>)>, usize) {
     let (mut found, mut at) = (Vec::new(), 2);
     while let Some(&[0xFF, marker, high, low]) = jpeg.get(at..at + 4) {
@@ -80,7 +82,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
         (scan..jpeg.len().saturating_sub(1)).filter(|&i| jpeg[i] == 0xFF && jpeg[i + 1] & 0xF8 == 0xD0).collect();
     let restart = |random: &mut Random| restarts.get(random.below(restarts.len().max(1) as u32) as usize).copied();
     match random.below(18) {
-        // The frame's height, width, number of components, factors and tables.
+        // Change the frame's height, width, number of components, factors or tables.
         0 => {
             if let Some(frame) = of(random, 0xC0) {
                 let start = frame.start + [5, 7][random.below(2) as usize];
@@ -128,7 +130,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 jpeg[at] = wrong(random, jpeg[at].into()) as u8;
             }
         }
-        // Segment lengths; or a segment is removed, duplicated, or gets another marker.
+        // Change the length of a segment, or remove a segment, duplicate it, or give it another marker.
         10 => {
             if let Some((_, range)) = found.get(random.below(found.len().max(1) as u32) as usize) {
                 put(random, jpeg, range.start + 2..range.start + 4, false);
@@ -146,7 +148,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 }
             }
         }
-        // Restart markers are changed, removed or inserted.
+        // Change, remove or insert restart markers.
         12 | 13 => {
             if let Some(at) = restart(random) {
                 match random.below(3) {
@@ -160,7 +162,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
             let at = at(random, scan..jpeg.len());
             jpeg.splice(at..at, [0xFF, 0xD0 | random.below(10) as u8]);
         }
-        // Longer or shorter restart intervals.
+        // Make restart intervals longer or shorter.
         15 => {
             if let (Some(a), Some(b)) = (restart(random), restart(random)) {
                 let bytes = jpeg[a..b.max(a)].to_vec();
@@ -191,7 +193,7 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
         start += (u32::from_le_bytes(size.try_into().unwrap()) as usize).clamp(32, 1 << 30);
     }
     let chunk = chunks.get(random.below(chunks.len().max(1) as u32) as usize).copied().unwrap_or(0);
-    // The table of blocks, which begins with the first block's offset.
+    // Change the table of blocks, which begins with the offset of the first block.
     let first = payload.get(chunk + 32..chunk + 36).map_or(36, |b| u32::from_le_bytes(b.try_into().unwrap()) as usize);
     let blocks = (first.saturating_sub(32) / 4).clamp(1, 1 << 10) as u32;
     let block = chunk + 32 + 4 * random.below(blocks) as usize;
@@ -206,7 +208,7 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
             let at = chunk + [4, 8, 12][random.below(3) as usize];
             put(random, payload, at..at + 4, true);
         }
-        // The chunk's kind and filters.
+        // Change the kind and the filters of the chunk.
         3 => {
             if let Some(byte) = payload.get_mut(chunk + 31) {
                 *byte = (random.below(8) << 4) as u8;
@@ -227,7 +229,7 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
                 payload[other..other + 4].copy_from_slice(&a);
             }
         }
-        // A stream's length and first bytes.
+        // Change the length or the first bytes of a stream.
         7 | 8 => {
             let stream = payload.get(block..block + 4).map(|b| u32::from_le_bytes(b.try_into().unwrap()) as usize);
             let stream = chunk.saturating_add(stream.unwrap_or(0));
@@ -293,7 +295,7 @@ fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
     }
 }
 
-/// A stored value: codec, bytes, descriptor, and its decoded length if that differs.
+/// A stored value: its codec, bytes, descriptor, and decoded length if that differs from the number of bytes.
 type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
 
 pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
@@ -313,7 +315,7 @@ pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
             _ => hurt_payload(random, bytes),
         }
     }
-    // The record's length may agree with the descriptor or not.
+    // The length in the record may or may not agree with the descriptor.
     let stated = ArrayDescriptor::parse(descriptor, &Limits::none());
     if let (Some(decoded), Ok(stated), false) = (decoded.as_mut(), stated, random.below(8) == 0)
         && *codec != Codec::Raw

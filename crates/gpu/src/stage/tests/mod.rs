@@ -1,4 +1,5 @@
-//! Compares batches of the real loader, staged by threads and decoded by kernels played on the CPU, with the host's.
+//! Compares batches of the real loader with a stage to batches that the host decodes. In the stage, threads
+//! prepare the rows, and kernels that are played on the CPU decode them.
 
 pub(crate) mod datasets;
 mod host_rows;
@@ -37,19 +38,19 @@ fn of(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// Compares two epochs of each way with and without a stage.
+/// Compares two epochs for each way of loading, with and without a stage.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
     compare_in_parts(disk, (tight, LoaderOptions::default().resources.part_bytes), check);
 }
 
-/// Like [`compare`], but several threads read records of four or more such parts.
+/// Does the same as [`compare`], but records of four or more parts of this size are read by several threads.
 fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl Fn(&str, &PlayedStage)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let options = options.part_bytes(part_bytes);
         let stage = Arc::new(PlayedStage::new(n % 2, tight));
         let mut host = disk.loader(options.clone());
         let mut staged = disk.loader(options.stage(Arc::clone(&stage) as _));
-        // Epochs are not consecutive, because the loader would prefetch the next one and count its rows too.
+        // The epochs are not consecutive. Otherwise the loader would prefetch the next epoch and count its rows too.
         for epoch_number in [0, 2] {
             host.set_epoch(epoch_number).unwrap();
             staged.set_epoch(epoch_number).unwrap();
@@ -92,8 +93,8 @@ fn damage_harms_its_row_alone() {
     });
 }
 
-/// Arbitrarily damaged pictures with valid checksums give the host's pixels or errors. The host decodes the
-/// pictures that the device flags.
+/// Pictures with arbitrary damage and valid checksums must give the same pixels or errors as on the host. The
+/// host decodes the pictures that the device flags.
 #[test]
 fn damaged_pictures_are_the_hosts() {
     let views = [View::whole(), View::random_resized_crop((24, 20)), View::center_crop(30, (21, 28))];
@@ -120,7 +121,7 @@ fn damaged_pictures_are_the_hosts() {
     }
 }
 
-/// With a view that the kernels lack, the host decodes and counts those rows, and the device decodes the rest
+/// If the kernels lack a view, the host decodes and counts the rows that use it. The device decodes the rest
 /// of the batch.
 #[test]
 fn views_that_only_the_host_renders_are_counted() {
@@ -145,7 +146,7 @@ fn views_that_only_the_host_renders_are_counted() {
     }
 }
 
-/// Limits count the pixels of the whole picture, with any view.
+/// Limits must count the pixels of the whole picture, whatever the view.
 #[test]
 fn limits_equal_the_hosts() {
     let disk = Disk::alike(8, Harm::None);
@@ -175,15 +176,15 @@ fn the_host_decodes_values_without_room() {
     });
 }
 
-/// Arrays are read into staging memory and decoded in place, unless the loader did not expect their kind: the
-/// host decodes plain zstd next to the read bytes, or instead of the device.
+/// Arrays are read into staging memory and decoded there. Arrays of a kind that the loader did not expect are
+/// an exception: the host decodes plain zstd next to the bytes that were read, or instead of the device.
 #[test]
 fn arrays_are_decoded_where_they_were_read() {
     for part_bytes in [1500, 4000] {
         compare_in_parts(&Disk::as_stored(20, Harm::None), (1, part_bytes), |name, stage| {
             let of_pictures = ["crops of two types", "centres", "small ones"];
             let has_cubes = !of_pictures.contains(&name) && !name.starts_with("changed");
-            // Cube and mask of each sample, in two epochs.
+            // The number counts the cube and the mask of each sample, in two epochs.
             let shared = if has_cubes { 2 * 2 * 20 } else { 0 };
             assert_eq!(of(&stage.counts.shared), shared, "{name}");
             assert_eq!(of(&stage.counts.faults), 0, "{name}");
@@ -231,8 +232,8 @@ fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
-/// The kernels derive the place of a segment's words from its place in staging memory, which depends on the
-/// order of the threads.
+/// The kernels derive the place of a segment's words from its place in the staging memory. That place depends
+/// on the order of the threads.
 #[test]
 fn rows_may_be_staged_in_any_order() {
     let size = |n: usize| (16 + 8 * n as u16, 24 + 5 * n as u16);
@@ -294,7 +295,7 @@ fn the_last_word_about_a_row_counts() {
         fill.put(&place(2), &[7; 16]).unwrap();
         fill.put(&place(3), &[8; 16]).unwrap();
         fill.clear(&place(3));
-        // The spot is outside the batch or has a wrong size.
+        // The spot is outside the batch or has the wrong size.
         for odd in [spot(9, 1, 90..106), spot(9, 1, 0..8), spot(9, 1, Range { start: 16, end: 8 })] {
             assert!(matches!(fill.prepare(&odd, &value, zstd), Prepared::Refused(_)));
             assert!(fill.put(&odd, &[0; 16]).is_err());

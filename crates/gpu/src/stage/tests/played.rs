@@ -1,4 +1,4 @@
-//! A stage with a device played on the CPU: the logic of `CudaStage` without the driver.
+//! A stage whose device is played on the CPU. It has the logic of `CudaStage`, but no driver.
 
 use crate::driver::Heap;
 use crate::gather::MARGIN;
@@ -49,7 +49,8 @@ impl Backing for Kept {
     }
 }
 
-/// Arrays that stay on the device for a while. Places are never reused, so reading a freed array finds poison.
+/// Arrays that stay on the device for a while. Their places are never reused, so a kernel that reads a freed
+/// array finds poison.
 #[derive(Debug, Default)]
 pub(super) struct PlayedScenes {
     memory: Mutex<Vec<u8>>,
@@ -134,7 +135,7 @@ pub(super) struct PlayedStage {
     pub(super) counts: Arc<Counts>,
     decoding: Decoding,
     manner: Manner,
-    /// Divisor of the staging memory, so that some rows do not fit.
+    /// Divisor of the staging memory. Above 1, some rows do not fit.
     tight: u64,
     store: Arc<Store<Kept>>,
     pub(super) scenes: Arc<PlayedScenes>,
@@ -154,7 +155,7 @@ impl PlayedStage {
         }
     }
 
-    /// A stage for which the host decodes.
+    /// Creates a stage for which the host decodes.
     pub(super) fn of_host_rows(manner: usize, tight: u64) -> Self {
         Self { decoding: Decoding::Host, ..Self::new(manner, tight) }
     }
@@ -243,7 +244,7 @@ impl Stage for PlayedStage {
     }
 }
 
-/// Does the work of `CudaSlot`'s stream at once. Returns the output and the rows' faults.
+/// Does at once the work that a `CudaSlot` puts into its stream. Returns the output and the faults of the rows.
 pub(super) fn play(
     batch: &Assembled,
     memory: (&[u8], &[u8]),
@@ -254,7 +255,7 @@ pub(super) fn play(
     (out, batch.faults([&pictures, &cubes]))
 }
 
-/// Like [`play`], but returns the status words of pictures and of cubes instead of faults.
+/// Does the same as [`play`], but returns the status words of pictures and of cubes instead of faults.
 pub(crate) fn play_kernels(
     batch: &Assembled,
     (kept, staging): (&[u8], &[u8]),

@@ -1,4 +1,4 @@
-//! With values kept on the device, batches are the same and no record is read.
+//! Tests that batches are the same when values are kept on the device, and that no record is read then.
 
 use super::datasets::{Disk, Harm, Seen, assert_same, epoch, seen, ways};
 use super::of;
@@ -15,13 +15,13 @@ pub(super) fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> Loa
     options.clone().stage(Arc::clone(stage) as _).resident(true)
 }
 
-/// Compares two epochs of each way, on the host and with kept values.
+/// Compares two epochs for each way of loading, on the host and with kept values.
 fn compare(dataset: &Dataset, check: impl Fn(&str, &PlayedStage, &Loader)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let stage = Arc::new(PlayedStage::new(n % 2, 1));
         let mut host = Loader::open(dataset, options.clone()).unwrap();
         let mut staged = Loader::open(dataset, resident(&stage, &options)).unwrap();
-        // Epochs are not consecutive, because the loader would prefetch the next one and count its rows too.
+        // The epochs are not consecutive. Otherwise the loader would prefetch the next epoch and count its rows too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             staged.set_epoch(number).unwrap();
@@ -90,7 +90,7 @@ fn damage_is_said_at_its_row() {
     assert!(staged.stats().skipped > 0 && of(&stage.counts.kept) > 0);
 }
 
-/// A record's bytes contradict its checksum.
+/// The bytes of a record do not match its checksum.
 #[test]
 fn a_record_of_another_checksum_is_an_error_of_its_batch() {
     let disk = Disk::alike(12, Harm::None);
@@ -129,14 +129,14 @@ fn no_record_is_read_after_the_loader_is_open() {
     assert_eq!((read, loader.stats().resident_values), (stored(&dataset), 60));
     let device_bytes = loader.predicted_device_bytes();
     assert!(device_bytes > 60 * 500 && device_bytes < read && loader.predicted_bytes() > 60 * 500, "{device_bytes}");
-    // Epochs are not consecutive, because the loader would prefetch the next one and count its rows too.
+    // The epochs are not consecutive. Otherwise the loader would prefetch the next epoch and count its rows too.
     for number in [0, 2, 4] {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader).len(), 4);
     }
     assert_eq!((loader.stats().read_bytes, loader.refusals()), (read, Vec::new()));
     assert_eq!((of(&stage.counts.kept), loader.stats().device_rows), (180, 180));
-    // One of five cubes is plain zstd, so its record is read.
+    // One cube in five is plain zstd, so its record is read.
     let whole = crops.fields(["cube"]);
     let mut loader = Loader::open(&dataset, resident(&stage, &whole)).unwrap();
     assert_eq!(loader.stats().resident_values, 16);
@@ -179,7 +179,7 @@ fn several_datasets_ranks_and_states() {
         let mut staged = Loader::open(&dataset, resident(&stage, &options)).unwrap();
         let expected = epoch(&mut host);
         assert_same(&epoch(&mut staged), &expected, "an epoch");
-        // Again from the middle of the epoch, in the same loader and in a new one.
+        // Load again from the middle of the epoch, both in the same loader and in a new one.
         staged.set_epoch(1).unwrap();
         host.set_epoch(1).unwrap();
         for _ in 0..2 {
@@ -239,7 +239,7 @@ fn reading_can_be_watched_and_stopped() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any crop of any picture, and any patch of any array.
+    /// Tries any crop of any picture, and any patch of any array.
     #[test]
     fn views_are_the_hosts(
         seed in any::<u64>(),

@@ -1,4 +1,5 @@
-//! Patches of each scene equal the host's, whether scenes are read or stay on the device.
+//! Tests that the patches of each scene are the same as on the host, both if scenes are read and if they stay
+//! on the device.
 
 use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways};
 use super::of;
@@ -6,12 +7,13 @@ use super::played::PlayedStage;
 use shardpack_loader::{Loader, PatchAt};
 use std::sync::Arc;
 
-/// Returns the places of an epoch's patches, `None` for skipped samples.
+/// Returns the places of the patches of an epoch. A skipped sample has `None`.
 fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.unwrap().patches().unwrap()).collect()
 }
 
-/// Compares two epochs of each way on the host with a device, which reads the scenes or keeps them.
+/// Compares two epochs for each way of loading scenes. One side is the host; the other is a device that
+/// either reads the scenes or keeps them.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
     for (n, (name, options)) in scene_ways().into_iter().enumerate() {
         for resident in [false, true] {
@@ -76,7 +78,7 @@ fn a_loader_reads_each_scene_once_an_epoch() {
         span.end - span.start
     });
     assert_eq!(bytes(false), records.clone().sum::<u64>());
-    // Except for cubes in plain zstd, whose records are read for every patch.
+    // Cubes in plain zstd are the exception: their records are read for every patch.
     let zstd = records.enumerate().filter(|(n, _)| n % 5 == 3).map(|(_, bytes)| bytes).sum::<u64>();
     assert_eq!(bytes(true), 3 * zstd);
 }

@@ -1,4 +1,5 @@
-//! When rows of a batch take parts of one array, its blocks are staged once and the rows do not change.
+//! Tests that if rows of a batch take parts of one array, its blocks are staged only once, and the rows are
+//! the same as before.
 
 use super::generate::{Fill as Content, array};
 use super::played::play;
@@ -30,8 +31,9 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
     ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap()
 }
 
-/// Stages a batch of parts of an array. Returns the number of uploaded bytes, the batch, the device's faults,
-/// and the number of rows taken. A row without room is all ones.
+/// Stages a batch whose rows are parts of one array. Returns the number of uploaded bytes, the batch, the
+/// faults that the device found, and the number of rows that the stage took. A row for which there is no
+/// memory is filled with ones.
 fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8>, Vec<RowFault>, usize) {
     let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
     fill.begin(ROWS * ROW_BYTES);
@@ -72,7 +74,7 @@ fn blocks_are_staged_once_for_all_rows() {
         let apart = staged(&of, None, 16 << 20);
         let (upload, out, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);
         assert!(out == apart.1 && faults.is_empty() && taken == ROWS, "{coder:?} {layout:?}: {faults:?}");
-        // The array's blocks, and tables of rows.
+        // The upload consists of the blocks of the array and the tables of the rows.
         assert!(upload < of.payload.len() + (32 << 10), "{coder:?} {layout:?}: {upload} of {}", of.payload.len());
         assert!(apart.0 > 2 * upload, "{coder:?} {layout:?}: {} and {upload}", apart.0);
     }

@@ -1,4 +1,4 @@
-//! The memory predicted for a slot suffices for its batches.
+//! Tests that the memory predicted for a slot is enough for its batches.
 
 use crate::cubes::tests::generate::{Fill, array};
 use crate::driver::Heap;
@@ -12,8 +12,8 @@ use shardpack_loader::stage::{FieldSource, FieldSpec, Prepared, RecordValue, Slo
 
 const ROWS: u64 = 5;
 
-/// Patches of cubes that compress to almost nothing have intermediate data much larger than the staged bytes
-/// and the output.
+/// Patches of cubes that compress to almost nothing have intermediate data that are much larger than the
+/// staged bytes and the output.
 #[test]
 fn patches_have_room_for_the_blocks_of_their_cubes() {
     let cube = array(Dtype::U16, vec![150, 140, 50], Fill::Constant(7), 1);
@@ -69,7 +69,7 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
     }
 }
 
-/// The host decompresses plain zstd as a whole, cuts the part, and uploads it.
+/// For parts of plain zstd arrays, the host decompresses the whole array, cuts out the part, and uploads it.
 #[test]
 fn parts_of_plain_zstd_are_for_the_host() {
     let cube = array(Dtype::U16, vec![9, 8, 5], Fill::Counts, 1);

@@ -13,8 +13,9 @@ use super::format::CubeFormat;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The table of cube formats: kind, format name, file title, usual lower-case extensions (side files
-/// included), and reader. Files are tested in this order.
+/// The table of cube formats. An entry has the kind, the name of the format, the title of a file, the usual
+/// extensions in lower case (including the extensions of side files), and the reader. A file is tested for
+/// the formats in this order.
 macro_rules! formats {
     ($($(#[$doc:meta])* $kind:ident($name:literal, $title:literal, $extensions:expr) => $format:path,)+) => {
         /// A file format that holds cubes.
@@ -31,14 +32,14 @@ macro_rules! formats {
         impl CubeKind {
             pub(super) const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Returns the format's name, which formats of one program share: `NumPy`.
+            /// Returns the name of the format, for example `NumPy`. Formats of one program share a name.
             const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+
                 }
             }
 
-            /// Returns the noun for such a file in messages: `NumPy array`.
+            /// Returns the noun that messages use for such a file, for example `NumPy array`.
             const fn title(self) -> &'static str {
                 match self {
                     $(Self::$kind => $title,)+
@@ -67,13 +68,13 @@ formats! {
     Npz("NumPy", "NumPy archive", ["npz"]) => npz::Npz,
     /// The text header of an ENVI cube, with its data file in the same folder; see [`companion`](super::companion).
     EnviHeader("ENVI", "ENVI header", ["hdr", "img", "dat"]) => envi::Envi,
-    /// A TIFF or BigTIFF of numbers: integers of 1 or 8–64 bits, floats of 16–64 bits, chunky or planar, in
-    /// strips or tiles, uncompressed or with LZW, deflate, PackBits or zstd, predictors 1–3, either byte
-    /// order. Pages of one band are stacked.
+    /// A TIFF or BigTIFF of numbers, in either byte order: integers of 1 or 8–64 bits, or floats of 16–64
+    /// bits, chunky or planar, in strips or tiles. It may be uncompressed or compressed with LZW, deflate,
+    /// PackBits or zstd, with predictors 1–3. Pages of one band are stacked.
     Tiff("TIFF", "TIFF", ["tif", "tiff"]) => tiff::Tiff,
-    /// A grey or colour PNG of 1 to 16 bits, read as uint8 or uint16.
+    /// A grey or colour PNG of 1 to 16 bits, which is read as uint8 or uint16.
     Png("PNG", "PNG", ["png"]) => png::Png,
-    /// An HDF5 file, which includes MATLAB files of version 7.3.
+    /// An HDF5 file. MATLAB files of version 7.3 are HDF5 files too.
     Hdf5("HDF5", "HDF5 file", ["h5", "hdf5", "nc", "mat"]) => hdf5::Hdf5,
     /// A MATLAB file of version 5 to 7.
     Mat5("MATLAB", "MATLAB v5 file", ["mat"]) => mat::Mat5,

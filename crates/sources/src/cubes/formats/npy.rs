@@ -1,4 +1,4 @@
-//! `.npy` files. The header is a Python dict literal; this strict reader accepts nothing else.
+//! `.npy` files. Their header is a Python dict literal. This reader is strict and accepts nothing else.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -159,7 +159,7 @@ fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
             });
         }
     };
-    // `=` and a missing byte order mean the order of the writing machine, which is unknown.
+    // `=` or a missing byte order means the order of the machine that wrote the file, which is unknown.
     if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
         return Err(source.format("npy byte order", "`<` or `>`", format_args!("{descr:?}")));
     }
@@ -172,7 +172,7 @@ fn refused(source: &CubeFile, found: &str) -> CubeError {
     ))
 }
 
-/// Unparsed rest of the header. Each method consumes a token and the preceding blanks.
+/// The rest of the header, not yet parsed. Each method consumes one token and the blanks before it.
 struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {
@@ -194,7 +194,7 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// Parses a tuple of at most [`MAX_AXES`] integers, which Python 2 wrote with an `L`.
+    /// Parses a tuple of at most [`MAX_AXES`] integers. Python 2 wrote them with an `L`.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();

@@ -16,7 +16,8 @@ use zip::result::ZipError;
 /// Maximum number of members. NumPy archives have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
-/// Maximum total header bytes. Many directory entries may share one deflated header.
+/// Maximum total bytes of all headers. The limit is needed because many directory entries may share one
+/// deflated header.
 const MAX_HEADERS: u64 = 16 << 20;
 
 type Archive<'a> = ZipArchive<BufReader<CubeStream<'a>>>;
@@ -29,7 +30,7 @@ struct Member {
 
 /// True if a zip file that begins with `head` contains NumPy arrays.
 fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
-    // The first member's name identifies every NumPy file, even a damaged one.
+    // The name of the first member is enough to recognise every NumPy file, even a damaged one.
     let length =
         head.get(26..28).map_or(0, |field| field.iter().rev().fold(0, |acc, &byte| acc << 8 | usize::from(byte)));
     if head.get(30..).and_then(|rest| rest.get(..length)).is_some_and(|name| name.ends_with(b".npy")) {
@@ -48,7 +49,7 @@ fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a readable archive", error)
 }
 
-/// Opens the archive and lists the arrays that can become a cube (no strings or objects).
+/// Opens the archive and lists the arrays that can become a cube. Strings and objects cannot.
 fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
@@ -121,7 +122,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
-    // Read to the end, so that the CRC-32 is checked.
+    // Read up to the end of the member, so that the CRC-32 is checked.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
     read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a readable zip member", error))?;
     Ok(stored)
@@ -163,7 +164,7 @@ impl CubeFormat for Npz {
         for beside in &members {
             let Some(key) = meta::per_channel_key(&beside.name) else { continue };
             if meta::is_vector(&beside.header.dims, channels)
-                // The first occurrence counts, so the others are not read.
+                // The first occurrence of a key counts, so later ones are not read.
                 && !cube.meta.contains_key(key)
                 && let Some(values) = vector(source, &mut archive, beside)?
             {

@@ -22,7 +22,7 @@ impl<'a> PngReader<'a> {
     fn open(source: &'a CubeFile) -> Result<Self> {
         source.stream(0, 0)?;
         let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
-        // Keep palette indices and samples as stored, without expansion to colours or gamma.
+        // Keep palette indices and samples as they are stored, without expanding them to colours or applying gamma.
         decoder.set_transformations(png::Transformations::IDENTITY);
         let reader = decoder.read_info().map_err(|error| bad(source, error))?;
         Ok(Self { source, reader })
@@ -40,7 +40,7 @@ impl<'a> PngReader<'a> {
         CubeLayout { dtype, big_endian: true, shape, order: AxisOrder::Bip }
     }
 
-    /// Reads the samples in the layout's order. Samples of 1, 2 and 4 bits become one byte each.
+    /// Reads the samples in the order of the layout. Samples of 1, 2 and 4 bits become one byte each.
     fn read(mut self, what: &'static str, max_bytes: u64) -> Result<Vec<u8>> {
         let (source, layout) = (self.source, self.layout());
         let [height, width, channels] = layout.shape;
@@ -82,7 +82,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
     }
 }
 
-/// Opens a picture. Palettes are refused, because indices are not intensities.
+/// Opens a picture. Pictures with a palette are refused, because palette indices are not intensities.
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
@@ -103,7 +103,7 @@ fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     Ok(labels)
 }
 
-/// A grey or colour PNG; masks may also have a palette.
+/// A grey or colour PNG. Masks may also have a palette.
 pub(super) struct Png;
 
 impl CubeFormat for Png {

@@ -1,7 +1,8 @@
-//! Tivita camera cubes (`…_SpecCube.dat`).
+//! Cubes from Tivita cameras (`…_SpecCube.dat`).
 //!
-//! A file holds width, height and channels as big-endian int32, then big-endian float32 in that axis order,
-//! rows from the bottom up. There is no signature, so the header must predict the file size exactly.
+//! A file holds the width, height and number of channels as big-endian int32. They are followed by big-endian
+//! float32 elements in that axis order, with the rows from the bottom up. There is no signature, so a file is
+//! recognised only if its header predicts the file size exactly.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
@@ -13,7 +14,7 @@ use shardpack_format::Dtype;
 
 const HEADER: u64 = 12;
 
-/// Returns width, height and channels if `head` begins a Tivita cube of `len` bytes.
+/// Returns the width, height and number of channels if `head` is the start of a Tivita cube of `len` bytes.
 fn header(head: &[u8], len: u64) -> Option<[u64; 3]> {
     let (fields, _) = head.get(..12)?.as_chunks::<4>();
     let mut axes = [0; 3];

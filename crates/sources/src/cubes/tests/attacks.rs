@@ -1,4 +1,5 @@
-//! Small files that claim large contents. Each is refused with a clear message, within memory and time limits.
+//! Small files that claim to have large contents. Each must be refused with a clear message, within limits of
+//! memory and time.
 
 use super::source::PIECE_BYTES;
 use super::tiff_writer::TiffSpec;
@@ -11,10 +12,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A directory entry: tag, type, count, value or offset.
+/// A directory entry: its tag, type, count, and its value or offset.
 type Tag = (u16, u16, u32, u32);
 
-/// A little-endian TIFF: the header, `data`, and then pages with equal tags, one after another.
+/// A little-endian TIFF that consists of the header, `data`, and a sequence of pages with equal tags.
 fn tiff(data: &[u8], pages: usize, tags: &[Tag]) -> Vec<u8> {
     let mut out = b"II\x2a\0\0\0\0\0".to_vec();
     out.extend(data);
@@ -41,7 +42,7 @@ fn tiled(side: u32, offset: u32, bytes: u32) -> [Tag; 4] {
     [(322, 4, 1, side), (323, 4, 1, side), (324, 4, 1, offset), (325, 4, 1, bytes)]
 }
 
-/// Asserts that both ways to read the file fail, and returns the error of [`load`].
+/// Asserts that [`peek`] and [`load`] both fail on the file, and returns the error of [`load`].
 #[track_caller]
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = Folder::new();
@@ -50,7 +51,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
     message(load(&path, &CubeOptions::default()))
 }
 
-/// Seeds for the fuzzer: name and bytes.
+/// Seeds for the fuzzer, each with its name and bytes.
 #[cfg(feature = "hdf5")]
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("bad-tile", large_tile())]
@@ -88,8 +89,8 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory begins four bytes after the previous one and counts 65,535 entries, with the link to
-        // the next at its end.
+        // Each directory begins four bytes after the previous one and claims 65,535 entries. The link to the
+        // next directory is at its end.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
         file.resize(8 + 2 + 65_535 * 12, 0xff);
         for next in 1..3000u32 {
@@ -108,7 +109,7 @@ fn pages_that_share_a_table_of_bytes() {
         let file = tiff(&vec![8; strips as usize], 8, &tags);
         let found = refused("a.tif", &file);
         assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
-        // For a large file, the upper limit is below eight times its size.
+        // For a large file, the absolute limit is below eight times the size of the file.
         let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
         assert!(found.contains("TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
     });
@@ -118,7 +119,7 @@ fn pages_that_share_a_table_of_bytes() {
 fn a_cube_above_the_limit_is_refused_before_its_tables() {
     let folder = Folder::new();
     let options = CubeOptions { max_bytes: 2999, ..CubeOptions::default() };
-    // The table lies outside the file, which its reader reports.
+    // The table is outside the file, so reading it would give a different error.
     let tags = [&page(10, 100, 1)[..], &[(273, 4, 100, 1 << 30), (278, 4, 1, 1)]].concat();
     let path = folder.write("a.tif", tiff(&[], 3, &tags));
     for error in [peek(&path, &options).map(drop).unwrap_err(), load(&path, &options).map(drop).unwrap_err()] {
@@ -136,7 +137,7 @@ fn tiles_that_are_inflated_again_and_again() {
         let tags = [&page(1, 1, 8)[..], &tiled(4096, 8, packed.len() as u32)].concat();
         let found = refused("a.tif", &tiff(&packed, 4500, &tags));
         assert!(found.contains("decoded TIFF strips or tiles: expected at most 268435456 bytes in all"), "{found}");
-        // Pages of a realistic size are read: 200 pages of one pixel in tiles of 1 MiB.
+        // A file of a realistic size must be read: 200 pages of one pixel, in tiles of 1 MiB.
         let tags = [&page(1, 1, 8)[..], &tiled(1024, 8, packed.len() as u32)].concat();
         let folder = Folder::new();
         let whole = load(&folder.write("b.tif", tiff(&packed, 200, &tags)), &CubeOptions::default()).unwrap();
@@ -160,7 +161,8 @@ fn strips_that_are_all_the_file() {
 #[test]
 fn an_envi_header_of_four_million_lines() {
     bounded::run(concat!(module_path!(), "::an_envi_header_of_four_million_lines"), || {
-        // Up to 4,000 keys, then 16 MiB of the last key, so that a search from the start passes all others.
+        // The header has up to 4,000 keys, followed by 16 MiB of the last key. A search that starts at the
+        // first key would pass all others each time.
         let header = |keys: usize| {
             let mut header = String::from("ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n");
             for key in 0..keys {
@@ -212,7 +214,8 @@ fn many_cubes_of_an_unusual_extension() {
     });
 }
 
-/// A cube of 1 MiB in every format and compression: name, bytes, and bytes of the file next to it.
+/// A cube of 1 MiB in every format and compression. Each comes with its name, its bytes, and the bytes of the
+/// file next to it.
 fn large_files() -> Vec<super::hostile::Sample> {
     let shape = [64, 128, 64];
     let elements = cube(Dtype::U16, shape);
@@ -256,7 +259,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
     files
 }
 
-/// Raises the flag at several points while `read` runs, which must check it at least `least` times.
+/// Raises the cancellation flag at several points while `read` runs. `read` must check the flag at least `least` times.
 #[track_caller]
 fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
     let with = |run: &CubeRun| CubeOptions { run: run.clone(), ..CubeOptions::default() };
@@ -273,7 +276,7 @@ fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
 #[test]
 fn a_flag_raised_at_any_time_stops_every_reader() {
     let folder = Folder::new();
-    // At least one check for each piece of the values.
+    // There must be at least one check for each piece of the values.
     let pieces = (1 << 20) / PIECE_BYTES as u64;
     for (name, bytes, beside) in large_files() {
         if let Some(beside) = &beside {
@@ -294,7 +297,7 @@ fn a_flag_raised_at_any_time_stops_every_reader() {
     }
     let pixels = ordered(Dtype::U8, false, [1024, 1024, 1], |at| at);
     let mask = png(::png::ColorType::Grayscale, ::png::BitDepth::Eight, 1024, 1024, &pixels);
-    // A PNG is read in pieces of 8 KiB, which inflate to 8 MiB at most.
+    // A PNG is read in pieces of 8 KiB, each of which inflates to at most 8 MiB.
     let png_pieces = mask.len() as u64 / (8 << 10);
     let array = npy(1, "'|u1'", false, "(1024, 1024)", &pixels);
     for (name, bytes, least) in [("png", mask, png_pieces), ("npy", array, pieces)] {
@@ -391,7 +394,7 @@ fn vectors_of_an_archive_after_the_first_of_a_name_are_not_read() {
         false,
         &[("c.npy", npy(1, "'|u1'", false, "(2, 2, 3)", &[7; 12])), ("wl.npy", vector(4)), ("WL.npy", vector(77))],
     );
-    // The CRC-32 of the second member is now wrong, which reveals whether it is read.
+    // The CRC-32 of the second member is wrong now, so an error shows that the member is read.
     let at = file.iter().rposition(|&byte| byte == 77).unwrap();
     file[at] = 78;
     let loaded = load(&folder.write("a.npz", file), &CubeOptions::default()).unwrap();

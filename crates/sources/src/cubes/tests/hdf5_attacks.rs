@@ -1,9 +1,9 @@
-//! HDF5 files whose structures form many paths, or whose chunks are far larger than their array.
+//! Tests HDF5 files whose structures form many paths, and files whose chunks are far larger than their array.
 
 use super::*;
 use crate::bounded;
 
-/// Bytes of a file; the next structure goes at the end.
+/// Bytes of an HDF5 file. The next structure is appended at the end.
 struct Hdf5(Vec<u8>);
 
 impl Hdf5 {
@@ -58,7 +58,7 @@ fn uint16(dims: &[u64]) -> Vec<(u16, Vec<u8>)> {
     vec![(1, space.concat()), (3, vec![0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]
 }
 
-/// Returns a file with a dataset in one chunk of shape `chunk`, whose deflated bytes are `stored`.
+/// Returns a file with a dataset in a single chunk of shape `chunk`. `stored` are the deflated bytes of the chunk.
 fn chunked(dims: &[u64], chunk: &[u32], stored: &[u8]) -> Vec<u8> {
     let mut file = Hdf5::new();
     let data = file.0.len() as u64;
@@ -89,7 +89,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     zlib.finish().unwrap()
 }
 
-/// Seeds for the fuzzer: name and bytes.
+/// Seeds for the fuzzer, each with its name and bytes.
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let values: Vec<u8> = (0..8 * 8 * 8u16).flat_map(u16::to_le_bytes).collect();
     vec![
@@ -102,7 +102,7 @@ pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Elements of 2²⁹ bytes, which is 2³² bits.
+/// A dataset whose elements have 2²⁹ bytes each, which is 2³² bits.
 fn wide_elements() -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
@@ -142,7 +142,7 @@ fn types_as_deep_as_a_message() {
     });
 }
 
-/// A dataset of zeros below `levels` groups. Each group but the innermost has six links to the next.
+/// A dataset of zeros below `levels` groups. Each group except the innermost has six links to the next group.
 fn linked(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let contiguous = [&[3, 1][..], &u64::MAX.to_le_bytes(), &48u64.to_le_bytes()].concat();

@@ -5,7 +5,7 @@ use super::writers::{MatArray, mat, npy, npz, png, tivita, v4};
 use super::*;
 use crate::bounded;
 
-/// Name, bytes, and the bytes of the file stored next to it.
+/// Name of a file, its bytes, and the bytes of the file that is stored next to it.
 pub(super) type Sample = (&'static str, Vec<u8>, Option<Vec<u8>>);
 
 pub(super) fn files() -> Vec<Sample> {
@@ -45,7 +45,7 @@ pub(super) fn files() -> Vec<Sample> {
     ]
 }
 
-/// Calls every function on a file. Returns true if it was read as a cube or a mask.
+/// Calls every function of the module on a file. Returns true if it was read as a cube or a mask.
 fn read(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..Default::default() };
     let _ = probe(path);
@@ -73,7 +73,7 @@ fn truncated_files_are_errors() {
             assert!(read(&folder.write("x.hdr", &bytes)), "{name}");
             for length in 0..bytes.len() {
                 let whole = read(&folder.write("x.hdr", &bytes[..length]));
-                // A text header may end at any byte; a PNG's last bytes hold no pixels.
+                // A text header may end at any byte, and the last bytes of a PNG hold no pixels.
                 assert!(
                     !whole || name == "envi header" || name == "png",
                     "{name} cut to {length} of {} bytes",
@@ -109,7 +109,7 @@ fn flipped_bytes_do_not_panic() {
             for round in 0..600 {
                 let mut damaged = bytes.clone();
                 for _ in 0..=random(4) {
-                    // Half of the damage goes into the first bytes, where the headers are.
+                    // Put half of the damage into the first bytes, where the headers are.
                     let at = if round % 2 == 0 { random(bytes.len()) } else { random(bytes.len().min(200)) };
                     damaged[at] = match random(4) {
                         0 => 0,

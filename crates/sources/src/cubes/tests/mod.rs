@@ -1,4 +1,4 @@
-//! Tests every format against a computed cube, damaged files for panics, and real files if present.
+//! Tests every format against a computed cube, damaged files for panics, and real files if there are any.
 
 mod attacks;
 mod envi;
@@ -32,7 +32,8 @@ impl Folder {
 
     fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.path().join(name);
-        // ext4 flushes a file that is truncated and rewritten, which would slow down thousands of rewrites.
+        // ext4 flushes a file that is truncated and then rewritten, which would slow down thousands of
+        // rewrites. Remove it first.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).unwrap();
         path
@@ -48,7 +49,7 @@ fn value(y: usize, x: usize, k: usize) -> u64 {
     ((y as u64) << 12 | (x as u64) << 6 | k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24)
 }
 
-/// Returns the low bytes of `value` as one little-endian element. A float gets any bit pattern.
+/// Returns the low bytes of `value` as one little-endian element. For a float, this may be any bit pattern.
 fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     match dtype {
         Dtype::Bool => vec![(value & 1) as u8],
@@ -61,8 +62,8 @@ fn cube(dtype: Dtype, [h, w, c]: [usize; 3]) -> Vec<u8> {
     ordered(dtype, false, [h, w, c], |[a, b, k]| [a, b, k])
 }
 
-/// Returns the same cube in another axis order: `at` maps the position in the file to `[y, x, k]`; `dims` are
-/// the file's dimensions.
+/// Returns the same cube in another order of axes. `at` maps a position in the file to `[y, x, k]`, and
+/// `dims` are the lengths of the axes in the file.
 fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for a in 0..dims[0] {
@@ -80,7 +81,7 @@ fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize;
     out
 }
 
-/// Loads and peeks the file, and compares both with the computed cube.
+/// Loads the file and peeks at it, and compares both results with the computed cube.
 #[track_caller]
 fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], options: &CubeOptions) -> LoadedCube {
     assert_eq!(probe(path).unwrap(), Some(kind));

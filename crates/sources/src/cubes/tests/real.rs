@@ -1,9 +1,9 @@
-//! Real files, if present. They are not part of the repository.
+//! Tests with real files, if there are any. They are not part of the repository.
 
 use super::*;
 use shardpack_array::floats_of;
 
-/// Returns the folder of real cubes next to the repository; prints a note if there is none.
+/// Returns the folder of real cubes next to the repository. If there is none, prints a note.
 fn data() -> Option<PathBuf> {
     crate::testing::shared_data().map(|folder| folder.join("hsi"))
 }
@@ -12,7 +12,8 @@ fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {
     CubeOptions { variable: vec![variable.into()], spatial, ..Default::default() }
 }
 
-/// Returns the mean absolute difference between neighbours along each axis, divided by that between distant elements.
+/// Returns, for each axis, the mean absolute difference between neighbours, divided by the mean absolute
+/// difference between distant elements.
 fn roughness(values: &[f64], [h, w, c]: [usize; 3]) -> [f64; 3] {
     let mean = |step: usize| {
         let pairs =
@@ -42,7 +43,7 @@ fn cubes_in_use() {
         if let Some(list) = cube.meta.get("wavelengths") {
             assert_eq!(list.as_array().unwrap().len() as u64, shape[2], "{file}");
         }
-        // Pictures and spectra are smooth; elements with mixed-up axes are not.
+        // Pictures and spectra are smooth. If the axes are mixed up, the elements are not.
         let roughness = roughness(&floats_of(dtype, cube.array.bytes()), shape.map(|axis| axis as usize));
         assert!(roughness.iter().all(|&ratio| ratio > 0.0 && ratio < 0.5), "{file}: {roughness:?}");
     }
@@ -61,7 +62,7 @@ fn tiles_and_masks_in_use() {
         assert_eq!(cube.meta.get("wavelength_units"), Some(&"Nanometers".into()));
         let waves = cube.meta.get("wavelengths").unwrap().as_array().unwrap();
         assert!(waves.iter().all(|wave| (400.0..2500.0).contains(&wave.as_f64().unwrap())));
-        // Integers stored as floats, from the no-data value up.
+        // The values are integers stored as floats, and none is below the no-data value.
         assert!(
             floats_of(Dtype::F32, cube.array.bytes()).iter().all(|value| value.fract() == 0.0 && *value >= -32768.0)
         );

@@ -1,4 +1,4 @@
-//! A small TIFF writer for every byte order, layout, compression and predictor that we read.
+//! A small TIFF writer for every byte order, layout, compression and predictor that the reader supports.
 
 use super::*;
 use std::io::Write;
@@ -14,12 +14,12 @@ pub(super) struct TiffSpec {
     pub(super) big_tiff: bool,
     pub(super) planar: bool,
     pub(super) pages: bool,
-    /// Tile height and width; without it, strips of `rows` rows.
+    /// Height and width of the tiles. `None` means strips of `rows` rows.
     pub(super) tile: Option<(usize, usize)>,
     pub(super) rows: usize,
     pub(super) compression: u32,
     pub(super) predictor: u32,
-    /// More text tags: number and text.
+    /// More tags with text, each with its number and text.
     pub(super) texts: Vec<(u32, String)>,
 }
 
@@ -71,7 +71,7 @@ impl TiffSpec {
         out
     }
 
-    /// Writes the directory, its values and the chunks. Returns the position of the next page's link.
+    /// Writes the directory, its values and the chunks. Returns the position of the link to the next page.
     fn page(&self, out: &mut Vec<u8>, page: usize) -> usize {
         let [h, w, c] = self.shape;
         let bands = if self.pages { 1 } else { c };
@@ -168,7 +168,7 @@ impl TiffSpec {
         chunks
     }
 
-    /// One row of little-endian elements, as passed to the compressor.
+    /// Returns one row of little-endian elements in the form in which the compressor gets it.
     fn predict(&self, mut row: Vec<Vec<u8>>, bands: usize) -> Vec<u8> {
         let size = self.dtype.bytes() as usize;
         if self.predictor == 3 {
@@ -200,7 +200,7 @@ impl TiffSpec {
                 zlib.finish().unwrap()
             }
             32773 => {
-                // A run if two neighbouring bytes are equal, else up to three literals.
+                // Write a run if two neighbouring bytes are equal, otherwise up to three literals.
                 let mut out = Vec::new();
                 let mut rest = bytes;
                 while let Some(&first) = rest.first() {

@@ -38,10 +38,10 @@ pub(super) fn tivita(w: i32, h: i32, c: i32, elements: &[u8]) -> Vec<u8> {
 
 pub(super) struct MatArray<'a> {
     pub(super) name: &'a str,
-    /// mxCLASS, with the flags in the second byte.
+    /// mxCLASS. The flags are in the second byte.
     pub(super) class: u32,
     pub(super) dims: &'a [u32],
-    /// Type number of the stored elements and their bytes, in the byte order of the file.
+    /// Type number of the stored elements, followed by their bytes in the byte order of the file.
     pub(super) stored: (u32, Vec<u8>),
 }
 
@@ -50,7 +50,7 @@ pub(super) fn mat(big_endian: bool, compressed: bool, arrays: &[MatArray]) -> Ve
     let tag = |kind: u32, bytes: usize| [word(kind), word(bytes as u32)].concat();
     let padded = |kind: u32, content: &[u8]| {
         let mut out = if (1..=4).contains(&content.len()) {
-            // Small elements hold their content in the tag.
+            // Small elements have their content in the tag.
             let mut out = word(kind | (content.len() as u32) << 16).to_vec();
             out.extend(content);
             out
@@ -100,7 +100,7 @@ pub(super) fn png(color: png::ColorType, depth: png::BitDepth, width: u32, heigh
     out
 }
 
-/// A matrix of version 4 from its name, MOPT without the byte order, and elements.
+/// Makes a matrix of version 4 from its name, its elements, and MOPT without the byte order.
 pub(super) fn v4(big_endian: bool, name: &str, mopt: u32, [rows, columns]: [u32; 2], elements: &[u8]) -> Vec<u8> {
     let mopt = mopt + if big_endian { 1000 } else { 0 };
     let words = [mopt, rows, columns, 0, name.len() as u32 + 1];

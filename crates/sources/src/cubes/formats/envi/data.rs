@@ -1,16 +1,17 @@
-//! Finds the data file of an ENVI header, which does not name it.
+//! Finds the data file that belongs to an ENVI header. The header does not name it.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Usual extensions; none and upper case are tried too.
+/// Usual extensions of data files. The same extensions in upper case are tried too, and no extension.
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
-/// Finds the data file of `header`, which needs `end` bytes if that is known. Among files with usual names,
-/// prefers exactly that size, then the first that is long enough, then the first. Otherwise takes the only
-/// file with the header's stem and exactly that size.
+/// Finds the data file of `header`. `end` is the number of bytes that the file needs, if that is known. Among
+/// files with usual names, takes a file of exactly that size if there is one, otherwise the first that is
+/// long enough, otherwise the first. If no file has a usual name, takes the only file that has the header's
+/// stem and exactly that size.
 pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     let present: Vec<_> = usual_names(header.path())
         .into_iter()
@@ -35,7 +36,8 @@ pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     }
 }
 
-/// `x.hdr` → `x`, `x.img`, …; `x.img.hdr` → `x.img`, then `x.img.dat`, ….
+/// Returns the usual names: for `x.hdr` these are `x`, `x.img` and so on; for `x.img.hdr`, they are `x.img`,
+/// `x.img.dat` and so on.
 fn usual_names(header: &Path) -> Vec<PathBuf> {
     let stem = header.with_extension("");
     let mut names = vec![stem.clone()];

@@ -1,4 +1,5 @@
-//! The text of an ENVI header: `key = value` lines, values in braces that may span lines, and `;` comments.
+//! Parses the text of an ENVI header. It has lines of `key = value`, values in braces that may span several
+//! lines, and comments that begin with `;`.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
@@ -7,13 +8,13 @@ use std::collections::HashMap;
 /// Longest header that is read. 16 MiB hold the names of 100,000 bands.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// Maximum number of keys; ENVI knows about fifty.
+/// Maximum number of keys. ENVI knows about fifty.
 const MAX_KEYS: usize = 4096;
 
-/// Maximum number of items in all lists. Each takes tens of times more bytes in memory than in the header.
+/// Maximum number of items in all lists together. An item takes tens of times more bytes in memory than in the header.
 const MAX_ITEMS: usize = 1 << 20;
 
-/// Keys, in lower case with single blanks, and their unchanged values, in file order.
+/// Keys and values in file order. Keys are in lower case with single blanks; values are unchanged.
 pub(super) struct Header(Vec<(String, String)>);
 
 impl Header {
@@ -22,7 +23,7 @@ impl Header {
             return Err(source.format("ENVI header", format_args!("at most {MAX_HEADER} bytes"), source.len()));
         }
         let bytes = source.read_at("ENVI header", 0, source.len())?;
-        // Place names may be Latin-1; a broken letter in them is harmless.
+        // Place names may be in Latin-1. A broken letter in such a name does no harm.
         Self::parse(source, &String::from_utf8_lossy(&bytes))
     }
 
@@ -33,10 +34,11 @@ impl Header {
         if items > MAX_ITEMS {
             return Err(source.format("items in the ENVI header", format_args!("at most {MAX_ITEMS}"), items));
         }
-        // The first line is the signature. Old Macintosh files end lines with a carriage return alone.
+        // The first line is the signature. In old Macintosh files, lines end with only a carriage return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
         while let Some(line) = lines.next() {
-            // Skip blank lines and stray text, as other readers do. A missing required key is reported below.
+            // Skip blank lines and stray text, as other readers do. If a required key is missing, that is
+            // reported below.
             let Some((key, value)) = line.split_once('=') else { continue };
             let key = key.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
             let mut value = value.trim().to_owned();
@@ -56,7 +58,7 @@ impl Header {
             if let Some(end) = value.rfind('}').filter(|_| value.starts_with('{')) {
                 value.truncate(end + 1);
             }
-            // The last occurrence counts, as in ENVI and SPy.
+            // The last occurrence of a key counts, as in ENVI and SPy.
             if let Some(&place) = places.get(&key) {
                 if let Some((_, known)) = fields.get_mut(place) {
                     *known = value;

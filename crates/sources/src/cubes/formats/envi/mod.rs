@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use shardpack_format::Dtype;
 use std::path::PathBuf;
 
-/// Layout keys, omitted from the metadata because the array carries the layout.
+/// Keys that describe the layout. They are left out of the metadata, because the array itself has the layout.
 const STRUCTURE: &[&str] = &[
     "samples",
     "lines",
@@ -65,7 +65,7 @@ impl EnviCube {
         refuse_other_files(source, &header)?;
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
         let big_endian = match header.get("byte order") {
-            // Real headers omit the byte order, and the machines that write them are little-endian.
+            // Real headers sometimes omit the byte order. The machines that write them are little-endian.
             None | Some("0") => false,
             Some("1") => true,
             Some(other) => {
@@ -118,7 +118,7 @@ impl EnviCube {
                 Some(list) => meta::list(list.trim().trim_end_matches(',').split(',')),
                 None => meta::scalar(value),
             };
-            // Without exactly one number per channel, a value keeps the header's own key.
+            // If a value does not have exactly one number per channel, it keeps the key that it has in the header.
             let per_channel = value.as_array().is_some_and(|list| list.len() as u64 == bands);
             let key = match meta::snake_case(key).as_str() {
                 "wavelength" if per_channel => "wavelengths".to_owned(),
@@ -189,7 +189,7 @@ impl CubeFormat for Envi {
     fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-        // Claim the data file even if the header is unusable, or it would be reported too.
+        // Claim the data file even if the header cannot be used. Otherwise the data file would be reported too.
         data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 

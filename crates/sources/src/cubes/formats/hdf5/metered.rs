@@ -1,6 +1,6 @@
-//! Reads an HDF5 file for the HDF5 library, up to a limit on bytes.
+//! Reads an HDF5 file on behalf of the HDF5 library, up to a limit on the number of bytes.
 //!
-//! A few structures in the file can form any number of paths, and the library follows them all.
+//! A few structures in a file can form any number of paths, and the library follows all of them.
 
 use crate::cubes::run::CubeRun;
 use crate::cubes::source::{CubeFile, PIECE_BYTES};
@@ -9,14 +9,14 @@ use hdf5_pure::FormatError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Metadata limit in bytes: `METADATA_TIMES` × the file size + `METADATA_BYTES`.
+/// The limit on bytes of metadata is `METADATA_TIMES` × the file size + `METADATA_BYTES`.
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
-/// Minimum cost of a read, so that the limit also stops reads of a few bytes.
+/// Minimum cost that is counted for a read, so that the limit also stops many reads of a few bytes.
 const LEAST_COST: u64 = 64;
 
-/// HDF5's address for "undefined".
+/// Address that means "undefined" in HDF5.
 const UNDEFINED: u64 = u64::MAX;
 
 /// Bytes that may still be read.
@@ -31,7 +31,8 @@ impl Allowance {
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// True if the library tried to read at the undefined address, as it does for soft links in old-layout groups.
+    /// True if the library tried to read at the undefined address. It does this for soft links in groups of
+    /// the old layout.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Datasets of an HDF5 file, as candidates for the cube.
+//! Finds the datasets of an HDF5 file that may be the cube, and reads them.
 
 use super::super::mat;
 use super::metered::{Allowance, Metered};
@@ -15,16 +15,16 @@ use shardpack_format::{Dtype, Hint, Setting};
 use std::fmt;
 use std::sync::Arc;
 
-/// Maximum number of datasets, number of groups, and depth of a group. Hard links multiply paths, so a group
-/// counts once per path.
+/// Maximum number of datasets, maximum number of groups, and maximum depth of a group. Hard links multiply
+/// paths, and a group counts once for each path.
 const MAX_DATASETS: usize = 10_000;
 const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
 const MAX_PATH: usize = 4096;
 
-/// Maximum decoded bytes of all chunks: `MAX_CHUNK_TIMES` × the array, or `SMALL_CHUNKS` if larger. Chunks
-/// may be larger than the array.
+/// The decoded bytes of all chunks are limited to `MAX_CHUNK_TIMES` × the size of the array, or
+/// `SMALL_CHUNKS` if that is larger. Chunks may be larger than the array.
 const MAX_CHUNK_TIMES: u64 = 16;
 const SMALL_CHUNKS: u64 = 64 << 20;
 
@@ -36,7 +36,7 @@ struct Hdf5Dataset {
     name: String,
     dtype: Dtype,
     big_endian: bool,
-    /// Dimensions, outermost axis first; in MATLAB files, in MATLAB's order.
+    /// Lengths of the axes, outermost axis first. In MATLAB files they are in the order of MATLAB.
     dims: Vec<u64>,
     /// True for MATLAB files, which store column-major arrays with reversed axes.
     matlab: bool,
@@ -59,7 +59,7 @@ fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
 fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
-        // Superblock versions are 0 to 3; any other number is damage.
+        // Superblock versions are 0 to 3. Any other number means that the file is damaged.
         FormatError::UnsupportedVersion(version @ ..=3) => format!("a superblock of version {version}"),
         FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
@@ -90,15 +90,15 @@ fn filter(number: u16) -> String {
     format!("{number} ({name})")
 }
 
-/// Opens the file with a few metadata reads, whatever its size.
+/// Opens the file. This takes only a few reads of metadata, whatever the size of the file.
 fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
     Ok((file, allowance))
 }
 
-/// Lists the numeric datasets in group order, without MATLAB's bookkeeping. If not all groups can be listed,
-/// returns only the first of the caller's paths that exists.
+/// Lists the numeric datasets in the order of groups, without the datasets that MATLAB uses for bookkeeping.
+/// If not all groups can be listed, returns only the first of the paths from the caller that exists.
 fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Hdf5Dataset>> {
     let (file, allowance) = opened;
     let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
@@ -181,7 +181,8 @@ fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> 
     Some(Hdf5Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
-/// Returns element type and byte order. h5py stores booleans as an enumeration of two values.
+/// Returns the element type, and true if the byte order is big-endian. h5py stores booleans as an enumeration
+/// of two values.
 fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     let big = |order: &DatatypeByteOrder| match order {
         DatatypeByteOrder::LittleEndian => Some(false),
@@ -248,8 +249,8 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
     from.read_raw().map_err(|error| broken(source, error))
 }
 
-/// Checks the chunks of a dataset of `bytes` bytes against its size and the file, before allocating memory.
-/// Returns their size in the file.
+/// Checks the chunks of a dataset of `bytes` bytes against the size of the dataset and of the file, before
+/// memory is allocated. Returns the size of the chunks in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
@@ -314,7 +315,7 @@ fn load_here(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     for beside in &datasets {
         let short = beside.name.rsplit('/').next().unwrap_or_default();
         let Some(key) = meta::per_channel_key(short) else { continue };
-        // The first occurrence counts, so the others are not read.
+        // The first occurrence of a key counts, so later ones are not read.
         if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
             let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
             if beside.big_endian {

@@ -1,4 +1,4 @@
-//! Replaces HDF5 support when the feature is off. The error shows a shell command that converts the file.
+//! Replaces the support for HDF5 if the feature is off. The error shows a shell command that converts the file.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -7,8 +7,9 @@ use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::fmt::Write;
 
-/// Python program that saves an array of `argv[1]` as `argv[2]`: array `argv[3]` if given, else the largest.
-/// It undoes MATLAB's reversed axes, refuses to overwrite, and contains no single quote, for the shell.
+/// Python program that saves an array of the file `argv[1]` as the file `argv[2]`. The array is `argv[3]` if
+/// that is given, otherwise the largest. The program undoes the reversed axes of MATLAB and refuses to
+/// overwrite a file. It contains no single quote, so that the shell can quote it.
 const CONVERT: &str = r#"import sys, h5py, numpy; f = h5py.File(sys.argv[1]); a = []; f.visititems(lambda name, item: a.append(item) if hasattr(item, "shape") else None); d = f[sys.argv[3]] if sys.argv[3:] else max(a, key=lambda item: item.size or 0); numpy.save(open(sys.argv[2], "xb"), d[()].T if "MATLAB_class" in d.attrs else d[()])"#;
 
 /// Quotes any bytes as one word of a bash command line.

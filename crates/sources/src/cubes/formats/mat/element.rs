@@ -1,4 +1,5 @@
-//! Data elements: a tag with type and length, followed by bytes. Small elements hold up to four bytes inside the tag.
+//! Data elements. An element is a tag with a type and a length, followed by bytes. Small elements hold up to
+//! four bytes inside the tag.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
@@ -40,7 +41,7 @@ pub(super) struct Tag {
 impl<R: Read> Elements<'_, R> {
     pub(super) fn tag(&mut self) -> Result<Tag> {
         let kind = self.word()?;
-        // A small element has its length in the upper half of the first word, then its content.
+        // A small element has its length in the upper half of the first word, and its content in the next word.
         match (kind & 0xffff, kind >> 16) {
             (kind, 0) => Ok(Tag { kind, bytes: u64::from(self.word()?), small: None }),
             (kind, bytes @ 1..=4) => {
@@ -69,8 +70,8 @@ impl<R: Read> Elements<'_, R> {
         Ok((tag.kind, content))
     }
 
-    /// Reads the content of `tag` as little-endian elements of `target`. MATLAB stores doubles as bytes if
-    /// their values are small integers.
+    /// Reads the content of `tag` as little-endian elements of type `target`. MATLAB stores doubles as bytes
+    /// if their values are small integers.
     pub(super) fn numbers(&mut self, tag: &Tag, target: Dtype, count: u64) -> Result<Vec<u8>> {
         let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} of {target}"), found);
         let stored = numeric(tag.kind).ok_or_else(|| bad(format!("type number {}", tag.kind)))?;
@@ -143,7 +144,7 @@ fn ended(source: &CubeFile) -> CubeError {
     source.format("MATLAB elements", "a complete file", "the end of the file")
 }
 
-/// Returns the cause of a failed read: an early end, a zlib error, or the disk.
+/// Returns an error that names the cause of a failed read: an early end, a zlib error, or the disk.
 fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     match error.kind() {
         ErrorKind::UnexpectedEof => ended(source),
@@ -154,8 +155,8 @@ fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Converts `bytes` from `stored` to `target` and appends them. Returns `None` if a value does not fit or if
-/// MATLAB never makes this conversion.
+/// Converts `bytes` from type `stored` to type `target` and appends them. Returns `None` if a value does not
+/// fit, or if MATLAB never makes this conversion.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {
         ($from:ty, $cast:expr) => {{

@@ -1,12 +1,14 @@
-//! MATLAB files of version 4: matrices in sequence, each with a 20-byte header and a name. Without a
-//! signature, every word of the first header must be a value that MATLAB writes.
+//! MATLAB files of version 4, which are a sequence of matrices, each with a 20-byte header and a name. The
+//! format has no signature. A file is recognised only if every word of the first header has a value that
+//! MATLAB writes.
 
 use super::variable::{ArrayPlace, Variable};
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
-/// Length of a header: five words for MOPT, rows, columns, the imaginary flag, and the name length including its NUL.
+/// Length of a header. It has five words: MOPT, the number of rows, the number of columns, the imaginary
+/// flag, and the length of the name including its NUL.
 const HEADER: u64 = 20;
 const HEADER_LEN: usize = 20;
 
@@ -32,12 +34,12 @@ enum Form {
     Sparse,
 }
 
-/// True if a file of `len` bytes that begins with `head` is of version 4.
+/// True if a file that has `len` bytes and begins with `head` is of version 4.
 pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
     let fits = header.end(0).is_some_and(|end| end <= len);
-    // An empty matrix would be too little evidence.
+    // An empty matrix is too little evidence.
     fits && header.element_bytes().is_some_and(|bytes| bytes > 0) && name.and_then(name_of).is_some()
 }
 

@@ -1,4 +1,4 @@
-//! Decompression of one strip or tile.
+//! Decompresses one strip or tile.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::{CubeFile, PIECE_BYTES};
@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn control_bytes_that_stand_for_nothing() {
-        // Runs in a separate process. It takes a second or two; a text for each byte would take a minute.
+        // This runs in a separate process. It takes a second or two; if a text were made for each byte, it
+        // would take a minute.
         let path = concat!(module_path!(), "::control_bytes_that_stand_for_nothing");
         bounded::within(path, 1 << 20, 20, || {
             let mut packed = vec![128; 100 << 20];

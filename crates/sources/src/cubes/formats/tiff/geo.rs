@@ -1,4 +1,4 @@
-//! Metadata from geographic tags and from GDAL's XML, which holds wavelengths.
+//! Reads metadata from geographic tags and from the XML of GDAL, which may contain wavelengths.
 
 use super::ifd::{Ifd, TiffSource, text};
 use crate::cubes::error::Result;
@@ -43,11 +43,11 @@ pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Resul
     Ok((out, no_data))
 }
 
-/// Maximum number of per-band values: 1,000 bands with 1,000 values each.
+/// Maximum number of values for single bands, which is enough for 1,000 bands with 1,000 values each.
 const MAX_BAND_VALUES: u64 = 1 << 20;
 
-/// Adds the items of `<GDALMetadata>`: file items under their names, band items as lists with one value per
-/// band (`null` where a band has none).
+/// Adds the items of `<GDALMetadata>`. Items of the file are added under their names. Items of bands become
+/// lists with one value per band, or `null` where a band has no value.
 fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {
@@ -115,7 +115,7 @@ struct Item {
     value: String,
 }
 
-/// Parses `<Item name="…" sample="…">value</Item>` as GDAL writes it, and skips anything else.
+/// Parses `<Item name="…" sample="…">value</Item>` in the form in which GDAL writes it. Skips anything else.
 fn items(xml: &str) -> impl Iterator<Item = Item> {
     xml.split("<Item").skip(1).filter_map(|item| {
         let (attributes, rest) = item.split_once('>')?;

@@ -54,7 +54,7 @@ impl<'a> TiffSource<'a> {
 }
 
 impl TiffFile for TiffSource<'_> {
-    /// The classic format allows no more entries.
+    /// The classic format cannot have more entries than this.
     const MAX_ENTRIES: u64 = 65_535;
 
     type Error = CubeError;
@@ -96,7 +96,7 @@ pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {
     Ok(ifd.values(tag)?.as_ref().and_then(TiffValues::text))
 }
 
-/// True if a tag describes the picture rather than the place of its bytes.
+/// True if a tag describes the picture itself rather than where its bytes are.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }

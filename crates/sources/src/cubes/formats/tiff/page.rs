@@ -9,7 +9,7 @@ use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
-/// Maximum size of a tile: `MAX_TILE_TIMES` × the picture, or `MAX_SMALL_TILE` if larger.
+/// A tile may have at most `MAX_TILE_TIMES` × the bytes of the picture, or `MAX_SMALL_TILE` if that is larger.
 const MAX_TILE_TIMES: u64 = 16;
 const MAX_SMALL_TILE: u64 = 16 << 20;
 
@@ -18,15 +18,15 @@ pub(super) struct Page {
     height: u64,
     bands: u64,
     pub(super) dtype: Dtype,
-    /// True if each band is stored separately.
+    /// True if the bands are stored separately.
     pub(super) planar: bool,
-    /// True for bilevel masks, which pack one bit per element.
+    /// True for bilevel masks, which have one bit per element.
     bilevel: bool,
     file_big_endian: bool,
     compression: Compression,
     predictor: Predictor,
-    /// True for tiles, which extend past the picture's edge. Strips are tiles of the picture's width, clipped
-    /// at its end.
+    /// True for tiles, which may extend beyond the edges of the picture. Strips are treated as tiles that are
+    /// as wide as the picture and are cut off at its end.
     tiled: bool,
     tile_width: u64,
     tile_height: u64,
@@ -35,7 +35,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// True for pyramid levels and transparency masks, which are not pages of their own.
+    /// True for pyramid levels and transparency masks, which do not count as pages.
     pub(super) fn is_overview_or_mask(ifd: &Ifd<'_>) -> Result<bool> {
         Ok(ifd.integer_or(254, 0)? & 0b101 != 0)
     }
@@ -82,7 +82,7 @@ impl Page {
         let (tile_width, tile_height) = if tiled {
             (required(source, ifd, 322, "TileWidth")?, required(source, ifd, 323, "TileLength")?)
         } else {
-            // If absent or 2³² − 1, the whole picture is one strip.
+            // If the tag is absent or has the value 2³² − 1, the whole picture is one strip.
             (width, ifd.integer_or(278, height)?.min(height))
         };
         if tile_width == 0 || tile_height == 0 {
@@ -149,8 +149,8 @@ impl Page {
         }
     }
 
-    /// Adds every strip and tile to the file's sums. Refuses a chunk that cannot decompress to its size,
-    /// before allocating memory.
+    /// Adds every strip and tile to the sums of the file. Refuses a chunk that cannot decompress to its size,
+    /// before memory is allocated.
     pub(super) fn add_chunks(&self, source: &CubeFile, chunks: &mut Chunks) -> Result<()> {
         let planes = if self.planar { self.bands } else { 1 };
         let (across, down) = (self.across(), self.down());
@@ -207,12 +207,13 @@ impl Page {
         Ok(ChunkRange { offset, count })
     }
 
-    /// `[height, width, channels]`.
+    /// Returns the shape in the order `[height, width, channels]`.
     pub(super) const fn shape(&self) -> [u64; 3] {
         [self.height, self.width, self.bands]
     }
 
-    /// True if [`Page::read_into`] returns big-endian elements. Predictors are undone in little-endian.
+    /// True if [`Page::read_into`] returns big-endian elements. If there is a predictor, the elements are
+    /// little-endian.
     pub(super) fn big_endian(&self) -> bool {
         self.file_big_endian && self.predictor == Predictor::None
     }
@@ -229,7 +230,8 @@ impl Page {
         if self.planar { 1 } else { self.bands }
     }
 
-    /// Decodes every strip or tile into `out`: bands, rows, columns for planar pages; rows, columns, bands for others.
+    /// Decodes every strip or tile into `out`. The order of planar pages is bands, rows, columns; the order
+    /// of other pages is rows, columns, bands.
     pub(super) fn read_into(&self, source: &CubeFile, out: &mut [u8]) -> Result<()> {
         let pixel = size(self.bands_per_chunk() * self.dtype.bytes());
         let (width, height) = (size(self.width), size(self.height));
@@ -251,7 +253,8 @@ impl Page {
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
-                        // Never empty, because `across` does not count tiles that begin after the end of a row.
+                        // This is never empty, because `across` does not count tiles that would begin after
+                        // the end of a row.
                         let to = to.get_mut(left..).unwrap_or_default();
                         if self.bilevel {
                             let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
@@ -304,7 +307,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
         return Err(source.unsupported(text));
     }
     let bits = one(258, "bits per sample", 1)?;
-    // 4 means undefined, which every reader takes as integers.
+    // Format 4 means undefined. Every reader takes it as integers.
     let format = one(339, "sample formats", 1)?;
     Ok(match (format, bits) {
         (1 | 4, 1) => Dtype::Bool,

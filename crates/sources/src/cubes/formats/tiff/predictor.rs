@@ -1,4 +1,5 @@
-//! Predictors: 2 stores differences between neighbouring elements, 3 (for floats) between bytes of equal significance.
+//! Predictors. Predictor 2 stores differences between neighbouring elements; predictor 3, for floats, stores
+//! differences between bytes of equal significance.
 
 use super::chunk::Compression;
 use crate::cubes::error::Result;
@@ -28,7 +29,7 @@ impl Predictor {
                 ));
             }
         };
-        // libtiff ignores the tag here but other readers obey it, so the file is ambiguous.
+        // libtiff ignores the tag in this case, but other readers obey it, so the file is ambiguous.
         if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
@@ -36,8 +37,8 @@ impl Predictor {
     }
 }
 
-/// Undoes `predictor` on one row of pixels with `bands` elements, and leaves it little-endian. `scratch` is
-/// scratch memory.
+/// Undoes `predictor` on one row of pixels with `bands` elements each. The row is little-endian afterwards.
+/// `scratch` is used as scratch memory.
 pub(super) fn undo(
     predictor: Predictor,
     row: &mut [u8],
@@ -60,8 +61,8 @@ pub(super) fn undo(
             }
         }
         Predictor::Float => {
-            // Undo the byte differences. Elements then begin with their most significant byte, whatever the
-            // file's byte order.
+            // Undo the differences of bytes. The planes then begin with the most significant bytes, whatever
+            // the byte order of the file.
             sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]);
             scratch.clear();
             scratch.extend_from_slice(row);
