@@ -1,7 +1,7 @@
 """Common code of the benches.
 
-Every bench alternates the command and its yardstick in one run (A B A B …) and reports the ratio of their medians, so
-that on a shared machine both suffer the same disturbances.
+Every bench alternates between the measured command and the yardstick in one run (A B A B …) and reports the ratio of
+their medians. On a shared machine, both then suffer the same disturbances.
 """
 
 import argparse
@@ -41,7 +41,9 @@ def seconds(action):
 
 
 def interleave(rounds, **sides):
-    """Time each side once per round. A side is a function that returns its seconds, or None to have its call timed."""
+    """Time each side once per round. A side is a function. If it returns its own seconds, these count; if it returns
+    None, its call is timed.
+    """
     times = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
@@ -56,12 +58,12 @@ def median(values):
 
 
 def remove(path):
-    """Remove a file or a folder, before the clock starts."""
+    """Remove a file or a folder. Call this before the clock starts."""
     shutil.rmtree(path, ignore_errors=True)
 
 
 def tree_bytes(path):
-    """Return the bytes of a file, or of all files below a folder."""
+    """Return the size of a file in bytes, or the total size of all files below a folder."""
     return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
 
 
@@ -80,7 +82,9 @@ def machine():
 
 
 def commit():
-    """Return the measured commit, with `+` if the tree has other changes, or None without git or outside a checkout."""
+    """Return the measured commit, with a `+` if the working tree has other changes. Without git or outside a checkout,
+    return None.
+    """
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -90,13 +94,13 @@ def commit():
 
 
 def scratch(options):
-    """Make a folder for the run's files on the measured disk."""
+    """Make a folder for the files of this run on the disk to be measured."""
     options.dir.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir)
 
 
 def arguments(description, **more):
-    """Return the common command line of the benches."""
+    """Parse the command line, with the options that all benches share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=5, help="runs per side (default 5)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Synthetic hyperspectral cubes: mixtures of smooth spectra with textured proportions and 1 % noise,
+"""Makes synthetic hyperspectral cubes. They are mixtures of smooth spectra with textured proportions and 1 % noise,
 float32, [height, width, channels]."""
 
 import numpy as np
@@ -8,13 +8,13 @@ SHAPE = (480, 640, 100)
 
 
 def noise(rng, height, width, cell):
-    """Smooth noise in 0..1 at the scale of `cell` pixels."""
+    """Smooth noise between 0 and 1, with features about `cell` pixels wide."""
     coarse = rng.random((height // cell + 2, width // cell + 2), dtype=np.float32)
     return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)).clip(0, 1)
 
 
 def cube(seed, shape=SHAPE):
-    """One cube per seed, the same on every machine up to rounding."""
+    """One cube for each seed. It is the same on every machine, up to rounding."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))

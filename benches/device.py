@@ -1,11 +1,12 @@
-"""Batches on a GPU: our loader, other libraries that decode there, CPU workers, and the bus.
+"""Batches on a GPU: our loader, other libraries that decode on the GPU, CPU workers, and the bus alone.
 
     python benches/device.py PHOTOS                  needs shardpack and PyTorch, and torchvision for its GPU decoder
     python benches/device.py PHOTOS --cubes 24       with 24 synthetic cubes of 480 x 640 x 100
 
-PHOTOS is a folder of class folders of JPEGs, packed `--copies` times to make an epoch long. The sides take turns, each
-in its own process with a warm page cache: one warm-up epoch, batches for `--seconds`, and a final wait for the device.
-The table shows rates and busy CPU cores. A side that cannot run is listed with the reason.
+PHOTOS is a folder of class folders of JPEGs. The bench packs them `--copies` times so that an epoch is long enough.
+The sides take turns, each in its own process with a warm page cache: first a warm-up epoch, then batches for
+`--seconds`, and finally a wait until the device has finished. The table shows the rates and the number of busy CPU
+cores. A side that cannot run is listed with the reason.
 """
 
 import argparse
@@ -182,7 +183,7 @@ def in_nvcomp(folder, options):
 
 
 def one(side, threads, folder, options):
-    """Runs a side in its own process and returns its result or its error."""
+    """Runs a side in its own process and returns its result, or the error if it fails."""
     command = [
         sys.executable,
         __file__,

@@ -1,4 +1,4 @@
-"""The other sides of `device.py`: GPU libraries, CPU workers, files in pinned memory, and the bus."""
+"""The other sides of `device.py`: other GPU libraries, CPU workers, files read into pinned memory, and the bus."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def in_blosc2(blosc2, path):
 
 
 def nvcomp_codec(device, **more):
-    """Bitshuffle, then LZ4, in nvCOMP's own format."""
+    """nvCOMP's codec for bitshuffle followed by LZ4, in nvCOMP's own format."""
     from nvidia import nvcomp
 
     return nvcomp.Codec(
@@ -40,8 +40,8 @@ def nvcomp_codec(device, **more):
 
 
 def timed(epoch, options):
-    """Runs one warm-up epoch, then counts batches until the time is over. `epoch` yields the
-    number of samples of each batch once it is in progress.
+    """Runs one warm-up epoch, then counts batches until the time is over. `epoch` yields the number of samples of each
+    batch as soon as work on that batch has started.
     """
     import torch
 
@@ -59,14 +59,14 @@ def timed(epoch, options):
 
 
 def files(options):
-    """The JPEGs in random order, in batches."""
+    """The JPEGs in random order, divided into batches."""
     paths = sorted(str(path) for path in (options.data / "photos").rglob("*") if path.is_file())
     random.shuffle(paths)
     return [paths[start : start + BATCH] for start in range(0, len(paths) - BATCH + 1, BATCH)]
 
 
 def ahead(pool, work, items, depth=3):
-    """Yields the results of `work`, computed by threads, `depth` items ahead."""
+    """Yields the results of `work` in order. Threads compute them up to `depth` items ahead."""
     pending = []
     for item in items:
         pending.append(pool.submit(work, item))
@@ -77,7 +77,7 @@ def ahead(pool, work, items, depth=3):
 
 
 def on_gpu(options, view):
-    """torchvision's GPU decoder (nvJPEG), with files read by threads."""
+    """torchvision's GPU decoder (nvJPEG). Threads read the files."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg, read_file
 
@@ -113,8 +113,8 @@ def torchvision_whole(options):
 
 
 def engines_whole(options):
-    """nvImageCodec: the GPU's JPEG engines, if it has them, and kernels for other pictures; files
-    are read by threads.
+    """nvImageCodec. It uses the JPEG engines of the GPU if there are any, and kernels for other pictures. Threads read
+    the files.
     """
     import torch
     from nvidia import nvimgcodec
@@ -151,7 +151,7 @@ class WithLabels:
 
 
 class Photos:
-    """JPEGs as uint8 crops for a DataLoader, augmented by `change`."""
+    """JPEGs as uint8 crops for a DataLoader. `change` augments each crop."""
 
     def __init__(self, paths, change=None):
         self.paths, self.change = paths, change
@@ -194,7 +194,7 @@ def with_pillow(path):
 
 
 def workers(options):
-    """torch's DataLoader: worker processes decode and crop on the CPU; the batch is copied from pinned memory and
+    """torch's DataLoader: worker processes decode and crop on the CPU. The batch is then copied from pinned memory and
     normalised on the device.
     """
     import torch
@@ -223,7 +223,9 @@ def workers(options):
 
 
 def recipe_workers(options):
-    """The same with the recipe: workers do TrivialAugmentWide and erasing, the device does the rest."""
+    """torch's DataLoader with the whole recipe: the workers also apply TrivialAugmentWide and erasing, and the device
+    does the rest.
+    """
     import torch
     from torch.utils.data import DataLoader
     from torchvision.transforms import v2
@@ -260,7 +262,7 @@ def recipe_workers(options):
 
 
 def npy(options):
-    """float16 `.npy` files, read by threads."""
+    """float16 `.npy` files that threads read."""
 
     def read(path, cube):
         with open(path, "rb", buffering=0) as file:
@@ -273,17 +275,17 @@ def npy(options):
 
 
 def blosc2(options):
-    """One Blosc2 chunk per file; each thread reads and decompresses a cube."""
+    """Cubes in files of one Blosc2 chunk each. Each thread reads and decompresses a whole cube."""
     import blosc2
 
     blosc2.set_nthreads(1)
-    # Without this, the threads decompress one at a time.
+    # Without this call, Blosc2 holds the GIL, and the threads decompress one at a time.
     blosc2.set_releasegil(True)
     return pinned_ring(options, "b2", lambda path, cube: blosc2.decompress2(path.read_bytes(), dst=cube, nthreads=1))
 
 
 def nvcomp(options):
-    """nvCOMP: files read by threads into pinned memory, copied, decompressed, cast."""
+    """nvCOMP: threads read the files into pinned memory, and the device decompresses and casts the copies."""
     import torch
     from nvidia import nvcomp
 
@@ -345,7 +347,7 @@ def pinned_ring(options, folder, read):
                 (number % len(ring), paths[start : start + CUBES])
                 for number, start in enumerate(range(0, len(paths) - CUBES + 1, CUBES))
             ]
-            # Two batches ahead, because a slot is reused only after its copy has started.
+            # Only two batches ahead: a slot may be filled again only after its copy has been started.
             for slot in ahead(readers, fill, jobs, depth=2):
                 there = ring[slot].to(options.device, non_blocking=True)
                 copied[slot].record()
@@ -356,7 +358,7 @@ def pinned_ring(options, folder, read):
 
 
 def bus(options):
-    """Copies 64 MiB at a time from pinned memory; a sample is a gigabyte."""
+    """Copies 64 MiB at a time from pinned memory. A "sample" in the table is a gigabyte."""
     import torch
 
     size = 64 << 20

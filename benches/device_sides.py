@@ -1,4 +1,4 @@
-"""The sides of `device.py`: ways to bring batches to a GPU, each in its own process."""
+"""The sides of `device.py`. Each is a way to bring batches to a GPU and runs in its own process."""
 
 from device_others import (
     BATCH,
@@ -53,14 +53,14 @@ def crops(options):
 
 
 def crops_host(options):
-    """The host decodes and converts to floats, and the framework copies."""
+    """The loader decodes and converts to floats on the host, and the framework copies the batch to the device."""
     return loader(
         options, "pictures", BATCH, image="rrc224", layout="chw", dtype="float16", mean=MEAN, std=STD, decode="host"
     )
 
 
 def crops_resident(options):
-    """The encoded pictures stay on the device."""
+    """The encoded pictures stay in the memory of the device."""
     return loader(
         options,
         "pictures",
@@ -77,7 +77,7 @@ def crops_resident(options):
 
 
 def recipe(options, **more):
-    """The whole recipe inside the loader."""
+    """The loader does the whole training recipe."""
     import shardpack.augment as augment
 
     erase = augment.random_erasing(p=0.1, value=tuple(round(255 * mean) for mean in MEAN))
@@ -118,7 +118,7 @@ def cubes_resident(options):
     return loader(options, "cubes", CUBES, dtype="float32", fields=["cube"], resident=True, prefetch=8)
 
 
-# Output, kind of samples and function of each side.
+# Output, kind of samples, and function of each side.
 SIDES = {
     "device": (CROPS, "pictures", crops),
     "device-resident": (CROPS, "pictures", crops_resident),

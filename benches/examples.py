@@ -4,9 +4,10 @@ and weekly additions. Prints a table and records the run.
 
     .venv-package/bin/python benches/examples.py --photos PHOTOS [--rounds 5] [--seconds 3]
 
-PHOTOS is a folder of class folders of JPEGs. Boxes with classes (one to eight per photo), twelve-word captions, and the
-lower 8 bits of the 16-bit pictures are synthetic. Sides take turns with a warm page cache, the first round is dropped,
-and rates are medians. Each side uses two threads or two worker processes on two cores.
+PHOTOS is a folder of class folders of JPEGs. Boxes with classes (one to eight per photo), captions of twelve words,
+and the lower 8 bits of the 16-bit pictures are synthetic. The sides take turns with a warm page cache. The first
+round is dropped, and the rates are medians over the others. Each side uses two threads or two worker processes on
+two cores.
 """
 
 import os
@@ -42,7 +43,7 @@ def annotated(photos, out):
 
 
 def of_16_bits(photos, out):
-    """Writes the centre of each large enough photo as a grey 16-bit PNG."""
+    """Writes the centre of each photo as a grey 16-bit PNG. Photos that are too small are left out."""
     rng = np.random.default_rng(0)
     for number, path in enumerate(photos):
         grey = np.asarray(Image.open(path).convert("L"), np.uint16)
@@ -56,7 +57,7 @@ def of_16_bits(photos, out):
 
 
 class Files(Dataset):
-    """Random normalised crops of 16-bit PNGs, read as by a program without our loader."""
+    """Random normalised crops of 16-bit PNGs, read in the way of a program that does not use our loader."""
 
     def __init__(self, files):
         self.files = files
@@ -72,7 +73,7 @@ class Files(Dataset):
 
 
 def rate(loader, seconds):
-    """Rows per second over whole epochs of at least this time."""
+    """Rows per second, measured over whole epochs that take at least `seconds` together."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for batch in loader:
@@ -81,7 +82,7 @@ def rate(loader, seconds):
 
 
 def rates(options, name, base, sides):
-    """Table rows: the median rate of each side, and its ratio to `base`."""
+    """Rows of the table: the median rate of each side, and its ratio to the side `base`."""
     found = {side: [] for side in sides}
     for number in range(options.rounds + 1):
         for side, loader in sides.items():
@@ -102,7 +103,7 @@ def rates(options, name, base, sides):
 
 
 def weeks(options, photos, folder):
-    """Seconds taken by the third addition of 100 photos, and by packing all photos again."""
+    """Seconds taken to add 100 photos for the third time, and seconds taken to pack all photos again."""
     parts = [photos[:-300], photos[-300:-200], photos[-200:-100], photos[-100:]]
     for week, part in enumerate([*parts, photos]):
         for path in part:

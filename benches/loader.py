@@ -4,10 +4,10 @@
                                                          benches/.venv-peers (9 GB with CUDA)
     .venv/bin/python benches/loader.py --peers none      shardpack and the limits that need no package
 
-PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one
-warm-up epoch, then whole epochs for `--seconds`. Data come from the page cache (with `--cold`,
-from the disk), on `--threads` threads or worker processes. Memory is that of the process and its
-children without mapped files; for shardpack, its peak RSS.
+PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: first a warm-up epoch,
+then whole epochs for `--seconds`. Data come from the page cache, or from the disk with `--cold`. Each side uses
+`--threads` threads or worker processes. Memory means the memory of the process and its children without mapped
+files. For shardpack, it is the peak RSS.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from peers.registry import LEFT_OUT, LIMITS, PEERS, SIDES
 
 BENCHES = Path(__file__).resolve().parent
 BATCH = {"pictures": 64, "cubes": 2}
-# Samples, table name and `shardpack bench` options of each mode.
+# Kind of samples, name in the table, and `shardpack bench` options of each mode.
 MODES = {
     "rrc224": ("pictures", "random-resized-crop 224", ("--image", "rrc224")),
     "full": ("pictures", "whole pictures", ("--image", "full")),
@@ -36,7 +36,8 @@ MODES = {
     "compressed": ("cubes", "cubes, compressed", ("--cube", "whole")),
     "uncompressed": ("cubes", "cubes, uncompressed", ("--cube", "whole")),
 }
-# shardpack's datasets of the samples: their modes, their label, and the options for `shardpack pack`.
+# The shardpack datasets made from the samples: the modes that read them, their name in the table, and their options
+# for `shardpack pack`.
 DATASETS = {
     "tiled": (registry.PICTURES, "shardpack, tiled as `pack` does", ()),
     "kept": (registry.PICTURES, "shardpack, files kept to the byte", ("--jpeg", "keep")),
@@ -47,7 +48,7 @@ TIME_LIMIT_S = 900
 
 
 class Failed(Exception):
-    """A failed side. The message is the last line that it printed."""
+    """A side failed. The message is the last line that the side printed."""
 
 
 def main():
@@ -97,8 +98,8 @@ def arguments():
     wrong = set(options.peers.split(",")) - {side.name for side in PEERS} - {"all", "none"}
     if wrong:
         parser.error(f"--peers: unknown: {', '.join(sorted(wrong))}; the peers are {peers}, all or none")
-    # The peers run in another folder. Not `resolve`, because the interpreter of an environment is a link to one
-    # outside.
+    # The paths must be absolute, because the peers run in another folder. Do not use `resolve`: the interpreter of a
+    # virtual environment is a link to an interpreter outside of it.
     options.python, options.shardpack = (path and path.absolute() for path in (options.python, options.shardpack))
     options.dir = options.dir.absolute()
     options.shape = tuple(map(int, options.cube_shape.split("x")))
@@ -115,7 +116,7 @@ def built():
 
 
 def choose(options):
-    """Returns the interpreter of the peers, the sides that can run, and the reasons why others cannot."""
+    """Returns the interpreter of the peers, the sides that can run, and the reasons why the others cannot."""
     names = {"all": [side.name for side in PEERS], "none": []}.get(options.peers, options.peers.split(","))
     peers = [SIDES[name] for name in names if set(SIDES[name].modes) & set(options.modes)]
     limits = [side for side in LIMITS if set(side.modes) & set(options.modes)]
@@ -131,7 +132,7 @@ def choose(options):
 
 
 def prepare(folder, options, command, interpreter, chosen, notes):
-    """Makes every form of the samples once and returns their paths by name."""
+    """Stores the samples once in every form that the sides need, and returns the paths by name."""
     kinds = {MODES[mode][0] for mode in options.modes}
     data, facts = {}, {"sizes": {}}
     if "pictures" in kinds:
@@ -143,7 +144,8 @@ def prepare(folder, options, command, interpreter, chosen, notes):
         facts["sizes"]["folder"] = sum(path.stat().st_size for path, _ in pictures)
     if "cubes" in kinds:
         environment.say(f"making {options.cubes} cubes")
-        # float16 from the start, because arrays keep their type and all sides must deliver the same bytes.
+        # Make the cubes float16 before packing, because arrays keep their type and all sides must deliver the same
+        # bytes.
         for path in write(folder / "cubes", options.cubes, options.shape).iterdir():
             np.save(path, np.load(path).astype(np.float16))
         said = f"{options.cubes} synthetic cubes of {' × '.join(map(str, options.shape))}"
@@ -168,13 +170,15 @@ def prepare(folder, options, command, interpreter, chosen, notes):
     for name, path in data.items():
         facts["sizes"].setdefault(name, bench.tree_bytes(path))
         bench.warm(path)
-    # Dirty pages cannot be dropped, and writing them back would disturb the measurement.
+    # The kernel cannot drop dirty pages, and writing them back later would disturb the measurement.
     bench.run("sync", "-f", folder)
     return data, facts
 
 
 def measure(options, command, interpreter, chosen, data, facts, notes):
-    """Returns all runs as dictionaries. Sides take turns within a mode, so that all suffer the same disturbances."""
+    """Returns all runs as dictionaries. Within a mode the sides take turns, so that all suffer the same
+    disturbances.
+    """
     runs, epochs, broken = [], {}, set()
     for mode in options.modes:
         kind = MODES[mode][0]
@@ -201,19 +205,19 @@ def measure(options, command, interpreter, chosen, data, facts, notes):
 
 
 def shardpack(command, dataset, name, common, epochs):
-    """Runs `shardpack bench` once. It takes a number of epochs, not seconds, so the first run finds
-    that number and does not count."""
+    """Runs `shardpack bench` once. The command takes a number of epochs rather than a time, so the first run only finds
+    out how many epochs fill the time, and its result is dropped."""
     mode = common["mode"]
     args = [command, "bench", dataset, *MODES[mode][2], "--batch-size", common["batch"], "--threads", common["threads"], *common["cold"], "--json", "--epochs"]
     if (mode, name) not in epochs:
         start = time.perf_counter()
         report = json.loads(bench.run(*args, 3))
         an_epoch = min(report["samples"] / report["samples_per_s"], time.perf_counter() - start)
-        # One more epoch for the warm-up.
+        # One epoch more than that, for the warm-up.
         epochs[mode, name] = 1 + max(2, math.ceil(common["seconds"] / an_epoch))
     report, others, _ = watched([*args, epochs[mode, name]])
     report = json.loads(report)
-    # The command reports its median epoch, but the peers' figures cover all epochs, so these do too.
+    # The command reports its median epoch. The figures of the peers cover all epochs, so compute the same figures here.
     samples, seconds, cpu = report["samples"] * len(report["epochs"]), *(sum(epoch[name] for epoch in report["epochs"]) for name in ("seconds", "cpu_s"))
     return {
         "samples_per_s": samples / seconds, "cpu_s_per_sample": cpu / samples, "peak_bytes": report["peak_rss_bytes"],
@@ -223,15 +227,15 @@ def shardpack(command, dataset, name, common, epochs):
 
 
 def peer(interpreter, side, data, common):
-    """Runs a peer or a limit once in its own process."""
+    """Runs a peer or a limit once, in its own process."""
     numbers = [f"--{name}={common[name]}" for name in ("threads", "batch", "seconds")]
     output, others, peak = watched([interpreter, "-m", "peers.worker", "run", side.name, common["mode"], data, *numbers, *common["cold"]])
     try:
-        # Some libraries write to stdout, so the result is the last line.
+        # Some libraries write to stdout too, so only the last line is the result.
         report = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
         raise Failed(f"printed no result: {output[-200:]!r}") from None
-    # A loader may drop an incomplete last batch, but nothing else.
+    # A loader may drop an incomplete last batch, but no other samples.
     if not 0 <= common["samples"] - report["samples_an_epoch"] < common["batch"]:
         raise Failed(f"an epoch had {report['samples_an_epoch']} of {common['samples']} samples")
     return {
@@ -241,13 +245,13 @@ def peer(interpreter, side, data, common):
 
 
 def worker(interpreter, *args):
-    """Run a peer's process without measuring it."""
+    """Run a peer's process for its effect, without measuring it."""
     return watched([interpreter, "-m", "peers.worker", *args])[0]
 
 
 def watched(command):
-    """Runs a program and returns its stdout, the other programs' share of the machine, and the peak memory of its
-    process tree.
+    """Runs a program. Returns its stdout, the share of the machine that other programs took meanwhile, and the peak
+    memory of its process tree.
     """
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     start, busy, own = time.perf_counter(), tree.busy_seconds(), children_seconds()
@@ -273,7 +277,9 @@ def children_seconds():
 
 
 def summary(runs):
-    """Returns a row for each mode and side: medians over the rounds, and the ratios for the goals."""
+    """Returns a row for each mode and side, with the medians over the rounds and the ratios to which the goals
+    refer.
+    """
     rows = []
     for mode in dict.fromkeys(run["mode"] for run in runs):
         sides = {}
@@ -292,7 +298,7 @@ def summary(runs):
                 "min … max": " … ".join(bench.show(float(pick(run["samples_per_s"] for run in some))) for pick in (min, max)),
                 "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
-                # A run too short for the CPU clock has no ratio.
+                # A run that is too short for the CPU clock reports no CPU time and so has no ratio.
                 "CPU ms/sample": 1e3 * used[name],
                 "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
                 "peak MB": max(run["peak_bytes"] for run in some) / 1e6,

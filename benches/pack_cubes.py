@@ -1,10 +1,10 @@
 """Packing float cubes against Blosc2's own compressor on all cores with the same settings. Goal: at least 0.9 of its
 rate.
 
-All sides take the same .npy files from the page cache and make the same Blosc2 chunks. *Blosc2 alone* only compresses
-arrays in memory that are already cast. *The same job* reads, casts with NumPy, compresses with `nthreads` = all cores,
-writes and fsyncs, but does not check ranges, measure errors or compute checksums. The packer does all of that. The
-bench runs once in memory (`/dev/shm`) and once on disk.
+All sides take the same .npy files from the page cache and make the same Blosc2 chunks. *Blosc2 alone* only
+compresses arrays that are already in memory and cast. *The same job* reads, casts with NumPy, compresses with
+`nthreads` = all cores, writes and fsyncs. It does not check ranges, measure errors or compute checksums, whereas the
+packer does all of that. The bench runs once in memory (`/dev/shm`) and once on disk.
 """
 
 import os
@@ -39,7 +39,7 @@ CASES = [
 
 
 def parameters(codec, dtype):
-    """python-blosc2 settings that give the packer's chunks."""
+    """python-blosc2 settings that make the same chunks as the packer."""
     typesize = np.dtype(dtype).itemsize
     return {
         "codec": blosc2.Codec.LZ4 if codec == "blosc2-lz4" else blosc2.Codec.ZSTD,
@@ -67,7 +67,7 @@ def alone(files, codec, dtype):
 
 
 def same_job(files, codec, dtype, out):
-    """Returns the seconds for reading, casting, compressing, writing and one fsync at the end."""
+    """Returns the seconds that reading, casting, compressing, writing and one final fsync take together."""
     out.unlink(missing_ok=True)
 
     def work():
@@ -81,7 +81,7 @@ def same_job(files, codec, dtype, out):
 
 
 def measure(place, folder, options, kept):
-    """Returns the rows of all cases in a folder."""
+    """Returns the table rows of all cases, measured in one folder."""
     source = write(folder / "src", options.cubes)
     files = sorted(source.iterdir())
     size = tree_bytes(source)

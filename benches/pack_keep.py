@@ -1,9 +1,9 @@
 """Packing JPEGs as they are (`--jpeg keep`) against copying the same tree to the same disk. Goal: at least 0.8 of the
 copy's rate.
 
-Sources come from the page cache, and both sides end with everything on disk. The copy has two forms: `cp -r` with one
-`syncfs`, the cheapest durable copy, to which the goal refers; and `cp -r` with an fsync of each file, as a careful
-program does.
+Both sides read from the page cache and end with everything on disk. The copy has two forms. The goal refers to the
+cheapest durable copy: `cp -r` with a single `syncfs`. The other form is `cp -r` with an fsync of each file, as a
+careful program does it.
 """
 
 import shutil
@@ -30,8 +30,8 @@ REAL = ROOT.parent / "shared" / "data" / "imagenet-sample"
 
 
 def source(folder, megabytes):
-    """Makes a tree of pictures of about this size: copies of real photos, if present, or of the demo's,
-    each copy in its own class folders."""
+    """Makes a tree of pictures of about this size from copies of the real photos, or of the demo's pictures if there
+    are none. Each copy has its own class folders."""
     if REAL.is_dir():
         origin, what = REAL, "1000 ImageNet photos"
     else:
@@ -45,7 +45,7 @@ def source(folder, megabytes):
 
 
 def copy(source, out, each_file):
-    """Copy a tree to disk. Removing an older copy is not timed."""
+    """Copy a tree to disk. The time to remove an older copy does not count."""
     remove(out)
 
     def work():
@@ -80,7 +80,8 @@ def main():
             copy=lambda: copy(tree, folder / "copy", False),
             pack=lambda: pack(tree, folder / "packed"),
         )
-        # Run this once, because thousands of fsyncs take minutes and vary little, and the goal does not refer to them.
+        # Run this only once: thousands of fsyncs take minutes, their time varies little, and the goal does not refer
+        # to it.
         times |= interleave(1, careful=lambda: copy(tree, folder / "copy", True))
     base = median(times["copy"])
     labels = {"copy": "`cp -r`, then one syncfs", "careful": "`cp -r`, then fsync of each file", "pack": "`shardpack pack --jpeg keep`"}

@@ -5,12 +5,13 @@ scenes. Prints one JSON object.
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
         [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3] [--device cuda:0] [--batch 32]
 
-FOLDER holds the scenes, raw and packed; missing ones are made. Every side fills batches of float32 NumPy patches.
---device adds three sides: `device` decodes on the GPU into PyTorch tensors, `resident` keeps the scenes there, and
-`memmap-device` copies the memmap's patches there. Each side runs a first epoch, then whole epochs for some seconds. A
-loader decodes the next epoch ahead, so it has as much ready at the end as at the start. Rounds alternate, and the
-medians of the rates are divided: by wall clock, and by the CPU time of all threads, which other programs disturb less.
-The page cache is warm. With --cold, files are dropped from it before each side, and the first epoch counts.
+FOLDER holds the scenes, raw and packed. The bench makes those that are missing. Every side fills batches of float32
+NumPy patches. --device adds three sides: `device` decodes on the GPU into PyTorch tensors, `resident` also keeps the
+encoded scenes on the GPU, and `memmap-device` copies the memmap's patches to the GPU. Each side runs a first epoch,
+then whole epochs for some seconds. A loader decodes the next epoch ahead of time, so it has the same amount of data
+ready at the start and at the end of the measurement. The rounds alternate between the sides. The medians of the rates
+are divided, once by wall clock and once by the CPU time of all threads, which other programs disturb less. The page
+cache is warm. With --cold, the files are dropped from it before each side runs, and the first epoch counts.
 """
 
 import argparse
@@ -50,7 +51,7 @@ class Clock:
 
 
 class Memmap:
-    """A program without our loader: each row is a copy of a random patch of a random scene."""
+    """Reads scenes without our loader: each row of a batch is a copy of a random patch of a random scene."""
 
     def __init__(self, files: list[Path], patch: int, patches: int, batch: int, device: str | None = None) -> None:
         self.batch, self.device = batch, device
@@ -87,11 +88,11 @@ class Loaded:
 
 
 def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
-    """Rates by wall time and by CPU time: of the first epoch, and of whole epochs for this time after it."""
+    """Rates by wall time and by CPU time, for the first epoch and for the whole epochs that follow it for `seconds`."""
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())
-    # The loader has already started the next epoch, as it will have at the end.
+    # At this point the loader has already started the next epoch. The same is true at the end, so the two even out.
     clock, patches = Clock(), 0
     while time.perf_counter() - clock.begun[0] < seconds:
         patches += side.epoch()

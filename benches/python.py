@@ -2,10 +2,10 @@
 
     .venv-package/bin/python benches/python.py PHOTOS
 
-PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one warm-up epoch, then
-whole epochs for `--seconds`. `DataLoader` is torchvision's ImageFolder with `decode_jpeg`, RandomResizedCrop(224) and
-RandomHorizontalFlip in `--threads` persistent worker processes. Memory is that of the process and its children,
-with shared pages counted once.
+PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: first a warm-up epoch,
+then whole epochs for `--seconds`. `DataLoader` is torchvision's ImageFolder with `decode_jpeg`,
+RandomResizedCrop(224) and RandomHorizontalFlip in `--threads` persistent worker processes. Memory means the memory
+of the process and its children, with shared pages counted once.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def arguments():
 
 
 def cubes(folder, options):
-    """Makes synthetic cubes, packed with the defaults of `pack`."""
+    """Makes synthetic cubes and packs them with the defaults of `pack`."""
     from cubes import write
 
     write(folder / "sources", options.cubes, (480, 640, 100))
@@ -80,7 +80,7 @@ def cubes(folder, options):
 
 
 def rounds(kind, folder, options):
-    """Returns the results of each side. The sides take turns."""
+    """Returns the results of all sides, which take turns."""
     runs = {}
     for _ in range(options.rounds):
         for side in SIDES if kind == "pictures" else SIDES[:2]:
@@ -96,7 +96,7 @@ def one(side, kind, folder, options):
 
 
 def rust(kind, folder, options):
-    """`shardpack bench`: the same loader without Python."""
+    """`shardpack bench`, which uses the same loader without Python."""
     once = json.loads(bench.run(bench.SHARDPACK, "bench", folder / kind, *VIEW[kind], "--batch-size", BATCH[kind], "--threads", options.threads, "--epochs", 4, "--json"))
     return {"samples_per_s": once["samples_per_s"], "cpu_s_per_sample": once["cpu_s_per_sample"], "memory_bytes": once["peak_rss_bytes"]}
 
@@ -122,7 +122,9 @@ def python(options):
 
 
 def overhead(options):
-    """CPU time that the consumer spends on a finished batch. The consumer is slow, so that it never waits."""
+    """CPU time that the consumer spends on a finished batch. The consumer is slow on purpose, so that it never waits
+    for a batch.
+    """
     import shardpack
 
     times = []
@@ -163,7 +165,7 @@ NAMES = {"python": "`shardpack.Loader`", "rust": "the Rust loader", "dataloader"
 
 
 def summary(kind, sides):
-    """Returns a row for each side: medians, and the ratios of the Python loader to this side."""
+    """Returns a row for each side, with the medians and the ratio of the Python loader to that side."""
     middle = {side: {figure: bench.median([run[figure] for run in runs]) for figure in runs[0]} for side, runs in sides.items()}
     ours = middle["python"]
     return [

@@ -2,8 +2,8 @@
 
     python3 benches/scaling.py DATASET [--shardpack target/release/shardpack] [--threads 1,2,4,8,16]
 
-It imports none of the other benches, so Python and the command suffice. The thread counts take turns, and the
-table shows medians over `--rounds`.
+This bench imports no other bench, so it needs only Python and the shardpack command. The thread counts take turns,
+and the table shows medians over `--rounds`.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main():
                     break
                 reports[number].append(report)
         if not all(reports.values()):
-            # The dataset has no pictures, or no cubes.
+            # The dataset has no pictures, or it has no cubes.
             continue
         middle = {number: statistics.median_low(report["samples_per_s"] for report in some) for number, some in reports.items()}
         for number, some in reports.items():

@@ -2,10 +2,10 @@
 
     python3 benches/stores.py [--photos PHOTOS] [--python PYTHON]
 
-PHOTOS is a folder of class folders of JPEGs; the default is made of smoothed noise. The store is `peers/bucket.py` on
-the loopback, which shares the cores with the readers. The sides take turns, each in its own process with three epochs,
-of which the median counts, or the first with an empty cache. The peers are webdataset, mosaicml-streaming and
-s3torchconnector, if `--python` has them.
+PHOTOS is a folder of class folders of JPEGs. Without it, the bench makes pictures from smoothed noise. The store is
+`peers/bucket.py` on the loopback interface, and it shares the cores with the readers. The sides take turns. Each
+runs three epochs in its own process, and the median epoch counts, or the first one where the cache starts empty. The
+peers are webdataset, mosaicml-streaming and s3torchconnector, if `--python` has them.
 """
 
 import contextlib
@@ -24,8 +24,9 @@ BENCHES = Path(__file__).resolve().parent
 LOADS = {"stored bytes": ("--image", "raw"), "random crops of 224": ("--image", "rrc224")}
 KEYS = {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "something", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
 
-# Each code makes `loader`, which reads the stored bytes of all pictures once per epoch. The second epoch counts, as
-# with shardpack; for the peer that keeps files on disk, the first one counts.
+# Each piece of code makes a `loader` that reads the stored bytes of all pictures once per epoch, and sets the number
+# of `epochs`. The last epoch counts. That is the second one, as with shardpack, or the first one for the peer that
+# keeps files on disk.
 PEERS = {
     "webdataset, 2 workers": """
 import webdataset as wds, torch

@@ -1,8 +1,8 @@
 """`verify` and raw streaming against a plain sequential read of the same files. Goal: at least 0.9 of its rate.
 
-The plain read is `examples/plain_read.rs`: one thread, 1 MiB at a time, without using the bytes.
-Warm: the files are in the page cache. Cold: their pages are dropped before each turn
-(`posix_fadvise`), so that the disk counts.
+The plain read is `examples/plain_read.rs`, which reads 1 MiB at a time with one thread and does not use the bytes.
+"Warm" means that the files are in the page cache. "Cold" means that their pages are dropped before each turn
+(`posix_fadvise`), so that the disk determines the speed.
 """
 
 import json
@@ -26,19 +26,19 @@ from pack_keep import source
 
 
 def drop(files):
-    """Drop the pages of files from the page cache. The files are already on disk."""
+    """Drop the pages of these files from the page cache. The files must already be on disk."""
     for path in files:
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def plain(files):
-    """Seconds of one plain read, measured inside the program, without its start."""
+    """Seconds of one plain read. The program measures them itself, so its start does not count."""
     return json.loads(run(PLAIN_READ, *files))["seconds"]
 
 
 def stream(dataset):
-    """Seconds of one raw streaming pass, measured inside the command."""
+    """Seconds of one raw streaming pass. The command measures them itself."""
     report = json.loads(run(SHARDPACK, "bench", dataset, "--stream", "--epochs", "1", "--json"))
     return float(report["seconds"])
 
@@ -63,7 +63,7 @@ def main():
                 options.rounds,
                 plain=lambda: turn(lambda: plain(files)),
                 stream=lambda: turn(lambda: stream(folder / "packed")),
-                # The whole process counts, because a user also waits for it to start.
+                # Here the whole process counts, because a user also waits for it to start.
                 verify=lambda: turn(lambda: seconds(lambda: run(SHARDPACK, "verify", folder / "packed"))),
             )
             kept[name] = times

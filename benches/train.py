@@ -5,11 +5,11 @@
     python benches/train.py PHOTOS --cores 16 4 2 1                with these numbers of cores for each rank
     python benches/train.py PHOTOS --trace                         also two epochs with validation and checkpoints
 
-PHOTOS is a folder of class folders of JPEGs; the bench packs it `--copies` times with the defaults. Models are
-compiled and train in bfloat16, from batches of 256. The sides take turns in one process group, in another order in
-each round, because clocks fall as cards warm up. Each turn opens its loader, warms up for `--warm` seconds, and trains
-for `--seconds`. The ceiling of a model is its rate with forty decoded batches that stay on the device. Medians of the
-rounds count.
+PHOTOS is a folder of class folders of JPEGs, which the bench packs `--copies` times with the defaults. The models
+are compiled and train in bfloat16 with batches of 256. The sides take turns in one process group. Each round has
+another order, because the clock rates of the cards fall as the cards warm up. Each turn opens its loader, warms up
+for `--warm` seconds, and trains for `--seconds`. The ceiling of a model is its rate with forty decoded batches that
+stay on the device. The table shows the medians over the rounds.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from pack_keep import REAL
 from peers import tree
 from train_sides import MODELS, SIDES, Step, kernel_seconds, trace
 
-# Samples of utilisation, power and memory in a second.
+# Number of samples per second of utilisation, power and memory.
 SAMPLES_PER_S = 5
 PROFILED_STEPS = 20
 
@@ -85,13 +85,15 @@ def arguments():
     if max(options.cores) * options.devices > all_cores:
         parser.error(f"--cores {max(options.cores)} for {options.devices} ranks, but there are {all_cores} cores")
     options.cores = [cores or all_cores // options.devices for cores in options.cores]
-    # Options that only `device.prepare` reads.
+    # This bench has no such options, but `device.prepare` reads them.
     options.cubes, options.device = 0, "cuda:0"
     return options
 
 
 def ranks_of(model, cores, folder, options):
-    """Trains one model on all devices, a process for each. Returns the turns, as the first rank measured them."""
+    """Trains one model on all devices with one process per device. Returns the turns with the measurements of the first
+    rank.
+    """
     import torch
 
     out = folder / f"{model}-{cores}.json"
@@ -101,7 +103,7 @@ def ranks_of(model, cores, folder, options):
 
 
 def rank(number, model, cores, folder, out, settings):
-    """One rank: all turns of all sides."""
+    """The program of one rank, which runs all turns of all sides."""
     import torch
     import torch.distributed as distributed
 
@@ -109,7 +111,7 @@ def rank(number, model, cores, folder, out, settings):
     mine = sorted(os.sched_getaffinity(0))[number * cores : (number + 1) * cores]
     os.sched_setaffinity(0, mine)
     torch.set_num_threads(1)
-    # Else each worker process imports PyTorch by itself, which takes a minute.
+    # Without this, each worker process imports PyTorch by itself, which takes a minute.
     multiprocessing.set_forkserver_preload(["device_others", "torchvision.io", "torchvision.transforms.v2"])
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)
@@ -146,7 +148,7 @@ def rank(number, model, cores, folder, out, settings):
 
 
 def turn(side, job, step, meet, options, kernels):
-    """Opens a side, trains, and closes it. With `kernels`, then profiles some steps."""
+    """Opens a side, trains with it, and closes it. With `kernels`, also profiles some steps after the training."""
     torch = job.torch
     job.refused = 0
     with Watch(job.device.index) as watch:
@@ -177,7 +179,9 @@ def turn(side, job, step, meet, options, kernels):
 
 
 def train_for(seconds, step, batches, torch, meet):
-    """Trains for about `seconds`; the ranks take the same number of steps. Returns steps and exact seconds."""
+    """Trains for about `seconds`. All ranks take the same number of steps. Returns the number of steps and the exact
+    seconds.
+    """
     meet()
     torch.cuda.synchronize()
     start, steps, block = time.perf_counter(), 0, 10
@@ -194,7 +198,7 @@ def train_for(seconds, step, batches, torch, meet):
 
 
 class Watch(contextlib.AbstractContextManager):
-    """Samples a GPU and the process tree while the block runs."""
+    """Samples the GPU and the process tree in the background while the block runs."""
 
     def __init__(self, index):
         import pynvml
@@ -223,7 +227,7 @@ class Watch(contextlib.AbstractContextManager):
         self.energy = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
 
     def end(self):
-        """Figures since `begin`."""
+        """Returns the figures since `begin`."""
         rates = [rate for _, rate in self.samples[self.first :]] or [0]
         return {
             "cpu_s": tree.cpu_seconds(os.getpid()) - self.cpu,
@@ -241,7 +245,7 @@ class Watch(contextlib.AbstractContextManager):
 
 
 def watched_trace(job, step):
-    """A trace with the utilisation of the GPU, in seconds since the first step."""
+    """A trace that also has the utilisation of the GPU. Times are in seconds since the first step."""
     with Watch(job.device.index) as watch:
         traced = trace(job, step, 1)
     samples = [(moment - traced["started"], rate) for moment, rate in watch.samples]
@@ -249,7 +253,7 @@ def watched_trace(job, step):
 
 
 def gaps(traced):
-    """A sentence on the pauses of the GPU between steps."""
+    """A sentence about the pauses of the GPU between steps."""
     steps = traced["steps"]
     pairs = zip(steps, steps[1:], strict=False)
     idle = sorted((after[1] - before[2], before[0], after[0]) for before, after in pairs)
@@ -262,7 +266,7 @@ def gaps(traced):
 
 
 def summary(model, cores, result):
-    """The medians of each side, and its share of the ceiling."""
+    """The medians of each side, and its share of the model's ceiling."""
     by_side = {}
     for one in result["turns"]:
         by_side.setdefault(one["side"], []).append(one)

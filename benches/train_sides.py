@@ -1,4 +1,6 @@
-"""The models and the sides of `train.py`: ways to bring batches to the model, with the model's own ceiling."""
+"""The models and the sides of `train.py`. The sides are ways to bring batches to the model, and one of them measures
+the model's own ceiling.
+"""
 
 import contextlib
 import random
@@ -8,21 +10,22 @@ from collections import namedtuple
 
 from device_others import BATCH, MEAN, STD, Photos, WithLabels
 
-# Decoded batches that stay on the device, for the ceiling. Batches of equal content would compute faster than photos.
+# Number of decoded batches that stay on the device to measure the ceiling. They differ, because a GPU computes
+# batches of equal content faster than photos.
 CEILING_BATCHES = 40
 CLASSES = 1000
-# A side: its name in tables, its loader threads (0: one for each core), and its open function.
+# A side: its name in tables, the number of its loader threads (0 means one per core), and the function that opens it.
 Side = namedtuple("Side", "name threads open")
 
 
 def model_of(name):
-    """A model of torchvision, with random weights; True if it runs faster with channels last."""
+    """A model of torchvision with random weights, and True if the model runs faster with channels last."""
     from torchvision import models
 
     makers = {
         "resnet18": (models.resnet18, {}, True),
         "resnet50": (models.resnet50, {}, True),
-        # ViT-S/16, which torchvision has only as the class of its larger sisters.
+        # ViT-S/16. torchvision has no function for it, only for larger models of the same class.
         "vit_s_16": (
             models.VisionTransformer,
             {"image_size": 224, "patch_size": 16, "num_layers": 12, "num_heads": 6, "hidden_dim": 384, "mlp_dim": 1536},
@@ -37,7 +40,7 @@ MODELS = ("resnet18", "resnet50", "vit_s_16")
 
 
 class Step:
-    """A compiled training step in bfloat16; with several ranks, under DistributedDataParallel."""
+    """A compiled training step in bfloat16. With several ranks, the model is wrapped in DistributedDataParallel."""
 
     def __init__(self, model, device, ranks):
         import torch
@@ -64,13 +67,14 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
 
     def evaluate(self, images):
-        """A validation step."""
         with self.torch.no_grad(), self.torch.autocast("cuda", dtype=self.torch.bfloat16):
             return self.compiled(images).argmax(1)
 
 
 def shardpack_loader(job, threads, image="rrc224", **more):
-    """A loader of normalised bfloat16 pictures and labels. For channels last, pixels arrive in the model's order."""
+    """A loader of normalised bfloat16 pictures and labels. If the model wants channels last, the pixels arrive in that
+    order.
+    """
     import shardpack
 
     options = {"decode": "device", "shuffle": True} | more
@@ -107,7 +111,7 @@ def shardpack_side(job, threads, **more):
 
 @contextlib.contextmanager
 def ceiling(job, threads):
-    """Decoded batches that stay on the device, read again and again."""
+    """Decoded batches that stay on the device and are used again and again."""
     if not job.still:
         with shardpack_side(job, threads) as batches:
             for _, (images, labels) in zip(range(CEILING_BATCHES), batches, strict=False):
@@ -123,7 +127,9 @@ def ceiling(job, threads):
 
 @contextlib.contextmanager
 def workers(job, threads):
-    """PyTorch's DataLoader: processes decode and crop to uint8, pinned memory, normalised on the device."""
+    """PyTorch's DataLoader: worker processes decode and crop to uint8, and the device normalises what arrives through
+    pinned memory.
+    """
     torch = job.torch
     from torch.utils.data import DataLoader
     from torch.utils.data.distributed import DistributedSampler
@@ -157,7 +163,7 @@ def workers(job, threads):
 
     endless = forever()
     yield endless
-    # Else the worker processes would live on into the next turn.
+    # Otherwise the worker processes would stay alive during the next turn.
     endless.close()
 
 
@@ -185,7 +191,7 @@ SIDES = {
 
 
 def kernel_seconds(torch, step, batches, steps):
-    """Seconds of each kernel and copy of the device, by name, in `steps` steps."""
+    """Seconds that the device spends in each kernel and each copy during `steps` steps, by name."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
@@ -200,7 +206,7 @@ def kernel_seconds(torch, step, batches, steps):
 
 
 def trace(job, step, threads, epochs=2, validation=8):
-    """Starts and ends of the steps of some epochs, each followed by a validation pass and a checkpoint."""
+    """Start and end times of the steps of some epochs. A validation pass and a checkpoint follow each epoch."""
     torch = job.torch
     marks, writers = [], []
     origin = torch.cuda.Event(enable_timing=True)
@@ -233,7 +239,8 @@ def trace(job, step, threads, epochs=2, validation=8):
                 timed("validate", step.evaluate, images)
                 if number + 1 == validation:
                     break
-            # The copy is made on the device, in order with the steps; a thread waits for it and writes.
+            # The device makes the copy in order with the steps. A thread waits until the copy is complete and writes
+            # it.
             copy = {name: value.detach().clone() for name, value in step.network.state_dict().items()}
             ready = torch.cuda.Event()
             ready.record()

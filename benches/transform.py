@@ -4,18 +4,19 @@ workers. Prints one JSON object.
 
     python benches/transform.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 32] [--transforms numpy long]
 
-PHOTOS is a folder of class folders, PACKED the same as a dataset. All sides give random crops of 224 pixels, uint8, and
-call one function per row:
+PHOTOS is a folder of class folders, and PACKED is a dataset packed from it. All sides give random uint8 crops of 224
+pixels and call one function per row:
 
 - `nothing` shows the cost of a call.
 - `numpy` adds noise from NumPy's generator, which releases the GIL.
-- `python` runs 20,000 iterations of a Python loop, which holds the GIL; `long` runs 200,000, most of a row's time.
+- `python` runs 20,000 iterations of a Python loop, which holds the GIL. `long` runs 200,000, which take most of a
+  row's time.
 
-`ours` is the loader with `--threads` threads, `ours_with_workers` the same with as many
-`transform_workers`, `ours_in_workers` one-thread loaders in DataLoader workers
-(`shardpack.torch.IterableDataset`), and `theirs` a DataLoader over the files, decoded by Pillow and
-cropped by torchvision. Rounds alternate, the first is dropped, and medians are divided. The
-page cache is warm. Run it with a free-threaded Python too.
+There are four sides. `ours` is the loader with `--threads` threads, and `ours_with_workers` is the loader with
+`--threads` `transform_workers`. `ours_in_workers` runs one-thread loaders in DataLoader workers
+(`shardpack.torch.IterableDataset`). `theirs` is a DataLoader over the files, which Pillow decodes and torchvision
+crops. The rounds alternate between the sides, the first round is dropped, and the medians are divided. The page
+cache is warm. Run the bench with a free-threaded Python too.
 """
 
 import argparse
@@ -64,7 +65,7 @@ CHANGES: dict[str, Change] = {
 
 
 class Row:
-    """The transform for our loader."""
+    """The row transform as our loader calls it."""
 
     def __init__(self, change: Change) -> None:
         self.change = change
@@ -74,7 +75,7 @@ class Row:
 
 
 class Theirs:
-    """The transform for the dataset of files."""
+    """The row transform as the dataset of files calls it."""
 
     def __init__(self, change: Change) -> None:
         self.change, self.crop = change, v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()])
@@ -99,7 +100,7 @@ def sides(photos: Path, packed: Path, change: Change, threads: int, batch: int) 
 
 
 def rate(loader: object, seconds: float) -> float:
-    """Returns the rows per second over whole epochs of at least this time."""
+    """Returns the rows per second, measured over whole epochs that take at least `seconds` together."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for images, _ in loader:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""An independent reader of shardpack 1.0, laid out and numbered like the specification (README.md).
+"""An independent reader of shardpack 1.0. Its parts have the order and the numbers of the specification (README.md).
 
-Written for reading, not for speed. Needs only the standard library. Values (JSON, arrays, codecs) are in values.py,
-which needs numpy, zstandard and blosc2 to decode some of them.
+It is written to be read, not to be fast, and needs only the standard library. Values (JSON, arrays, codecs) are in
+values.py, which needs numpy, zstandard and blosc2 to decode some of them.
 
     reader.py verify PATH    check every byte of a dataset or a lone shard; exit code 0 if there is
                              no problem, 1 otherwise
@@ -43,8 +43,8 @@ CODECS = {"image": (RAW, JPEG), "array": (RAW, ZSTD, BLOSC2)}  # of all other ki
 
 
 def parse_record(data, fields, shard_number, row):
-    """Returns the value of each scalar field, and (codec, descriptor, decoded bytes, stored bytes) or None for each
-    stored field.
+    """Returns the scalar fields and the stored fields. A scalar field has its value; a stored field has (codec,
+    descriptor, decoded bytes, stored bytes), or None if it is absent.
     """
     cursor = Cursor(data, "record")
     need(cursor.take(4) == b"SREC", "record magic")
@@ -140,7 +140,7 @@ def parse_footer(data, file_bytes):
     return identity, count, index_offset, index_bytes, index_crc
 
 
-# ---- §3.1 Schema, §3.2 Shard metadata, §3.3 Manifest: shapes, as `check` compares them
+# ---- §3.1 Schema, §3.2 Shard metadata, §3.3 Manifest: their shapes in the form that `check` takes
 SCHEMA = {"fields": [{"name": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", "kind": r"image|array|text|json|bytes|scalar",
                       "dtype?": "|".join(TYPES)}]}
 METADATA = {"schema": SCHEMA, "classes?": [".*"], "recipe": {}, "shards?": 1 << 32}
@@ -218,7 +218,7 @@ class Shard:
             return file.read(size)
 
     def record(self, row):
-        """Returns name, type and value (bytes or None) of each field."""
+        """Returns the name, the type and the value of each field. The value is None if the field is absent."""
         within(row.length, 1 << 30, "record")
         fields = self.metadata["schema"]["fields"]
         values = parse_record(self.read(row.offset, row.length), fields, self.number, row)
@@ -226,7 +226,7 @@ class Shard:
 
 
 def open_dataset(path):
-    """Returns the manifest (None for a lone shard) and the paths of the shards."""
+    """Returns the manifest and the paths of the shards. A lone shard has no manifest, so it is None."""
     if not os.path.isdir(path) and not path.endswith(".json"):
         return None, [os.path.realpath(path)]
     path = os.path.join(path, "manifest.json") if os.path.isdir(path) else path
@@ -242,9 +242,9 @@ def generation(manifest):
     return number if type(number) is int and number > 1 else 1
 
 
-# ---- §8 What a reader does on each violation
+# ---- §8 Problems that a reader must report
 def verify(path):
-    """Returns the problems of a dataset or a lone shard: [(kind, place, message)]."""
+    """Returns the problems of a dataset or a lone shard as a list of (kind, place, message)."""
     problems, seen, paths = [], set(), []
 
     @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """Values: strict JSON, arrays and codecs of shardpack 1.0 (sections 3, 4 and 5 of the specification), and the checks
-that reader.py shares with them (section 1).
+that this module shares with reader.py (section 1).
 
-numpy, zstandard and blosc2 are imported only where a value needs them. A `raw` value without a transform needs none.
+numpy, zstandard and blosc2 are imported only when a value needs them. A `raw` value without a transform needs none
+of them.
 """
 
 import json
@@ -24,7 +25,7 @@ class Bad(Exception):
 
 
 class Limit(Bad):
-    """The bytes may be right, but request more than this reader allows (§6)."""
+    """The bytes may be valid, but they ask for more than this reader allows (§6)."""
     kind = "limit"
 
 
@@ -39,7 +40,7 @@ def within(value, limit, what):
 
 
 class Cursor:
-    """Reads a byte string from front to back; running out of bytes is a violation."""
+    """Reads a byte string from front to back. Reading past its end is a violation of the specification."""
 
     def __init__(self, data, what):
         self.data, self.what, self.pos = data, what, 0
@@ -96,13 +97,13 @@ def parse_text(data, what):
 
 
 def same(a, b):
-    """Compares JSON values. The order of keys has no meaning; 1, 1.0 and true are three different values."""
+    """Compares JSON values. The order of keys has no meaning. 1, 1.0 and true are three different values."""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def check(value, shape, what):
-    """Checks against a shape: a dict of keys ('?' marks optional ones), a list of one shape, a pattern, or a bound on
-    integers.
+    """Checks a value against a shape: a dict of keys ('?' marks optional keys), a list of one shape, a pattern for
+    text, or a bound for integers.
     """
     if isinstance(shape, dict):
         need(type(value) is dict, f"{what}: expected an object")
@@ -122,7 +123,7 @@ def check(value, shape, what):
         need(type(value) is str and re.fullmatch(shape, value, re.DOTALL), f"{what}: {value!r}")
 
 
-# ---- §4.1 Element types: name → code, bytes, NumPy's spelling
+# ---- §4.1 Element types: name → code, size in bytes, NumPy's name
 TYPES = {name: (code, int(spelling[-1]), spelling) for code, (name, spelling) in enumerate((
     ("bool", "<u1"), ("uint8", "<u1"), ("int8", "<i1"), ("uint16", "<u2"), ("int16", "<i2"), ("uint32", "<u4"),
     ("int32", "<i4"), ("uint64", "<u8"), ("int64", "<i8"), ("float16", "<f2"), ("float32", "<f4"), ("float64", "<f8")), 1)}
@@ -177,7 +178,7 @@ def parse_descriptor(data):
 
 # ---- §4.3 Transforms, §4.4 Band difference
 def decode_array(d, payload):
-    """Returns the values' bytes, little-endian, C-contiguous in the order of the shape."""
+    """Returns the bytes of the values: little-endian, C-contiguous, in the order of the shape."""
     need(d["stored"] != "bool" or not payload.strip(b"\0\1"), "bool array: bytes other than 0 and 1")
     if (d["transform"], d["difference"], d["layout"]) == (NONE, 0, 0) or not payload:
         return payload
@@ -213,7 +214,7 @@ UNIT = 4 << 20
 
 
 def decode(codec, payload, decoded_bytes, item=1):
-    """Undoes the codec. `item` is the size of a stored element."""
+    """Undoes the codec. `item` is the size in bytes of a stored element."""
     if codec in (RAW, JPEG):
         return payload
     undo, values, rest, coded = undo_zstd if codec == ZSTD else undo_blosc2, [], payload, 0
@@ -229,8 +230,8 @@ def decode(codec, payload, decoded_bytes, item=1):
 
 # ---- §5.2 zstd
 def undo_zstd(data, size, _item=1):
-    """Returns the value of the frame at the start of `data`, the bytes after the frame, and how many bytes the decoder
-    made.
+    """Returns the value of the frame at the start of `data`, the bytes after the frame, and the number of bytes that
+    the decoder made.
     """
     import zstandard
     need(data[:4] == b"\x28\xb5\x2f\xfd", "zstd magic")
@@ -249,8 +250,8 @@ def undo_zstd(data, size, _item=1):
 
 # ---- §5.3 blosc2
 def undo_blosc2(data, unit, item):
-    """Returns the value of the chunk at the start of `data`, the bytes after it, and how many bytes its stream coder
-    made.
+    """Returns the value of the chunk at the start of `data`, the bytes after the chunk, and the number of bytes that
+    its stream coder made.
     """
     import blosc2
     coded, length = walk_blosc2(data, unit, item)

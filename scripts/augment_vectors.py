@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes crates/augment/tests/torchvision.txt: the results of torchvision v2 for a small picture, for each operation.
+"""Writes crates/augment/tests/torchvision.txt, which has the results of torchvision v2 for a small picture, for each
+operation.
 
 Needs torch and torchvision, whose versions the file records. The tests of the crate read the file and need neither.
 Each line has an operation, its parameters and, after a tab, the pixels [height, width, 3] as hexadecimal digits.
@@ -18,7 +19,7 @@ TARGET = Path(__file__).resolve().parents[1] / "crates/augment/tests/torchvision
 
 
 def picture() -> torch.Tensor:
-    """Gradients, an edge and noise. The channels differ, and none has all levels."""
+    """A picture with gradients, an edge and noise. The channels differ, and none of them uses all levels."""
     random = np.random.default_rng(5)
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     red = 20 + 7 * x + 2 * y
@@ -52,7 +53,7 @@ def main() -> None:
     lines += [(f"shear_y {shear}", affine(shear=(0.0, degrees(shear)), center=[0, 0])) for shear in (-0.31, 0.99)]
     lines += [(f"translate {x} {y}", affine((x, y))) for x, y in ((3, 0), (-7, 0), (0, 5), (0, -18), (32, 0))]
     lines += [(f"rotate {angle}", F.rotate(image, angle)) for angle in (-135.0, -30.0, 4.5, 17.0, 88.0, 180.0)]
-    # All of RandomAffine at once: degrees, pixels, scale, degrees of shear.
+    # All parameters of RandomAffine at once: degrees, pixels, scale, degrees of shear.
     for angle, (x, y), scale, shear in (
         (30.0, (0, 0), 1.0, (0.0, 0.0)),
         (-12.5, (3, -2), 0.8, (0.0, 0.0)),

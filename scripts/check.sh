@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Checks everything that must hold before a change is merged. Prints one line per step with its seconds, and the log
-# of a failed step.
+# of a step that failed.
 #
 #   scripts/check.sh           the checks for every change
 #   scripts/check.sh --long    also with PyTorch from any source, the release wheel, and the long campaigns of
 #                              mutations and kills
 #
-# Steps and tests that cannot run here are skipped and listed at the end. Exit code 0: nothing failed.
-# With SHARDPACK_REQUIRE_DATA=1, a test skipped because the real files of `shared/data` are missing fails its step.
+# Steps and tests that cannot run here are skipped and listed at the end. The exit code is 0 if nothing failed. With
+# SHARDPACK_REQUIRE_DATA=1, a step fails if one of its tests was skipped because the real files of `shared/data` are
+# missing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
@@ -19,25 +20,25 @@ case "${1-}" in
 esac
 
 scripts/setup.sh --system || exit
-# Property tests draw the same inputs at each check, so that a change is judged only by what it changes. The
-# long checks draw new inputs; a failure can be repeated with its seed.
+# Property tests draw the same inputs in every check, so that a check fails only because of the change that it checks.
+# The long checks draw new inputs. A failure can be repeated with its seed.
 if [[ $long == yes ]]; then
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-$((RANDOM * 32768 + RANDOM))}
   echo "check: PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"
 else
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-1}
 fi
-# Tests wait as much as they compute, so run two per core.
+# Tests spend about half of their time waiting, so run two of them per core.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS-$((2 * $(getconf _NPROCESSORS_ONLN)))}
-# Incremental compilation pays off from the second build on and takes a gigabyte, so use it only where it was used
-# before.
+# Incremental compilation pays off only from the second build on, and takes a gigabyte. So use it only where it was
+# used before.
 [[ -d target/debug/incremental ]] || export CARGO_INCREMENTAL=0
 started_all=$SECONDS
 
 logs=target/check
 mkdir -p "$logs"
 passed=0 failed=0 unchecked=()
-# have_data LOG: fails if the real files are required and a test in the log was skipped because they are missing.
+# have_data LOG: fails if the real files are required, and a test in the log was skipped because they are missing.
 have_data() {
   [[ ${SHARDPACK_REQUIRE_DATA-} == 1 ]] || return 0
   local missing
@@ -56,7 +57,7 @@ formatting() {
     *) return 1 ;;
   esac
 }
-# step NAME COMMAND…: runs the command with its output in a log, and prints the verdict. Later steps run even if it
+# step NAME COMMAND…: runs the command, writes its output to a log, and prints the verdict. Later steps run even if it
 # fails.
 step() {
   local name=$1 log=$logs/${1// /-}.log started=$SECONDS status=0 verdict skipped
@@ -69,7 +70,8 @@ step() {
   fi
   printf '%-28s %-6s %5d s\n' "$name" "$verdict" "$((SECONDS - started))"
   if [[ $verdict == FAILED ]]; then
-    # Name the failures before the end of the log, because with many test binaries the two are far apart.
+    # Show the names of the failures before the end of the log, because with many test binaries the two are far apart
+    # in the log.
     { grep -E '^(test .* FAILED|FAILED|ERROR)' "$log"; grep -A3 -E '^(error|thread .* panicked)' "$log" | head -n 60; echo '…'; tail -n 20 "$log"; } | sed 's/^/    /'
     printf '    (whole log: %s)\n' "$log"
   else
@@ -77,7 +79,7 @@ step() {
     grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" |
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } !seen[$0]++ { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
-  # Tests that did not run, and why. Rust tests print a line each: `skipped: …`.
+  # List the tests that did not run, with the reasons. Rust tests print a line for each: `skipped: …`.
   skipped=$(sed -nE "s/^skipped: (.*)/1 × \1/p; s/^SKIPPED \[([0-9]+)\] [^:]*:([0-9]+: )?/\1 × /p; s/.* \.\.\. skipped ['\"](.*)['\"]$/1 × \1/p" "$log" |
     awk '{ n = $1; sub(/^[0-9]+ × +/, ""); sum[$0] += n } END { for (why in sum) print sum[why] " × " why }' | sort -k 3)
   if [[ -n $skipped ]]; then
@@ -85,13 +87,14 @@ step() {
     while read -r line; do unchecked+=("$name: $line"); done <<<"$skipped"
   fi
 }
-# leave_out NAME WHY: notes a step that cannot run here.
+# leave_out NAME WHY: records a step that cannot run here.
 leave_out() {
   unchecked+=("$1: $2")
   printf '%-28s %-6s %s\n' "$1" skipped "$2"
 }
 
-# Download the tests' packages while the cores compile. A failed download is repeated below, with its message.
+# Download the packages of the tests while the cores compile. If the download fails, it is repeated below and its
+# message is shown.
 wheel=(--profile dev)
 [[ $long == no ]] || wheel=(--torch)
 { scripts/setup.sh --tests && scripts/package.sh --environment "${wheel[@]}"; } >"$logs/setup.log" 2>&1 </dev/null &
@@ -102,8 +105,8 @@ python=.venv/bin/python package=.venv-package/bin/python
 step "formatting"        formatting
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
-# Show the output, in which a test says that it was skipped. Enable HDF5, as in the wheel. Leave out the examples, which
-# the lints have checked: linking two dozen programs takes a minute.
+# Show the output, in which a skipped test says that it was skipped. HDF5 is enabled, as in the wheel. The examples are
+# left out, because the lints have checked them, and linking two dozen programs takes a minute.
 step "rust tests"        cargo test --workspace --all-features --lib --bins --tests --no-fail-fast -- --show-output
 step "doc tests"         cargo test --workspace --all-features --doc --no-fail-fast
 wait "$setup"
@@ -116,9 +119,10 @@ if ! cargo deny --version >/dev/null 2>&1; then
 else
   step "dependencies"    cargo deny check bans licenses sources
 fi
-# The wheel needs little more than the Rust tests have already compiled.
+# For the wheel, little has to be compiled that the Rust tests have not compiled already.
 step "wheel"             scripts/package.sh "${wheel[@]}"
-# Each process gets whole classes and files of tests, which wait half of the time for signals, stores and bench rounds.
+# Each process gets whole classes and files of tests. The tests wait half of the time, for signals, stores and bench
+# rounds.
 pytest=(-m pytest --quiet -rs --numprocesses 4 --dist loadscope -p no:cacheprovider)
 [[ $long == no ]] || pytest+=(-m '')
 step "command tests"     "$python" "${pytest[@]}" tests/python
@@ -135,9 +139,9 @@ if [[ $long == yes ]]; then
   step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
   step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
   step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
-  # A separate workspace, because its server requires a particular compiler.
+  # This is a separate workspace, because its server requires a particular compiler.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target
-  # Another separate workspace, for candle's crates.
+  # This is another separate workspace, because it needs candle's crates.
   step "candle example"  cargo test --manifest-path examples/candle/Cargo.toml --target-dir target
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi

@@ -1,4 +1,5 @@
-"""Check the links in all Markdown files of the repository: files, folders, and anchors as a code host makes them.
+"""Check the links in all Markdown files of the repository: to files, to folders, and to anchors as a code host makes
+them.
 
     check_links.py [ROOT]     prints each dead link as FILE:LINE with the reason; exit code 1 if there is one
 
@@ -21,7 +22,9 @@ HTML_ANCHOR = re.compile(r"<[a-z][^>]*?\b(?:id|name)=[\"']([^\"']+)", re.I)
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading: lower case, hyphens for spaces, no other punctuation."""
+    """Return the anchor of a heading. It is in lower case, has hyphens in place of spaces, and has no other
+    punctuation.
+    """
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
     text = re.sub(r"<[^>]+>", "", text)
     text = re.sub(r"(?<![^\W_])[*_]+(?=\S)|(?<=\S)[*_]+(?![^\W_])", "", text)
@@ -29,7 +32,7 @@ def slug(heading: str) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """Return the lines of a page, with empty lines for code blocks."""
+    """Return the lines of a page, in which code blocks are replaced by empty lines."""
     lines, fence = [], ""
     for line in text.splitlines():
         mark = FENCE.match(line)

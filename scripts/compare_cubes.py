@@ -2,9 +2,9 @@
 
     compare_cubes.py TRUTH UNPACKED DATASET
 
-Integers, integers stored as floats, and masks must be equal bit for bit. Other floats may differ by float16's rounding,
-and by no more than the largest error stated in the dataset's manifest. NaN and no-data values must be in the same
-places.
+Integers, integers stored as floats, and masks must be equal bit for bit. Other floats may differ by float16's
+rounding, but by no more than the largest error that the dataset's manifest states. NaN and no-data values must be in
+the same places.
 """
 
 import json
@@ -17,13 +17,13 @@ NO_DATA = -9999.0
 
 
 def stated_error(dataset):
-    """Return the largest absolute error that the manifest states for field `cube`."""
+    """Return the largest absolute error that the manifest states for the field `cube`."""
     fidelity = json.loads((dataset / "manifest.json").read_text())["fidelity"]["cube"]
     return float(fidelity["max_abs_error"])
 
 
 def find(folder, stem, suffixes):
-    """Return the one unpacked array of a sample, whatever extension its key had."""
+    """Return the only unpacked array of a sample. The extension in the sample's key does not matter."""
     found = [p for p in folder.rglob("*.npy") if any(p.name == stem + suffix for suffix in suffixes)]
     if len(found) != 1:
         raise SystemExit(f"`{stem}`: expected one unpacked array in `{folder}`, found: {[str(p) for p in found]}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh checkout to a packed, verified, streamed and unpacked dataset of each kind, in one command.
+# Makes a packed, verified, streamed and unpacked dataset of each kind from a fresh checkout, with one command.
 #
 #   scripts/demo.sh        everything stays under target/demo/
 #
@@ -22,15 +22,15 @@ scripts/setup.sh >target/setup.log 2>&1 </dev/null &
 setup=$!
 
 title "Build"
-# Build without object stores, whose libraries take as long to build as everything else, and without optimising
-# across crates, which takes minutes more.
+# Build without object stores, whose libraries take as long to build as everything else. Also build without optimising
+# across crates, which would take some minutes more.
 export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
 cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack
 printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
 wait "$setup" || { cat target/setup.log >&2; exit 2; }
 
-# From here on, work in the demo's own folder, so that commands and messages read like a session.
+# From here on, work in the demo's own folder, so that commands and messages look like a user's session.
 scripts=$PWD/scripts python=$PWD/.venv/bin/python
 rm -rf target/demo
 mkdir -p target/demo

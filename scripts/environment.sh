@@ -1,8 +1,8 @@
-# Sourced by setup.sh and package.sh: virtual environments made from lists of pinned packages.
+# Functions for virtual environments that are made from lists of pinned packages. Sourced by setup.sh and package.sh.
 
-# environment FOLDER PYTHON LIST…: installs the packages of each LIST in FOLDER, which PYTHON creates if it does not
-# exist.
-# FOLDER keeps the digest of each list it holds, so that a second run costs one comparison. It is made again
+# environment FOLDER PYTHON LIST…: installs the packages of each LIST into the virtual environment FOLDER. If FOLDER
+# does not exist, PYTHON makes it.
+# FOLDER keeps a digest of each list that it holds, so that a second run costs only one comparison. It is made anew
 # after an interrupted run, and when one of its lists has changed.
 environment() {
   local folder=$1 python=$2 list
@@ -23,7 +23,7 @@ environment() {
   done
 }
 
-# environment_holds FOLDER [LIST…]: succeeds if FOLDER is complete and up to date, and holds each LIST.
+# environment_holds FOLDER [LIST…]: succeeds if FOLDER is complete and up to date, and has the packages of each LIST.
 environment_holds() {
   local folder=$1 list
   shift

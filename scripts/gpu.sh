@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Runs everything that needs a GPU: compares the kernels with the host, then measures them.
+# Runs everything that needs a GPU: first compares the kernels with the host, then measures them.
 #
 #   scripts/gpu.sh FOLDER               FOLDER holds JPEGs, at any depth
 #   scripts/gpu.sh FOLDER --check-only  without measurements
-#   scripts/gpu.sh FOLDER --train       only the steps of training (benches/train.py): needs an installed wheel, PyTorch and torchvision
+#   scripts/gpu.sh FOLDER --train       only the steps of training (benches/train.py): needs an installed wheel,
+#                                       PyTorch and torchvision
 #   scripts/gpu.sh FOLDER --all         with the long campaigns, the benches against other libraries and a training loop
 #                                       (benches/device.py, python/examples/poster.py); a step that cannot run is a
 #                                       failure
 #
-# If compute-sanitizer is on the PATH, its tools run on a small batch of pictures, and on arrays of each type and codec.
-# If the wheel is installed (scripts/package.sh), the Python tests that need a device run too.
+# If compute-sanitizer is on the PATH, its tools run on a small batch of pictures, and on arrays of each type and
+# codec. If the wheel is installed (scripts/package.sh), the Python tests that need a device run too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,7 +26,7 @@ if [[ $mode == --train ]]; then
   [[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
   exec "$python" benches/train.py "$1" "${@:3}"
 fi
-# left_out STEP: reports a step that does not run here. With --all, the script then fails at the end.
+# left_out STEP: reports a step that cannot run here. With --all, the script then fails at the end.
 missing=0
 left_out() {
   echo "gpu: skipped: $1" >&2
@@ -40,7 +41,7 @@ run=target/release/examples/pictures_on_device
 only=()
 [[ $mode != --check-only ]] || only=(--check-only)
 "$run" "$1" "${only[@]}"
-# The test also compares the arrays of the datasets in SHARDPACK_CUBES, separated by colons.
+# This test also compares the arrays in the datasets that SHARDPACK_CUBES lists, separated by colons.
 cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture
 python=python3
 [[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
@@ -55,8 +56,8 @@ if [[ $mode == --all ]]; then
 fi
 if [[ $mode != --check-only ]]; then
   target/release/examples/cube_rate
-  # SHARDPACK_DATASET may name a dataset of pictures, which is loaded on 1, 4 and all threads, with and without
-  # --resident.
+  # SHARDPACK_DATASET may name a dataset of pictures. It is loaded on 1, 4 and all threads, with --resident and
+  # without it.
   if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
     cargo build --release --quiet --bin shardpack
     for threads in 1 4 "$(nproc)"; do
@@ -70,10 +71,11 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck synccheck; do
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
-    # Array kernels read whole words at the ends of streams, and unwritten memory after damage. Their output does not
-    # depend on those bytes: tests run the kernels on the CPU with two different contents of unwritten memory.
+    # Kernels for arrays read whole words at the ends of streams, and after damage they read memory that was never
+    # written. Their output does not depend on those bytes: tests run the kernels on the CPU with two different
+    # contents of such memory.
     [[ $tool != initcheck ]] || continue
-    # `all`, because cargo starts the test as a child process.
+    # `all` is needed because cargo starts the test as a child process.
     compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \
       cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture arrays_of_each damage_is_flagged
   done

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Licences of the Rust crates compiled into the wheel and the command, for python/LICENSE-THIRD-PARTY.
+"""Licences of the Rust crates that are compiled into the wheel and the command, for python/LICENSE-THIRD-PARTY.
 
     scripts/licences.py            rewrites the last part of that file, from Cargo.lock
     scripts/licences.py --check    fails if that would change the file
 
-If a crate offers several licences, MIT is used if the crate has its text. Crates with the same text share it.
+If a crate offers several licences, MIT is used if the crate has its text. Crates whose licences have the same text
+are listed together.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def cargo(*arguments: str) -> str:
 
 
 def compiled_in() -> set[tuple[str, str]]:
-    """Name and version of each crate that is not part of the project."""
+    """Return the name and version of each crate that is not part of the project."""
     tree = ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]
     packages = ["--package", "shardpack", "--package", "shardpack-python", "--features", "shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli"]
     targets = [word for target in TARGETS for word in ("--target", target)]

@@ -1,4 +1,4 @@
-"""Make the demo's two datasets, a folder of pictures and a folder of cubes with masks. Deterministic.
+"""Make the demo's two datasets: a folder of pictures, and a folder of cubes with masks. The result is deterministic.
 
     make_demo.py OUT [--pictures 300] [--seed 1]
 
@@ -30,7 +30,7 @@ NO_DATA = -9999.0
 
 
 def smooth(rng, height, width, cell):
-    """Return noise in 0..1 at the scale of `cell` pixels, [height, width]."""
+    """Return noise between 0 and 1 with features about `cell` pixels wide, [height, width]."""
     coarse = rng.random((height // cell + 2, width // cell + 2))
     image = Image.fromarray((coarse * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
     return np.asarray(image, dtype=np.float32) / 255
@@ -73,7 +73,9 @@ def make_pictures(root, count, rng):
 
 
 def cube(rng):
-    """Return reflectances in 0..1: mixtures of smooth spectra with sensor noise, float32, [height, width, channels]."""
+    """Return reflectances between 0 and 1: mixtures of smooth spectra with sensor noise, float32, [height, width,
+    channels].
+    """
     members = np.stack([np.interp(WAVELENGTHS, np.linspace(400, 1000, 7), rng.random(7)) for _ in range(5)])
     shares = np.stack([smooth(rng, HEIGHT, WIDTH, 24) ** 3 for _ in members], axis=2)
     shares /= shares.sum(axis=2, keepdims=True)
@@ -99,7 +101,9 @@ def geotiff(path, values, **options):
 
 
 def savemat(path, variables, compress=False):
-    """Write real arrays to a MATLAB 5 file. Implemented here, because nothing else in the demo needs SciPy's 140 MB."""
+    """Write real arrays to a MATLAB 5 file. This is implemented here, because nothing else in the demo needs SciPy,
+    which takes 140 MB.
+    """
 
     def element(kind, data):
         return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)
@@ -143,7 +147,7 @@ def make_cubes(root, rng):
     values["planar"][:10, :20] = NO_DATA
     geotiff(cubes / "planar.tif", values["planar"], planarconfig="separate")
     geotiff(cubes / "interleaved.tif", values["interleaved"], planarconfig="contig", compression="zlib", predictor=False, bigtiff=True)
-    # Integers in float32, as in satellite products, which must be stored without loss.
+    # Integers in float32, as in satellite products. They must be stored without loss.
     values["counts"] = (values["counts"] * 10000).round()
     values["counts"][:, :5] = NO_DATA
     geotiff(cubes / "counts.tif", values["counts"], planarconfig="separate", byteorder=">")

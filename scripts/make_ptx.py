@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Make the kernels' PTX, crates/gpu/ptx/*.ptx, with a pinned NVRTC from PyPI. Needs neither a GPU nor the CUDA toolkit.
+"""Make the kernels' PTX, crates/gpu/ptx/*.ptx, with a pinned NVRTC from PyPI. This needs neither a GPU nor the CUDA
+toolkit.
 
     scripts/make_ptx.py            writes the files
     scripts/make_ptx.py --check    exits 0 if the files match the kernels, else names those that do not and exits 1
 
-NVRTC 12.0 writes PTX ISA 8.0, which drivers from 525 on accept and compile for their device.
+NVRTC 12.0 writes PTX ISA 8.0. Drivers from version 525 on accept it and compile it for their device.
 """
 
 import argparse
@@ -22,12 +23,12 @@ KERNELS = ROOT / "crates/gpu/kernels"
 PTX = ROOT / "crates/gpu/ptx"
 CACHE = ROOT / "target/nvrtc"
 PACKAGE = "nvidia-cuda-nvrtc-cu12==12.0.140"
-# Products are not fused into sums unless the kernel says so, so that results equal the CPU's bit for bit.
+# Products are not fused into sums unless the kernel asks for it, so that results equal the CPU's bit for bit.
 OPTIONS = ["--gpu-architecture=compute_75", "--std=c++17", "--fmad=false", "--restrict"]
 
 
 def library() -> ctypes.CDLL:
-    """Return NVRTC, downloaded at the first call."""
+    """Return NVRTC. The first call downloads it."""
     folder = CACHE / PACKAGE.replace("==", "-")
     found = folder / "nvidia/cuda_nvrtc/lib"
     if not (found / "libnvrtc.so.12").exists():
@@ -37,13 +38,15 @@ def library() -> ctypes.CDLL:
             (wheel,) = Path(download).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(folder)
-    # NVRTC loads this library by its name.
+    # NVRTC finds this library by its name, so load it first.
     ctypes.CDLL(str(found / "libnvrtc-builtins.so.12.0"), mode=ctypes.RTLD_GLOBAL)
     return ctypes.CDLL(str(found / "libnvrtc.so.12"))
 
 
 def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
-    """Return the PTX of one file. Its includes are passed by name, so that no path of this machine gets into it."""
+    """Return the PTX of one source file. Its includes are passed by name, so that no path of this machine gets into the
+    PTX.
+    """
     headers = sorted(KERNELS.glob("*.cuh"))
     texts = (ctypes.c_char_p * len(headers))(*(path.read_bytes() for path in headers))
     names = (ctypes.c_char_p * len(headers))(*(path.name.encode() for path in headers))
@@ -68,7 +71,7 @@ def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
     nvrtc.nvrtcGetPTX(program, text)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     ptx = re.sub(r"\n{2,}", "\n", text.value.decode())
-    # NVRTC compiles a call to an unknown function into an external symbol that the driver cannot find.
+    # NVRTC turns a call of an unknown function into an external symbol, which the driver cannot find.
     if missing := re.findall(r"\.extern \.func.*?(\w+)\n", ptx):
         sys.exit(f"make_ptx: {source.name} calls an unknown function: {', '.join(missing)}")
     return ptx

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the Python package's wheel and install it, with the libraries that its tests import, into a separate virtual
-# environment: .venv-package.
+# Build the wheel of the Python package and install it into a separate virtual environment, .venv-package, together
+# with the libraries that its tests import.
 #
 #   scripts/package.sh                 the wheel is in target/wheels; .venv-package/bin/python imports the new build
 #   scripts/package.sh --environment   only the libraries, without the wheel
@@ -42,12 +42,12 @@ environment .venv-package .venv/bin/python "${lists[@]}"
 [[ $wheel == yes ]] || exit 0
 
 rm -rf target/wheels
-# With the features of the workspace's tests, `dev` compiles only the package; other features would compile most
-# crates again.
+# With the same features as the tests of the workspace, `dev` compiles only this package. With other features, it
+# would compile most crates again.
 options="--profile $profile"
 [[ $profile == release ]] || options+=" --features cli,hdf5,shardpack/default,shardpack/hdf5,shardpack-io/conformance,shardpack-jpeg/default"
 MATURIN_PEP517_ARGS=$options "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/shardpack-*.whl
 say "$(basename target/wheels/shardpack-*.whl), $(du -h --apparent-size target/wheels/shardpack-*.whl | cut -f1), profile $profile"
-# From outside the tree, so that the wheel is imported.
+# Run this outside the source tree, so that Python imports the wheel.
 cd / && "$OLDPWD/$python" -c 'import shardpack; print("package: imported shardpack", shardpack.__version__)'

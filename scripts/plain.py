@@ -4,8 +4,8 @@
     plain.py [ROOT] --worst N    the same, and N places to begin with
     plain.py [ROOT] --lower      write lower counts into the table of ceilings, which no option raises
 
-The ceilings are in `scripts/plain.txt`. They only fall: a table with a higher number than the committed one fails.
-The count is only a hint. Avoiding a word does not untangle a sentence.
+The ceilings are in `scripts/plain.txt`. They only fall: it is an error if the table has a higher number than the
+committed table. The count is only a hint. Avoiding a word does not untangle a sentence.
 """
 
 import argparse
@@ -39,7 +39,7 @@ STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 
 
 def comments(path: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield line number and text of each run of comment lines with one mark."""
+    """Yield the line number and the text of each run of comment lines with the same mark."""
     mark = re.compile(rf"\s*({MARK[path.suffix]})\s?(.*)")
     run, last = list[str](), ""
     for number, line in enumerate([*lines, ""], 1):
@@ -52,7 +52,7 @@ def comments(path: Path, lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def passages(path: Path, text: str) -> Iterator[tuple[str, int, str]]:
-    """Yield kind, line number and text of each passage of a file."""
+    """Yield the kind, the line number and the text of each passage of a file."""
     if path.suffix == ".md":
         text = FENCED.sub(lambda code: "\n" * code[0].count("\n"), text)
         for block in re.finditer(r"(?:^(?!\||\s*$).*\n?)+|^\|.*$", text, re.M):
@@ -71,7 +71,7 @@ def passages(path: Path, text: str) -> Iterator[tuple[str, int, str]]:
 
 
 def count(root: Path) -> tuple[dict[str, float], Counter[str], list[tuple[float, str]]]:
-    """Return turns per 10,000 words by kind, turns by name, and the densest passages first."""
+    """Return the turns per 10,000 words by kind, the turns by name, and all passages with turns, the densest first."""
     names = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     words, turns, hits, dense = Counter[str](), Counter[str](), Counter[str](), list[tuple[float, str]]()
     for path in (root / name for name in names.split("\0")):

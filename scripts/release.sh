@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Build the files of a release into target/release-VERSION, and try each file as a user gets it. Nothing is uploaded.
+# Build the files of a release into target/release-VERSION, and try each file in the way a user gets it. Nothing is
+# uploaded.
 #
 #   scripts/release.sh             for x86-64 and aarch64: a wheel, and the command as a tar; an sdist; SHA256SUMS
 #
@@ -15,9 +16,9 @@
 #                                  because it does not support the stable ABI of the other wheels. It is tried in a
 #                                  virtual environment of that Python
 #
-# Building needs Rust with rustup, CMake and Python 3.11, and NASM for x86-64. The C compiler and the linker for both
-# targets are zig's, from a Python package. Trying needs root, debootstrap and, for aarch64 on x86-64,
-# qemu-user-static: see scripts/try_release.sh.
+# Building needs Rust with rustup, CMake and Python 3.11, and also NASM for x86-64. The C compiler and the linker for
+# both targets come from zig, which is installed as a Python package. Trying needs root, debootstrap and, for aarch64
+# on x86-64, qemu-user-static (see scripts/try_release.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
@@ -53,12 +54,12 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo
 heading=$(grep -m 1 -E "^## ${version//./\\.}( |$)" CHANGELOG.md) || fail "CHANGELOG.md: expected a heading for version $version, found none"
 dist=$PWD/target/release-$version
 
-# not_to_publish WHAT LINE…: reports a flaw that a release must not have and a trial may have.
+# not_to_publish WHAT LINE…: reports a flaw that a trial may have but a release must not have.
 not_to_publish() {
   [[ $trial == no ]] || { say "a trial, not to publish: $1"; return; }
   fail "$@" "hint: --trial builds anyway, to try and not to publish"
 }
-# An earlier run has checked what it built.
+# With --try, the run that built the files has already checked this.
 if [[ $build == yes ]]; then
   [[ $heading =~ ^"## $version - "[0-9]{4}-[0-9]{2}-[0-9]{2}$ ]] ||
     not_to_publish "CHANGELOG.md: expected the day of the release, as in \`## $version - $(date -u +%F)\`, found: $heading"
@@ -66,19 +67,19 @@ if [[ $build == yes ]]; then
   [[ -z $changes ]] || not_to_publish "expected a tree as it was committed, found changes:" "$changes"
 fi
 [[ $build == no ]] || python3 scripts/licences.py --check
-# The oldest C library that Rust still supports. Programs that run with it run on every Linux with glibc.
+# The oldest version of glibc that Rust still supports. Programs built for it run on every Linux with glibc.
 glibc=2.17 manylinux=manylinux2014
 
 environment .venv-release python3 scripts/requirements-release.txt scripts/requirements.txt
 tools=$PWD/.venv-release/bin
 export PATH=$tools:$PATH
-# The archives carry the time of the last commit, so that the same source makes the same archives.
+# The files in the archives get the time of the last commit, so that the same source makes the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export CARGO_PROFILE_RELEASE_STRIP=symbols
 [[ $quick == no ]] || export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_INCREMENTAL=0
 
-# needs FILE LIBRARY…: checks that FILE requires no system libraries but these.
+# needs FILE LIBRARY…: checks that FILE requires no system libraries except these.
 needs() {
   local file=$1 found
   shift
@@ -88,7 +89,7 @@ needs() {
   done
 }
 
-# has_std TARGET: succeeds if Rust's standard library for it is installed or rustup can install it.
+# has_std TARGET: succeeds if Rust's standard library for TARGET is installed, or if rustup can install it.
 has_std() {
   local triple=$1-unknown-linux-gnu
   [[ -d $(rustc --print target-libdir --target "$triple") ]] || rustup --quiet target add "$triple"
@@ -98,7 +99,8 @@ build_for() {
   local triple=$1-unknown-linux-gnu started=$SECONDS name stage
   say "building the wheel for $1"
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
-  # Same features as the wheel. Its dependencies are compiled again anyway, because maturin wraps zig in its own way.
+  # The command has the same features as the wheel. Its dependencies are compiled again anyway, because maturin wraps
+  # zig in its own way.
   say "building the command for $1"
   cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli \
     --bin shardpack --target "$triple.$glibc"
@@ -169,7 +171,7 @@ if [[ $build == yes ]]; then
 fi
 
 if [[ $build == no && $asked == no ]]; then
-  # The targets that the earlier run could build.
+  # Take only the targets that the earlier run could build.
   for target in "${targets[@]}"; do
     if compgen -G "$dist/*_$target.whl" >/dev/null; then there+=("$target"); else left_out+=("$target"); fi
   done
@@ -181,7 +183,7 @@ if [[ $sdist_builds == yes ]]; then
   folder=$(mktemp -d)
   tar -xzf "$dist/shardpack-$version.tar.gz" -C "$folder"
   started=$SECONDS
-  # With the test profile, reusing what the tests have compiled, because this checks only that the sdist builds.
+  # Use the test profile, which reuses the crates that the tests have compiled. This only checks that the sdist builds.
   CARGO_TARGET_DIR=$PWD/target MATURIN_PEP517_ARGS="--profile dev" python -m pip wheel --quiet --disable-pip-version-check \
     --no-deps --wheel-dir "$folder/wheel" "$folder/shardpack-$version"
   say "the sdist builds: $(basename "$folder"/wheel/*.whl), $((SECONDS - started)) s"

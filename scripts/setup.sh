@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what the build and the demo need. Asks nothing.
+# Install the software that the build and the demo need. Asks no questions.
 #
 #   scripts/setup.sh            system packages, then the Python environment in .venv
 #   scripts/setup.sh --system   only the system packages, which are all that a build needs
@@ -28,13 +28,14 @@ may_install() { ((EUID == 0)) || { have sudo && sudo -n true 2>/dev/null; }; }
 wanted_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 rust_hint="hint: install Rust with rustup (https://rustup.rs); if it is installed, run \`rustup update\`"
 have cargo && have rustc || fail "missing: cargo and rustc, $wanted_rust or newer" "$rust_hint"
-# Shows rustup's own message, for example that no toolchain was chosen.
+# If this fails, the message of rustup is shown, for example that no toolchain was chosen.
 found_rust=$(rustc --version 2>&1) || fail "rustc does not run: $found_rust" "$rust_hint"
 number=$(sed -n 's/^rustc \([0-9.]*\).*/\1/p' <<<"$found_rust")
 [[ $(printf '%s\n' "$wanted_rust" "$number" | sort -V | head -n 1) == "$wanted_rust" ]] ||
   fail "expected Rust $wanted_rust or newer, found: $found_rust" "$rust_hint"
 
-# Find the newest Python that the pinned wheels support, but try `python3` first, because most people mean that one.
+# Find the newest Python that the pinned wheels support. But try `python3` first, because most people expect that it
+# is used.
 find_python() {
   local candidate
   for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
@@ -45,25 +46,26 @@ find_python() {
   done
 }
 
-# Succeeds if a compiler makes a program, because the headers of the C library or the linker may be missing.
+# compiles COMPILER LANGUAGE: succeeds if the compiler can make a program. The compiler alone is not enough: the
+# linker or the headers of the C library may be missing.
 compiles() {
   have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null
 }
 
-# Each line tests for a tool and names the package that provides it. It tests the tool, not the package, so that a
+# Each line tests for a tool, and names the package that provides it. It tests the tool and not the package. So a
 # compiler or a CMake from elsewhere counts, and a tool that does not run counts as missing.
 missing_packages() {
   compiles cc c && compiles c++ c++ && have make || echo build-essential
   cmake --version >/dev/null 2>&1 || echo cmake # libjpeg-turbo is built with it
   nasm -v >/dev/null 2>&1 || echo nasm          # libjpeg-turbo's vector code
-  # The tests open the page of `shardpack report` in Chromium. Where it cannot be installed, they are skipped.
+  # The tests open the page of `shardpack report` in Chromium. If Chromium cannot be installed, these tests are skipped.
   if [[ $for_tests == yes ]] && ! chromium --version >/dev/null 2>&1 && have apt-get && may_install; then echo chromium; fi
   local python
   python=$(find_python)
   if [[ -z $python ]]; then
     echo python3 python3-venv
   elif [[ ! -x .venv/bin/python ]] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-    # Debian's Python lacks ensurepip, so `python3 -m venv` fails without this package.
+    # Debian's Python has no ensurepip, so `python3 -m venv` fails without this package.
     "$python" -c 'import sys; print("python{}.{}-venv".format(*sys.version_info))'
   fi
 }
@@ -86,7 +88,7 @@ if ((${#missing[@]})); then
   if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     hint="hint: see apt's output above, or all of it in $log"
-    # After an interrupted installation, apt names the remedy in the middle of other text.
+    # After an interrupted installation, apt says how to repair it, but in the middle of other text.
     ! grep -qE 'dpkg --configure -a|--fix-broken' "$log" ||
       hint="hint: an earlier installation was interrupted: run \`dpkg --configure -a && apt-get --fix-broken install\` as root, then run this again"
     fail "could not install: ${missing[*]}" "$hint"

@@ -1,11 +1,12 @@
-"""Prepare the pages of the documentation site, and check the links of the built site.
+"""Prepare the pages of the documentation site, and check the links of the site after it is built.
 
     site.py source yes|no     all Markdown of the repository into target/site-source, with API pages next to it;
                               yes: with those of the Rust crates, which are in target/doc
     site.py check             every link in target/site leads to an existing file and anchor
 
-The Markdown is written for a code host. For the site, links to files that are not pages lead to the code host, HTML
-around Markdown is marked as containing Markdown, and Sphinx roles in docstrings become Markdown.
+The Markdown is written for a code host, so three things change for the site. Links to files that are not pages lead
+to the code host, HTML around Markdown is marked as containing Markdown, and Sphinx roles in docstrings become
+Markdown.
 """
 
 import ast
@@ -24,7 +25,8 @@ from check_links import CODE, FENCE
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, API, SITE = (ROOT / "target" / name for name in ("site-source", "site-api", "site"))
 PACKAGE = ROOT / "python" / "shardpack"
-# Pages of the reference: the subject of each, and the package's names on it. A name on no page is an error.
+# Pages of the reference, with the subject of each page and the names of the package that are on it. A name that is on
+# no page is an error.
 PAGES = {
     "dataset": ("Datasets", ["Dataset", "Subset", "Concat", "concat", "Field", "Sample", "Row", "verify"]),
     "loader": ("Loaders and batches", ["Loader", "Batch", "Ragged", "Views", "stitch", "Stitcher", "Scene", "Shuffle", "Indices", "Weights"]),
@@ -43,14 +45,14 @@ HOLDER = re.compile(r"<(table|thead|tbody|tr|td|th)>")
 
 
 def tracked() -> list[str]:
-    """Return the files of the repository, including new ones."""
+    """Return the files of the repository, including files that are not committed yet."""
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split("\0")
     return sorted({name for name in names if name and (ROOT / name).exists()})
 
 
 def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
-    """Return a page rewritten for the site."""
+    """Return the text of a page, rewritten for the site."""
 
     def target(link: str) -> str:
         path, hash_sign, anchor = link.partition("#")
@@ -67,7 +69,7 @@ def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
         return f"{repository}/{'tree' if goal.is_dir() else 'blob'}/main/{name}{hash_sign}{anchor}"
 
     def code(span: re.Match[str]) -> str:
-        # `Arc<dyn Trait>` would be parsed as HTML.
+        # Without this, a type such as `Arc<dyn Trait>` would be parsed as HTML.
         text = span.group().strip("`").strip()
         return f"<code>{escape(text, quote=False)}</code>" if re.search(r"<[a-zA-Z]", text) else span.group()
 
@@ -88,7 +90,7 @@ def rewritten(page: str, text: str, pages: set[str], repository: str) -> str:
         if fence and not fenced:
             line = re.sub(r"^( *[`~]+\w+),.*", r"\1", line)  # ```rust,no_run
         lines.append(line if fenced or fence else change(line))
-        # A list or a table needs an empty line before it.
+        # On the site, a list or a table needs an empty line before it.
         if not fenced and len(lines) > 1 and re.match(r"([-*]|\d+\.) |\|", line):
             before = lines[-2]
             if before.strip() and not re.match(r"\s*([-*]|\d+\.) |\||\s{2,}|<", before):
@@ -109,7 +111,7 @@ def source(with_rust: bool) -> None:
     for folder in (SOURCE, API):
         shutil.rmtree(folder, ignore_errors=True)
     names = tracked()
-    # The format is on the site; pages about crates and benches stay with the code.
+    # The pages about the format are on the site. Pages about crates and benches stay with the code.
     pages = {name for name in names if name.endswith(".md") and name.split("/")[0] in ("docs", "format-spec") or
              name.endswith(".md") and "/" not in name}  # fmt: skip
     for name in pages | {name for name in names if name.startswith("docs/") and name.endswith(".svg")}:
@@ -133,7 +135,7 @@ def source(with_rust: bool) -> None:
         body = "".join(f"\n::: shardpack.{name}\n" for name in members)
         (SOURCE / "api" / f"{page}.md").write_text(f"# {title}\n{body}")
     crates = sorted(name.split("/")[1] for name in names if re.fullmatch(r"crates/[^/]+/Cargo\.toml", name))
-    # As HTML, because MkDocs checks Markdown links before the crates' pages exist.
+    # Write HTML links, because MkDocs checks Markdown links before the pages of the crates exist.
     lines = [f'- <a href="../../rust/shardpack_{crate.replace("-", "_")}/index.html">shardpack-{crate}</a>' for crate in crates]
     body = "\n".join(lines) if with_rust else "This copy of the site was built without them: `cargo doc --workspace --no-deps`."
     (SOURCE / "api" / "rust.md").write_text(f"# Rust crates\n\nThe reference of each crate, as `cargo doc` makes it.\n\n{body}\n")
@@ -157,7 +159,7 @@ class Page(HTMLParser):
 
 
 def check() -> int:
-    """Check the links of all pages, except the Rust reference, which `cargo doc` has checked."""
+    """Check the links of all pages except the Rust reference, which `cargo doc` has already checked."""
     pages: dict[Path, Page] = {}
     wrong, followed = set(), 0
     own = [path for path in sorted(SITE.rglob("*.html")) if SITE / "rust" not in path.parents and path.name != "404.html"]

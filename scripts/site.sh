@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the documentation site into target/site, from the repository's Markdown, the docstrings of the Python package
-# and `cargo doc`. A dead link, in a page or in the built site, is an error.
+# and `cargo doc`. A dead link is an error, whether it is in a Markdown page or in the built site.
 #
 #   scripts/site.sh               open target/site/index.html
 #   scripts/site.sh --no-rust     without the crates' reference, which takes minutes
@@ -23,7 +23,7 @@ if [[ $rust == yes ]]; then
   RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 fi
 "$python" scripts/site.py source "$rust"
-# The theme prints an advertisement in every build.
+# Without these variables, the theme prints an advertisement in every build.
 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true "$python" -m mkdocs build --quiet --clean
 if [[ $rust == yes ]]; then
   cp -r target/doc target/site/rust

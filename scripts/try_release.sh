@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Try the files of a release as a user gets them: in a bare Debian and a bare Ubuntu, without compilers and without a
-# network.
+# Try the files of a release in the way a user gets them: in a bare Debian and a bare Ubuntu, without compilers and
+# without a network.
 #
 #   scripts/try_release.sh FOLDER TARGET…      FOLDER: output of scripts/release.sh; TARGET: x86_64, aarch64
 #
-# In each system, the wheel is installed, and packs, verifies and loads the pictures and cubes of the demo; the
+# In each system, the wheel is installed, and packs, verifies and loads the pictures and cubes of the demo. The
 # command does the same on its own. All systems must write the same bytes. On x86-64, aarch64 runs in qemu-user, and
-# only in Debian, because Ubuntu has its aarch64 packages in another place. Needs root and debootstrap; the systems
-# are kept in target/bare. A system that cannot be made, because its archive or the archive's key is missing, is left
-# out with a message; each target needs at least one.
+# only in Debian, because Ubuntu has its aarch64 packages in another place. The script needs root and debootstrap. The
+# systems are kept in target/bare. If a system cannot be made, because its archive or the archive's key is missing, it
+# is left out with a message. Each target needs at least one system.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 "$tools" scripts/make_demo.py "$work/demo" --pictures 60 >/dev/null
 first_system='' first_digests='' first_sums='' tried=() left_out=()
 
-# try_in SYSTEM SUITE TARGET
+# try_in SYSTEM SUITE TARGET: tries the files for TARGET in a system.
 try_in() {
   local system=$1 suite=$2 target=$3 root=$bare/$1 arch result digests sums started=$SECONDS wheels name python
   [[ $target == x86_64 ]] && arch=amd64 || arch=arm64
@@ -41,7 +41,7 @@ try_in() {
   rm -rf "$root/try"
   mkdir -p "$root/try/wheels"
   cp "${wheels[@]}" "$root/try/wheels/"
-  # NumPy for that system's Python, downloaded here because the system has no network.
+  # Download NumPy for the Python of that system here, because the system has no network.
   python=$(basename "$(readlink "$root/usr/bin/python3")")
   "$tools" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$root/try/wheels" \
     --python-version "${python#python}" --platform "manylinux_2_28_$target" --platform "manylinux_2_27_$target" \
@@ -54,7 +54,7 @@ try_in() {
     say "$system: installed by pip in $((SECONDS - started)) s"
     result=$(inside /try/env/bin/python /try/try_wheel.py /try/demo /try/out /try/compat)
   else
-    # qemu-user looks paths up in the system first, so files are written where the path says.
+    # qemu-user looks up paths in the system first, then outside. So files are written where the path says.
     inside() { PYTHONPATH=$root/try/site "$system_in" run "$root" "/usr/bin/$python" "$@"; }
     inside -m pip install --quiet --no-index --find-links "$root/try/wheels" --target "$root/try/site" --no-cache-dir shardpack
     say "$system: installed by pip in $((SECONDS - started)) s"
@@ -68,11 +68,11 @@ print(f"try: {system}: shardpack {result['version']}: {result['samples']} sample
 E
   digests=$("$tools" -c 'import json, sys; print(json.dumps(json.loads(sys.argv[1])["digests"], indent=0))' "$result")
   compare "$system, wheel" "$digests"
-  # Also compare the loaded values: the sum of all pixels of an epoch, and of all elements.
+  # Compare the loaded values too: the sum of all pixels of an epoch, and the sum of all elements.
   sums=$("$tools" -c 'import json, sys; print(json.loads(sys.argv[1])["sums"])' "$result")
   [[ -z $first_sums || $sums == "$first_sums" ]] || fail "$system: expected batches with the sums $first_sums, found $sums"
   first_sums=$sums
-  # The command alone, on the same sources.
+  # Now run the command alone on the same sources.
   name=$(basename "$dist"/shardpack-*"-$target-linux.tar.gz" .tar.gz)
   [[ -e $dist/$name.tar.gz ]] || fail "$dist: expected the command for $target, $name.tar.gz, found none"
   tar -xzf "$dist/$name.tar.gz" -C "$root/try" --no-same-owner
@@ -100,7 +100,7 @@ command_in() {
   fi
 }
 
-# compare SYSTEM DIGESTS: compares with the digests of the first system.
+# compare SYSTEM DIGESTS: compares DIGESTS with the digests from the first system.
 compare() {
   if [[ -z $first_system ]]; then
     first_system=$1 first_digests=$2

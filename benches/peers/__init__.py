@@ -1,5 +1,7 @@
-"""The other loaders and the limits of the machine, each in its own process with its own store of the same samples.
+"""The other loaders and the limits of the machine. Each runs in its own process and reads its own store of the same
+samples.
 
-`registry` lists them, `stores` converts, `pictures` and `cubes` load, `limits` does the work that no loader can skip,
-`worker` times one of them, `environment` installs their packages, and `tree` measures CPU time and memory.
+`registry` lists them, `stores` converts the samples for them, `pictures` and `cubes` contain the loaders, `limits`
+does the work that no loader can skip, `worker` times one side, `environment` installs the packages, and `tree`
+measures CPU time and memory.
 """

@@ -1,8 +1,9 @@
-"""A loopback server with the part of S3 that readers need: GET and HEAD with ranges, and lists, without keys.
+"""A loopback server with the part of S3 that readers need: GET and HEAD with ranges, and listings, all without access
+keys.
 
     python3 benches/peers/bucket.py FOLDER [--delay SECONDS]
 
-The folders in FOLDER are buckets. Prints its port. `--delay` delays each answer by SECONDS.
+The folders in FOLDER are the buckets. The server prints its port. `--delay` delays each answer by SECONDS.
 """
 
 import argparse
@@ -97,7 +98,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request, client_address):
-        """Logs nothing, because readers may end while they receive answers."""
+        """Logs nothing: readers may exit while they still receive an answer, which is not an error."""
 
 
 def main():

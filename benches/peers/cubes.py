@@ -1,19 +1,21 @@
-"""Loaders of whole cubes: float16, `[batch, height, width, channels]`, into one reused buffer if
-the library allows it."""
+"""Loaders of whole cubes: float16, `[batch, height, width, channels]`. They fill one buffer again and again if the
+library allows it."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
 
 
 def batches(items, size):
-    """Yields the items in random order, in batches."""
+    """Shuffles the items and yields them in batches."""
     random.shuffle(items)
     for at in range(0, len(items), size):
         yield items[at : at + size]
 
 
 def npy(mode, job):
-    """Uncompressed files, read by threads directly into the batch. A format that decodes must beat this."""
+    """Uncompressed files that threads read directly into the batch. A format that has to decode must be faster than
+    this.
+    """
     import numpy as np
 
     paths = sorted(job.data.glob("*.npy"))
@@ -58,7 +60,7 @@ def npy_dataloader(mode, job):
 
 
 def blosc2_frames(mode, job):
-    """Decompresses into the batch chunk by chunk, each chunk on all Blosc2 threads."""
+    """Decompresses into the batch chunk by chunk. All Blosc2 threads work on each chunk."""
     import blosc2
     import numpy as np
 

@@ -1,5 +1,5 @@
-"""The work that no loader can skip, on all cores and in memory: without order or batches, and
-decoding without files."""
+"""The work that no loader can skip, done on all cores and in memory. Samples are in no particular order and in no
+batches, and decoding reads no files."""
 
 import multiprocessing
 from pathlib import Path
@@ -8,7 +8,9 @@ READ_BYTES = 1 << 20
 
 
 def divided(work, items, job):
-    """Runs an epoch in `job.threads` persistent processes, each with its share of the items in memory."""
+    """Runs an epoch in `job.threads` processes that live on for the next epoch. Each process holds its share of the
+    items in memory.
+    """
     context = multiprocessing.get_context("fork")
     pipes = []
     for i in range(job.threads):
@@ -20,7 +22,7 @@ def divided(work, items, job):
         for pipe in pipes:
             pipe.send(True)
         for pipe in pipes:
-            # Samples and bytes of a share.
+            # Number of samples and bytes in one process's share.
             yield pipe.recv()
 
     return epoch
@@ -40,7 +42,7 @@ def libjpeg_turbo(mode, job):
 
 
 def plain_read(mode, job):
-    """Reads in file order with one thread into one buffer. Records count as samples."""
+    """Reads in file order, with one thread, into one buffer. Each record counts as a sample."""
     paths = sorted(job.data.glob("*.shard"))
     samples = sum(len(shard.rows) for shard in open_shards(job.data))
     buffer = memoryview(bytearray(READ_BYTES))
@@ -71,7 +73,7 @@ def open_shards(dataset):
 
 
 def blosc2(mode, job):
-    """Decompresses the dataset's chunks into one buffer per process, without undoing casts and differences."""
+    """Decompresses the dataset's chunks into one buffer per process. Casts and differences are not undone."""
     import struct
 
     import blosc2 as library

@@ -1,8 +1,9 @@
-"""Picture loaders. Each function takes a mode and a job and returns an epoch: a function that yields batches.
+"""Loaders of pictures. Each function takes a mode and a job and returns an epoch, which is a function that yields
+batches.
 
-`rrc224`: a random crop of 224 × 224, randomly flipped, uint8, one dense batch. `full`: all pixels,
-uint8, a list. `raw`: the files' bytes, a list. Libraries with worker processes use them,
-except for raw bytes, because a pipe costs more than reading them.
+The modes are `rrc224`: random crops of 224 × 224, randomly flipped, uint8, in one dense batch; `full`: all pixels,
+uint8, in a list; `raw`: the bytes of the files, in a list. Libraries that have worker processes use them. Raw bytes
+are the exception, because sending them through a pipe costs more than reading them.
 """
 
 from pathlib import Path
@@ -32,14 +33,14 @@ def torch_decoder(mode):
 
 
 def stack(mode):
-    """Returns the function that collates decoded pictures."""
+    """Returns the function that turns decoded pictures into a batch."""
     import torch
 
     return torch.stack if mode == "rrc224" else list
 
 
 def loader_epoch(dataset, mode, job, **options):
-    """A torch DataLoader with persistent processes."""
+    """A torch DataLoader whose worker processes persist between epochs."""
     from torch.utils.data import DataLoader
 
     processes = worker_processes(mode, job)
@@ -79,7 +80,9 @@ def mds(mode, job):
 
 
 def dali(mode, job):
-    """DALI repeats without end by design, so an epoch is the number of whole batches of the samples."""
+    """DALI is designed to repeat without end, so count the whole batches that the samples fill, and call that an
+    epoch.
+    """
     import numpy as np
     from nvidia.dali import fn, pipeline_def
 
@@ -101,14 +104,17 @@ def dali(mode, job):
     def epoch():
         for _ in range(batches):
             (out,) = pipeline.run()
-            # Raw records are unread views of a mapped file, so copy them, as all others do.
+            # In the raw mode, records are only views of a mapped file that has not been read yet. Copy them, as all
+            # other loaders do.
             yield [np.copy(out.at(i)) for i in range(len(out))] if mode == "raw" else out.as_array() if mode == "rrc224" else [out.at(i) for i in range(len(out))]
 
     return epoch
 
 
 def spdl(mode, job):
-    """SPDL's thread pipeline with our function, because its own decoder needs the system's FFmpeg."""
+    """SPDL's thread pipeline with our decode function: SPDL's own decoder needs FFmpeg to be installed in the
+    system.
+    """
     import random
 
     from spdl.pipeline import PipelineBuilder
@@ -119,7 +125,7 @@ def spdl(mode, job):
     paths = [path for path, _ in jpegs(job.data)]
 
     def make_batch(rows):
-        # Our own function, because SPDL would index `list` itself.
+        # This must be a function of our own, because SPDL would index `list` itself.
         return collate(rows)
 
     def epoch():
@@ -133,8 +139,8 @@ def spdl(mode, job):
 
 
 def tf_data(mode, job):
-    """Decodes the entropy-coded data of the whole picture, but only the crop's pixels. tf.data
-    chooses the parallelism, which is faster than one call per thread."""
+    """Decodes only the pixels of the crop, although the entropy-coded data of the whole picture must be decoded. The
+    degree of parallelism is left to tf.data, which is faster than one call per thread."""
     import tensorflow as tf
 
     tf.config.threading.set_inter_op_parallelism_threads(job.threads)

@@ -1,5 +1,5 @@
-"""The measured sides and their modes. Imports only the standard library, because the bench reads it
-without the packages."""
+"""The measured sides and their modes. Imports only the standard library, because the bench itself reads this module and
+does not have the peers' packages."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ UNCOMPRESSED = ("uncompressed",)
 
 
 class Side(NamedTuple):
-    """A peer or a limit. Its function in `peers.<module>` has the same name, with `_` for `-`."""
+    """A peer or a limit. Its function in `peers.<module>` has the same name with `_` in place of `-`."""
 
     name: str
     label: str
@@ -34,7 +34,7 @@ PEERS = [
     Side("zarr", "Zarr v3, Blosc zstd 1", "cubes", "zarr", COMPRESSED, ("zarr",)),
 ]
 
-# The minimum work of a loader in each mode. `tiled`, `packed` and `plain` are shardpack datasets.
+# The least work that a loader must do in each mode. `tiled`, `packed` and `plain` are shardpack datasets.
 LIMITS = [
     Side("libjpeg-turbo", "limit: libjpeg-turbo alone, whole pictures", "limits", "folder", ("rrc224", "full"), ("simplejpeg",)),
     Side("plain-read", "limit: a plain read of the shards", "limits", "tiled", ("raw",), ()),
@@ -44,8 +44,8 @@ LIMITS = [
 
 SIDES = {side.name: side for side in PEERS + LIMITS}
 
-# Other loaders, and why they are not measured. The output lists them, because the best
-# row may not be the best loader.
+# Other loaders, with the reason why each is not measured. The output lists them, because the best loader may be
+# missing from the table.
 LEFT_OUT = {
     "ffcv": "has no wheel; its source needs the headers of OpenCV and libturbojpeg, and it encodes the pictures anew",
 }

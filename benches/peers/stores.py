@@ -1,5 +1,5 @@
-"""The same samples in each peer's own files. Pictures come from class folders and are stored
-unchanged; cubes come from .npy files and are stored as float16."""
+"""Stores the same samples in the file format of each peer. Pictures come from class folders and are stored unchanged.
+Cubes come from .npy files and are stored as float16."""
 
 import io
 import tarfile
@@ -16,7 +16,7 @@ def jpegs(source):
 
 
 def mixed(items):
-    """Returns the items in a fixed order that mixes the classes, for peers that shuffle in a buffer."""
+    """Returns the items in a fixed order that mixes the classes. Peers that shuffle only within a buffer need this."""
     import random
 
     items = list(items)
@@ -25,7 +25,9 @@ def mixed(items):
 
 
 def tar(source, out):
-    """Writes WebDataset files: `<number>.jpg` and `<number>.cls`, in eight tar files so that workers can share them."""
+    """Writes WebDataset tar files with `<number>.jpg` and `<number>.cls`. There are eight of them, so that workers can
+    share them.
+    """
     out.mkdir()
     samples = mixed(jpegs(source))
     for number in range(TARS):
@@ -38,7 +40,7 @@ def tar(source, out):
 
 
 def mds(source, out):
-    """Writes MosaicML's shards, with its default sizes."""
+    """Writes MosaicML's shards with MosaicML's default sizes."""
     from streaming import MDSWriter
 
     with MDSWriter(out=str(out), columns={"image": "bytes", "label": "int"}) as writer:
@@ -47,7 +49,7 @@ def mds(source, out):
 
 
 def tfrecord(source, out):
-    """Writes as many TFRecord files as there are tar files."""
+    """Writes TFRecord files, the same number as tar files."""
     import tensorflow as tf
 
     out.mkdir()
@@ -79,12 +81,12 @@ def npy(source, out):
 
 
 def rows_of(cube):
-    """Returns the number of cube rows in about 4 MiB, the chunk size of all compressed stores."""
+    """Returns the number of cube rows that fill about 4 MiB, which is the chunk size of all compressed stores."""
     return max(1, min(len(cube), (4 << 20) // max(1, cube[0].nbytes)))
 
 
 def blosc2_file(source, out, codec, level, filter):
-    """Writes a contiguous Blosc2 frame per cube, in chunks of about 4 MiB, compressed on all cores."""
+    """Writes one contiguous Blosc2 frame per cube, in chunks of about 4 MiB, and compresses on all cores."""
     import blosc2
 
     out.mkdir()
@@ -119,7 +121,9 @@ def hdf5(source, out):
 
 
 def zarr(source, out):
-    """Writes a Zarr v3 array per cube, not sharded: one file per chunk, its fastest form on a disk."""
+    """Writes one Zarr v3 array per cube. The arrays are not sharded: one file per chunk is Zarr's fastest form on a
+    disk.
+    """
     import zarr as library
     from zarr.codecs import BloscCodec
 

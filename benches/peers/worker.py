@@ -1,10 +1,10 @@
-"""Runs one peer in one process, started by the bench.
+"""Runs one peer in a process that the bench starts.
 
     python -m peers.worker convert STORE SOURCE OUT
     python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3 [--cold]
 
-`run` prints one JSON object: delivered samples and bytes, seconds, CPU seconds, and memory of the process and its
-children. It runs one warm-up epoch, then whole epochs until the seconds are over.
+`run` prints one JSON object: the number of samples and bytes delivered, seconds, CPU seconds, and the memory of the
+process and its children. It runs one warm-up epoch, then whole epochs until the seconds are over.
 """
 
 import argparse
@@ -22,7 +22,9 @@ from .tree import cpu_seconds, memory_bytes
 
 
 def amount(batch):
-    """Returns samples and bytes of a dense batch, a list of rows, or the two numbers from a limit."""
+    """Returns the number of samples and bytes in a batch: a dense array, a list of rows, or, for a limit, the two
+    numbers themselves.
+    """
     if isinstance(batch, tuple):
         return batch
     if hasattr(batch, "nbytes"):
@@ -39,7 +41,7 @@ def go_through(epoch):
 
 
 def drop(folder):
-    """Drop the pages of all files below a folder from the page cache. The files are already on disk."""
+    """Drop the pages of all files below a folder from the page cache. The files must already be on disk."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -47,8 +49,8 @@ def drop(folder):
 
 
 def measure(name, mode, job, seconds, cold):
-    """Warm up, then count epochs. With `cold`, the store's pages are dropped before each
-    epoch, outside the timed part; mapped and prefetched data stay."""
+    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each epoch. Dropping is not
+    timed, and it does not affect mapped or prefetched data."""
     function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
     epoch = function(mode, job)
     expected, _ = go_through(epoch)
@@ -62,7 +64,7 @@ def measure(name, mode, job, seconds, cold):
         if rows != expected:
             raise SystemExit(f"an epoch had {rows} samples, the first one {expected}")
         samples, total, epochs = samples + rows, total + size, epochs + 1
-    # Sampling from outside may miss a short run.
+    # The bench samples this process from outside and may miss a short run, so measure the memory here too.
     memory = memory_bytes(os.getpid())
     return {"memory_bytes": memory, "samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
 

@@ -1,8 +1,8 @@
-"""Hugging Face Accelerate: prepare model and optimizer, and iterate over the loader itself.
+"""Hugging Face Accelerate: prepare the model and the optimizer, and iterate over the loader itself.
 
     python accelerate_train.py [DATASET]
 
-A loader needs no ``prepare``, because it knows its rank and puts its tensors on ``accelerator.device``.
+A loader needs no ``prepare``, because it knows its rank and puts its tensors on ``accelerator.device`` by itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main(dataset: sp.Dataset, folder: Path) -> None:
         dataset, 10, image="rrc64", layout="chw", to="torch", device=str(accelerator.device),
         rank=accelerator.process_index, world_size=accelerator.num_processes,
     )  # fmt: skip
-    # Registered objects are saved and loaded with the model and the optimizer.
+    # Accelerate saves and loads registered objects together with the model and the optimizer.
     accelerator.register_for_checkpointing(loader)
     for epoch in range(3):
         total = 0.0

@@ -1,8 +1,8 @@
-"""Sample an unbalanced dataset with all classes equally often, or by your own weights.
+"""Sample an unbalanced dataset so that all classes are equally frequent, or by your own weights.
 
     python balanced.py [DATASET]
 
-An epoch of weighted draws has as many samples as the dataset. A rare sample is drawn several times, each time with a
+An epoch of weighted draws has the size of the dataset. A rare sample is drawn several times, each time with a
 different random crop.
 """
 
@@ -29,12 +29,12 @@ def drawn(dataset: sp.Dataset, weights: str | dict[int, float] | NDArray[np.floa
 
 
 def main(dataset: sp.Dataset) -> None:
-    # Labels are columns, so this reads no picture.
+    # Labels are columns, so no picture is read here.
     print("stored:    ", np.bincount(dataset.labels)[:10])
     print("as stored: ", drawn(dataset, None)[:10])
     print("balanced:  ", drawn(dataset, "balanced")[:10])
     print("1 : 2 : 1: ", drawn(dataset, {0: 1.0, 1: 2.0, 2: 1.0})[:10])
-    # One weight per sample: 0 for pictures less than 80 pixels wide.
+    # One weight for each sample. The weight is 0 for pictures less than 80 pixels wide, so they are never drawn.
     wide = dataset.columns["width"] >= 80
     print("wide ones: ", drawn(dataset, wide.astype(np.float64))[:10])
 

@@ -1,4 +1,4 @@
-"""Bar charts as SVG for examples that measure, with no library to install."""
+"""Draws bar charts as SVG for the examples that measure something. Needs no library."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ WIDTH, LEFT, RIGHT, TOP, ROW = 880, 330, 150, 64, 40
 
 
 def svg(title: str, subtitle: str, rows: Sequence[tuple[str, float, str]], accent: int | None = None) -> str:
-    """Return horizontal bars that start at zero. Each row has a label, a length, and text after the bar.
+    """Return a chart of horizontal bars that start at zero. Each row has a label, a length, and the text after the bar.
 
     Parameters
     ----------
     accent : int, optional
-        Row of the highlighted bar.
+        Number of the row whose bar is highlighted.
     """
     longest = max(length for _, length, _ in rows)
     height = TOP + ROW * len(rows) + 16

@@ -2,9 +2,9 @@
 
     python captions.py [DATASET]
 
-DATASET has the fields ``image`` and ``caption`` (text), for example from ``sp.pack(…,
-labels="captions.jsonl")``. Without it, the program packs coloured shapes on coloured
-backgrounds. At the end it prints the loading rate with and without captions.
+DATASET has the fields ``image`` and ``caption`` (text), for example from ``sp.pack(…, labels="captions.jsonl")``.
+Without DATASET, the program packs coloured shapes on coloured backgrounds. At the end it prints the loading rate
+with captions and without them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "caption"], "layout": "chw", "to"
 
 
 def tokens(captions: list[str | None]) -> Tensor:
-    """Return the words as numbers, ``[rows, LENGTH]``; 0 is padding. A real program would use a tokenizer here."""
+    """Return the words as numbers, ``[rows, LENGTH]``, where 0 is padding. A real program would use a tokenizer
+    here.
+    """
     rows = torch.zeros(len(captions), LENGTH, dtype=torch.int64)
     for row, caption in enumerate(captions):
         numbers = [1 + zlib.crc32(word.encode()) % (WORDS - 1) for word in (caption or "").lower().split()[:LENGTH]]
@@ -36,7 +38,9 @@ def tokens(captions: list[str | None]) -> Tensor:
 
 
 class Net(nn.Module):
-    """Encoders that turn pictures and texts into vectors of length 1, and the scale of their similarity."""
+    """Two encoders, which turn pictures and texts into vectors of length 1, and the scale of the similarity of these
+    vectors.
+    """
 
     def __init__(self, size: int = 64) -> None:
         super().__init__()
@@ -49,14 +53,16 @@ class Net(nn.Module):
         self.scale = nn.Parameter(torch.tensor(3.0))
 
     def forward(self, images: Tensor, captions: Tensor) -> Tensor:
-        """Return the similarity of each picture and each text, ``[rows, rows]``."""
+        """Return the similarity of each picture to each text, ``[rows, rows]``."""
         pictures = nn.functional.normalize(self.pictures(images.float() / 128 - 1), dim=1)
         texts = nn.functional.normalize(self.texts(self.words(captions))[0][:, -1], dim=1)
         return self.scale.exp() * pictures @ texts.T
 
 
 def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
-    """Number of held-out pictures whose best match among all distinct texts is their own, and number of pictures."""
+    """Return the number of held-out pictures whose best match among all distinct texts is their own text, and the
+    number of all held-out pictures.
+    """
     model.eval()
     with sp.Loader(dataset, image=sp.view.resize(SIDE), shuffle=False, end="uneven", **OPTIONS) as loader, torch.no_grad():
         batches = [(batch["image"], batch["caption"]) for batch in loader]
@@ -68,7 +74,7 @@ def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
 
 
 def rate(dataset: sp.Dataset, fields: list[str]) -> float:
-    """Samples per second of the loader alone: median of five epochs."""
+    """Samples per second of the loader alone, as the median of five epochs."""
     rates = []
     with sp.Loader(dataset, image="rrc224", **{**OPTIONS, "fields": fields}) as loader:
         for _ in range(5):
@@ -91,7 +97,7 @@ def main(dataset: sp.Dataset) -> None:
             for batch in loader:
                 captions = batch["caption"]
                 scores = model(batch["image"], tokens(captions))
-                # Pictures with equal texts match each other's text.
+                # Pictures with the same text match each other's text too.
                 own = torch.tensor([[float(a == b) for b in captions] for a in captions])
                 goal = own / own.sum(1, keepdim=True)
                 loss = nn.functional.cross_entropy(scores, goal) + nn.functional.cross_entropy(scores.T, goal)

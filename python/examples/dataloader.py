@@ -2,9 +2,9 @@
 
     python dataloader.py [DATASET]
 
-Map style: ``shardpack.Dataset`` itself, with your own collate function. Iterable: ``shardpack.torch.IterableDataset``
-around a loader, where each worker gets its part of every epoch. A ``shardpack.Loader`` alone does the same with threads
-instead of worker processes.
+Map style: ``shardpack.Dataset`` itself with your own collate function. Iterable style:
+``shardpack.torch.IterableDataset`` around a loader, where each worker gets its part of every epoch. A
+``shardpack.Loader`` without a DataLoader does the same with threads instead of worker processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
 
 def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
-        # A dataset has all methods of a map-style dataset, but not its type, because it does not depend on torch.
+        # A dataset has all methods of a map-style dataset. It does not have torch's type for them, because shardpack
+        # does not depend on torch.
         map_style: DataLoader[sp.Sample] = DataLoader(
             dataset, 8, shuffle=True, num_workers=workers, collate_fn=collate  # type: ignore[arg-type]
         )
@@ -43,7 +44,7 @@ def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
         loader = sp.Loader(dataset, 8, image="rrc48", layout="chw", end="uneven", to="torch", threads=1)
         iterable = sp.torch.IterableDataset(loader)
-        # The loader already makes batches, hence batch_size=None.
+        # batch_size=None, because the loader already makes batches.
         batches: DataLoader[sp.Batch] = DataLoader(iterable, batch_size=None, num_workers=workers)
         for epoch in range(2):
             iterable.set_epoch(epoch)

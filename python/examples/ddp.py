@@ -2,8 +2,8 @@
 
     python ddp.py [DATASET]
 
-Under ``torchrun``, omit ``spawn`` and the three lines that initialise the group. The loader gets rank and world size
-from ``torch.distributed``; there is no DistributedSampler.
+Under ``torchrun``, leave out ``spawn`` and the three lines that initialise the process group. The loader takes rank
+and world size from ``torch.distributed``, so no DistributedSampler is needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def train(rank: int, dataset: sp.Dataset, meeting: str) -> None:
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=RANKS)
     model = DistributedDataParallel(ResNet(len(dataset.classes or [])))
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    # All ranks have the same number of batches, so none waits at the end of an epoch.
+    # All ranks have the same number of batches, so no rank waits for another at the end of an epoch.
     with sp.Loader(dataset, 8, image="rrc64", layout="chw", to="torch", threads=1) as loader:
         for epoch in range(4):
             total, samples = torch.zeros(()), 0

@@ -2,8 +2,9 @@
 
     python detect.py [DATASET] [PICTURE]
 
-DATASET has the fields ``image``, ``boxes`` ``[objects, 4]`` (left, top, right, bottom) and ``classes`` ``[objects]``,
-for example from ``sp.convert("voc", …)``. PICTURE is an output file for a batch with its boxes.
+DATASET has the fields ``image``, ``boxes`` ``[objects, 4]`` (left, top, right, bottom) and ``classes``
+``[objects]``, for example from ``sp.convert("voc", …)``. PICTURE is the file to which a batch with its boxes is
+drawn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALI
 
 
 class Net(nn.Module):
-    """Predicts the centres of objects of each class in each cell of 8 × 8 pixels, and their boxes."""
+    """Predicts for each cell of 8 × 8 pixels the centres of objects of each class, and the boxes of these objects."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -43,8 +44,8 @@ class Net(nn.Module):
 
 
 def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return centres ``[rows, classes, cells, cells]``; boxes ``[rows, 4, cells, cells]``, relative to
-    their cell; and their mask."""
+    """Return the goals of the model: centres ``[rows, classes, cells, cells]``, boxes ``[rows, 4, cells, cells]``
+    relative to their cell, and a mask of the cells that have a box."""
     centres = torch.zeros_like(like)
     sides, there = like.new_zeros(like.shape[0], 4, *like.shape[2:]), torch.zeros_like(like[:, :1])
     for row, (of_row, kinds) in enumerate(zip(boxes, classes, strict=True)):
@@ -57,7 +58,9 @@ def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[T
 
 
 def found(centres: Tensor, sides: Tensor, least: float = 0.5) -> list[list[tuple[int, list[float]]]]:
-    """Return class and box of each detected object (the peaks), by row."""
+    """Return the class and the box of each detected object, by row. Objects are detected at the peaks of the predicted
+    centres.
+    """
     share = centres.sigmoid()
     peaks = (share == nn.functional.max_pool2d(share, 3, 1, 1)) & (share > least)
     rows: list[list[tuple[int, list[float]]]] = [[] for _ in range(len(share))]
@@ -68,18 +71,18 @@ def found(centres: Tensor, sides: Tensor, least: float = 0.5) -> list[list[tuple
 
 
 def overlap(a: list[float], b: list[float]) -> float:
-    """Return the intersection over union."""
+    """Return the intersection over union of two boxes."""
     width, height = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
     both = max(width, 0) * max(height, 0)
     return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both)
 
 
 def draw(batch: sp.Batch, out: Path) -> None:
-    """Draw a batch with its boxes, eight pictures in a row."""
+    """Draw a batch with its boxes. A row of the drawing has eight pictures."""
     sheet = Image.new("RGB", (8 * SIDE, -(-len(batch) // 8) * SIDE))
     for row, (image, boxes) in enumerate(zip(batch["image"], batch["boxes"], strict=True)):
         picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-        # Box sides lie between pixels, so the last pixel of a box is left of its right side.
+        # The sides of a box lie between pixels, so the last pixel of the box is just left of its right side.
         for left, top, right, bottom in (boxes - torch.tensor([0, 0, 1, 1])).sub(0.5).ceil().clamp(0, SIDE - 1).int().tolist():
             ImageDraw.Draw(picture).rectangle((left, top, max(left, right), max(top, bottom)), outline=BOX)
         sheet.paste(picture, (row % 8 * SIDE, row // 8 * SIDE))

@@ -1,11 +1,10 @@
-"""Train with a current ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, and
-averaged weights.
+"""Train with a current ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, and averaged weights.
 
-The loader does the data part, on a GPU if there is one, with the same pixels as on the host.
+The loader does the data part of the recipe, on a GPU if there is one. The pixels are the same as on the host.
 
     python imagenet_recipe.py [DATASET] [SIZE] [EPOCHS]
 
-Another run with the same seed has exactly the same batches, pixel by pixel.
+Another run with the same seed gets exactly the same batches, pixel by pixel.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def recipe(size: int) -> dict[str, Any]:
     mean_levels = [round(255 * mean) for mean in MEAN]
     return {
         "image": sp.view.random_resized_crop(size),
-        # Erase with the mean, which normalisation turns into 0.
+        # Erased areas get the mean of the pictures, which normalisation turns into 0.
         "augment": [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.1, value=mean_levels)],
         "augment_batch": [sp.augment.mixup(alpha=0.2), sp.augment.cutmix(alpha=1.0)],
         "fields": ["image", "label"],
@@ -57,7 +56,7 @@ def main(dataset: sp.Dataset, size: int, epochs: int) -> None:
     model = Network(len(dataset.classes or [])).to(device)
     average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=2e-5)
-    # Labels are soft: one float32 weight per class.
+    # Labels are soft: each is one float32 weight per class.
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     with sp.Loader(dataset, 32, to="torch", device=device, **recipe(size)) as loader:
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))

@@ -1,4 +1,4 @@
-"""JAX: batches are ``jax.Array``; the step is compiled once, because all batches have one shape.
+"""JAX: batches are ``jax.Array``. The step is compiled only once, because all batches have the same shape.
 
     python jax_train.py [DATASET]
 """
@@ -20,7 +20,9 @@ Parameters: TypeAlias = dict[str, jax.Array]
 
 
 def loss_of(parameters: Parameters, pixels: jax.Array, label: jax.Array) -> jax.Array:
-    """Return the loss of a small model: filters of 5 × 5 pixels, the mean over the picture, and a linear layer."""
+    """Return the loss of a small model. It has filters of 5 × 5 pixels, takes the mean over the picture, and ends in a
+    linear layer.
+    """
     x = pixels.astype(jnp.float32) / 127.5 - 1
     axes = ("NHWC", "HWIO", "NHWC")
     x = jax.lax.conv_general_dilated(x, parameters["filters"], (2, 2), "VALID", dimension_numbers=axes)

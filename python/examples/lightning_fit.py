@@ -3,7 +3,7 @@
     python lightning_fit.py [DATASET]
 
 The hooks run after Lightning has started its processes, so a loader knows its rank. Lightning moves batches to the
-device with ``batch.to``, and saves the loader's state in its checkpoints through ``state_dict`` and
+device with ``batch.to``. It also saves the loader's state in its checkpoints, through ``state_dict`` and
 ``load_state_dict``.
 """
 

@@ -1,12 +1,12 @@
-"""Cost of lossy storage for a classifier: your own metric for ``shardpack report``.
+"""The cost of lossy storage for a classifier: your own metric for ``shardpack report``.
 
     shardpack report PHOTOS --metric "accuracy=python metric.py"
     shardpack report CUBES --masks MASKS --metric "accuracy=python metric.py" --metric-baseline-runs 5
 
-``shardpack report`` appends the paths of two datasets: the original samples, and those of a candidate. This program
-trains on the candidate and prints the accuracy on the original. Classes are those of the pictures, or of the pixels in
-masks. Half of the samples are for training. Which half, and the initial weights, depend on the number of the run, so
-that several runs show the spread.
+``shardpack report`` appends the paths of two datasets to the command: the original samples, and the same samples as
+a candidate stores them. This program trains on the candidate and prints the accuracy on the original. It classifies
+pictures, or the pixels of cubes by the classes in their masks. Half of the samples are for training. The number of
+the run determines which half that is, and also the initial weights, so that several runs show the spread.
 
 The model is a linear classifier in NumPy. Replace it with your own training.
 """
@@ -29,7 +29,7 @@ Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 def pictures(dataset: sp.Dataset) -> dict[str, Examples]:
-    """Return a small picture and the class of each sample, by key."""
+    """Return a small version of the picture and the class of each sample, by key."""
     with sp.Loader(dataset, 64, image=f"center{SIDE}", shuffle=False, end="uneven", fields=["image", "label"]) as loader:
         return {
             key: (image.reshape(1, -1).astype(np.float32) / 255, np.array([label], np.int64))
@@ -38,12 +38,12 @@ def pictures(dataset: sp.Dataset) -> dict[str, Examples]:
 
 
 def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
-    """Return spectra of some pixels and their classes for each sample, by key."""
+    """Return the spectra of some pixels of each sample, and the classes of these pixels, by key."""
     found: dict[str, Examples] = {}
     for index in range(len(dataset)):
         sample = dataset.get(index, ["cube", "mask"])
         cube, mask = np.asarray(sample["cube"], np.float32), np.asarray(sample["mask"]).ravel()
-        # Take the same pixels of the original and the candidate.
+        # The pixels must be the same in the original and in the candidate.
         at = np.random.default_rng(len(found)).integers(0, mask.size, PIXELS)
         values = np.nan_to_num(cube.reshape(mask.size, -1)[at])
         found[sample["__key__"]] = values, mask[at].astype(np.int64)
@@ -51,7 +51,7 @@ def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
 
 
 def train(examples: Examples, classes: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """Return the weights of a softmax regression, and mean and deviation of its inputs."""
+    """Return the weights of a softmax regression, and the mean and standard deviation of its inputs."""
     inputs, labels = examples
     mean, std = inputs.mean(0), inputs.std(0) + 1e-6
     rng = np.random.default_rng(seed)

@@ -2,8 +2,8 @@
 
     python numpy_only.py [DATASET]
 
-Mean and standard deviation of each channel over all pixels of all pictures. Pictures keep their sizes, so the field is
-ragged.
+Computes the mean and standard deviation of each channel over all pixels of all pictures. The pictures keep their own
+sizes, so the field is ragged.
 """
 
 from __future__ import annotations

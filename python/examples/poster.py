@@ -4,15 +4,16 @@
     python poster.py --cubes 12 --shape 120,160,100      smaller
     python poster.py --source FOLDER                     your cubes: .npy, ENVI, MATLAB v5, GeoTIFF, Tivita
 
-The steps are those of a poster about training on surgical images (PyTorch Conference 2023, github.com/IMSY-DKFZ/htc):
-original files, Blosc, float16, augmentation on the GPU, and a fixed ring of pinned memory. The sixth step decodes on
-the GPU. The first five use NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers, augmentation and
-model. The last line is the rate of augmentation and model alone, with a batch that is already on the device.
+The first five steps come from a poster about training on surgical images (PyTorch Conference 2023,
+github.com/IMSY-DKFZ/htc): original files, Blosc, float16, augmentation on the GPU, and a fixed ring of pinned
+memory. They use NumPy, python-blosc2 and PyTorch. The sixth step decodes on the GPU. All steps have the same codec,
+number of workers, augmentation and model. The last line of the table is the rate of augmentation and model alone,
+with a batch that is already on the device.
 
-Each step starts with one warm-up epoch. A round is then as many epochs as take ``--seconds``, and the
-median of ``--epochs`` rounds counts. ``--copies`` makes epochs longer with hard links. The program
-prints a table and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2. Without
-a GPU, two steps are left out, and shardpack decodes on the host.
+Each step starts with one warm-up epoch. A round is then the number of epochs that take ``--seconds``, and the median
+of ``--epochs`` rounds counts. ``--copies`` makes epochs longer with hard links to the files. The program prints a
+table and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2. Without a GPU, it leaves out two
+steps, and shardpack decodes on the host.
 """
 
 from __future__ import annotations
@@ -46,18 +47,19 @@ import bars
 import shardpack as sp
 
 SLOTS = 4
-# Codec, level and shuffle for python-blosc2, and the codec name in shardpack.
+# Codec, level and filter for python-blosc2, and the name of the same codec in shardpack.
 CODECS: dict[str, tuple[Any, int, Any, Literal["blosc2-lz4", "blosc2-zstd"]]] = {
     "lz4": (blosc2.Codec.LZ4, 5, blosc2.Filter.BITSHUFFLE, "blosc2-lz4"),
     "zstd": (blosc2.Codec.ZSTD, 1, blosc2.Filter.SHUFFLE, "blosc2-zstd"),
 }
-# An epoch yields batches on the device: float32 [cubes, height, width, channels], or channels first if augmented.
+# An epoch yields batches on the device: float32 [cubes, height, width, channels], or with the channels first if the
+# batch is already augmented.
 Epoch = Callable[[], Iterator[Tensor]]
 
 
 @dataclass
 class Job:
-    """Settings common to all steps."""
+    """Settings that all steps share."""
 
     folder: Path
     shape: tuple[int, int, int]
@@ -74,7 +76,9 @@ class Job:
 
 
 class Step(NamedTuple):
-    """A way to load: its name, its store below the folder, whether it needs a GPU, and its epochs."""
+    """A way to load: its name, the name of its store in the job's folder, whether it needs a GPU, and a function that
+    gives its epochs.
+    """
 
     name: str
     store: str
@@ -82,18 +86,21 @@ class Step(NamedTuple):
     open: Callable[[Job], AbstractContextManager[Epoch]]
 
 
-# Augmentation and model, the same in all steps.
+# Augmentation and model are the same in all steps.
 
 
 def augment(cubes: Tensor) -> Tensor:
-    """Rotate, scale, shift and flip each cube at random: float32 ``[n, height, width, channels]`` to channels first."""
+    """Rotate, scale, shift and flip each cube at random. Takes float32 ``[n, height, width, channels]`` and returns it
+    with the channels first.
+    """
     count, height, width, channels = cubes.shape
     angle = (torch.rand(count) * 2 - 1) * math.pi / 4
     size = 0.9 + 0.2 * torch.rand(count)
     flips = torch.randint(0, 2, (2, count)) * 2 - 1
     along, aside = flips * torch.cos(angle) / size, flips * torch.sin(angle) / size
     rows = torch.zeros(count, 2, 3)
-    # Coordinates run from -1 to 1 along both sides, so without the aspect ratio a rotation would shear.
+    # Coordinates run from -1 to 1 along both sides, so a rotation has to take the aspect ratio into account, or it
+    # would shear the cube.
     rows[:, 0, 0], rows[:, 0, 1] = along[0], -aside[0] * height / width
     rows[:, 1, 0], rows[:, 1, 1] = aside[1] * width / height, along[1]
     rows[:, :, 2] = (torch.rand(count, 2) * 2 - 1) / 16
@@ -102,7 +109,9 @@ def augment(cubes: Tensor) -> Tensor:
 
 
 class Model:
-    """One training step per batch: a layer over the spectrum of each pixel, and one over its neighbours."""
+    """Makes one training step per batch. The model has a layer over the spectrum of each pixel, and a layer over the
+    pixel's neighbours.
+    """
 
     def __init__(self, channels: int, device: torch.device) -> None:
         body = nn.Sequential(nn.Conv2d(channels, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 3, padding=1))
@@ -117,7 +126,7 @@ class Model:
         self.optimizer.step()
 
 
-# The steps
+# The steps.
 
 
 def read_npy(path: Path, shape: tuple[int, int, int]) -> Tensor:
@@ -131,7 +140,7 @@ def read_blosc(path: Path, shape: tuple[int, int, int]) -> Tensor:
 
 
 class Cubes(TorchDataset[Tensor]):
-    """The cubes of a store for a DataLoader, whose workers optionally augment them."""
+    """The cubes of a store for a DataLoader. Its workers augment them if ``augmented``."""
 
     def __init__(self, job: Job, store: str, augmented: bool) -> None:
         self.paths, self.shape, self.augmented = job.paths(store), job.shape, augmented
@@ -167,19 +176,22 @@ def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextMa
 
 @contextmanager
 def ring(job: Job) -> Iterator[Epoch]:
-    """Threads decompress into a ring of batches in pinned memory, which are copied on a separate stream."""
+    """Threads decompress into a ring of batches in pinned memory. The batches are copied to the device on a separate
+    stream.
+    """
     slots = [torch.empty((job.batch, *job.shape), dtype=torch.float16, pin_memory=job.cuda) for _ in range(SLOTS)]
     rows = [slot.numpy() for slot in slots]
     copied = [torch.cuda.Event() if job.cuda else None for _ in slots]
     side = torch.cuda.Stream(job.device) if job.cuda else None
     paths = job.paths("blosc16")
-    # Without this, one thread decompresses while all others wait for it.
+    # Without this call, Blosc2 holds the GIL, and the other threads wait while one decompresses.
     blosc2.set_releasegil(True)
 
     def fill(path: Path, slot: int, row: int) -> None:
         data = path.read_bytes()
         if (event := copied[slot]) is not None:
-            # Wait for the copy of the slot's previous batch. An event that was never recorded counts as done.
+            # Wait until the previous batch of this slot has been copied. An event that was never recorded counts as
+            # done.
             event.synchronize()
         blosc2.decompress2(data, dst=rows[slot][row], nthreads=1)
 
@@ -210,7 +222,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     some, slot = paths[starts[number] : starts[number] + job.batch], number % SLOTS
                     filling.append((slot, [pool.submit(fill, path, slot, row) for row, path in enumerate(some)]))
 
-            # Fill all slots except the one being copied.
+            # Fill all slots except the slot that is being copied.
             for number in range(SLOTS - 1):
                 begin(number)
             there: Tensor | None = None
@@ -220,7 +232,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     part.result()
                 following = copy(slot)
                 begin(number + SLOTS - 1)
-                # One batch is copied while the previous one is used.
+                # One batch is copied while the batch before it is in use.
                 if there is not None:
                     yield use(there)
                 there = following
@@ -232,7 +244,7 @@ def ring(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def loader(job: Job) -> Iterator[Epoch]:
-    """shardpack: compressed bytes are copied to the GPU and decoded there."""
+    """shardpack: the compressed bytes are copied to the GPU, which decodes them."""
     with sp.Loader(
         sp.Dataset(job.folder / "packed"), job.batch, fields=["cube"], dtype="float32", to="torch",
         device=str(job.device), decode="device" if job.cuda else "host", threads=job.workers,
@@ -247,7 +259,7 @@ def loader(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def still(job: Job) -> Iterator[Epoch]:
-    """Loads nothing: one batch that is already on the device."""
+    """Loads nothing, but yields one batch again and again that is already on the device."""
     there = torch.rand((job.batch, *job.shape), device=job.device)
 
     def epoch() -> Iterator[Tensor]:
@@ -265,7 +277,7 @@ STEPS = [
     Step("+ ring of pinned memory", "blosc16", True, ring),
     Step("shardpack: decoding on the GPU", "packed", False, loader),
 ]
-# Upper limit for steps that augment on the device.
+# Upper limit of the rate for steps that augment on the device.
 CEILING = Step("augmentation and model alone", "packed", False, still)
 
 
@@ -273,7 +285,7 @@ CEILING = Step("augmentation and model alone", "packed", False, still)
 
 
 def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Smooth mixtures of eight smooth spectra with 1 % noise, which compress like real cubes."""
+    """Smooth mixtures of eight smooth spectra with 1 % noise. They compress about as well as real cubes."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))
@@ -287,7 +299,7 @@ def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
 
 
 def originals(options: argparse.Namespace, folder: Path) -> Iterator[NDArray[np.float32]]:
-    """The user's cubes, or ``--cubes`` synthetic ones."""
+    """The user's cubes, or ``--cubes`` synthetic cubes if there is no ``--source``."""
     if options.source is None:
         yield from (synthetic(seed, options.shape) for seed in range(options.cubes))
         return
@@ -329,7 +341,7 @@ def prepare(options: argparse.Namespace, folder: Path) -> Job:
 
 
 def drop(folder: Path) -> None:
-    """Drop the files' pages from the page cache."""
+    """Drop the pages of the files from the page cache."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -338,13 +350,13 @@ def drop(folder: Path) -> None:
 
 
 def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
-    """Return the seconds per epoch in each round after a warm-up."""
+    """Return the seconds per epoch in each round. A warm-up comes before the rounds."""
     expected = len(job.paths("npy")) // job.batch * job.batch
     model = Model(job.shape[2], job.device) if options.model == "small" else None
     seconds = []
     with step.open(job) as epoch:
         for round_number in range(options.epochs + 1):
-            # The warm-up is one epoch, and so is each round with a cold cache.
+            # The warm-up is a single epoch. With a cold cache, so is each round.
             least = 0.0 if options.cold or round_number == 0 else options.seconds
             if options.cold:
                 drop(job.folder / step.store)

@@ -1,4 +1,5 @@
-"""Segment hyperspectral scenes: train on several patches of each, then stitch predictions of whole scenes.
+"""Segment hyperspectral scenes: train on several patches of each scene, then stitch the predictions of patches to whole
+scenes.
 
     python segment.py [DATASET]
 
@@ -22,7 +23,7 @@ import tiny
 
 
 class Net(nn.Module):
-    """A layer over the spectrum of each pixel, then two over its neighbours."""
+    """A layer over the spectrum of each pixel, then two layers over the pixel's neighbours."""
 
     def __init__(self, bands: int, classes: int, mean: float, deviation: float) -> None:
         super().__init__()
@@ -40,13 +41,14 @@ class Net(nn.Module):
 
 def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
-    # Mean and deviation of a few samples, and the number of classes in the masks.
+    # Mean and standard deviation of a few samples, and the number of classes in their masks.
     some = dataset.get_many(range(min(8, len(dataset))))
     values = np.concatenate([sample["cube"].reshape(-1, sample["cube"].shape[-1]) for sample in some])
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)
     model = Net(values.shape[-1], classes, float(values.mean()), float(values.std()))
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
-    # Four random patches of each scene per epoch, with cube and mask from the same place. Losses need int64 masks.
+    # Four random patches of each scene per epoch. The patches of cube and mask come from the same place. Masks become
+    # int64, because PyTorch's losses require it.
     side = min(24, *(min(sample["mask"].shape) for sample in some))
     options: dict[str, Any] = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
     loader = sp.Loader(dataset, 8, patches_per_sample=4, to="torch", **options)

@@ -1,9 +1,10 @@
-"""16-bit pictures: no level is lost, and a model finds what 8 bits would not show.
+"""16-bit pictures: no level is lost, and a model finds differences that 8 bits could not show.
 
     python sixteen_bits.py [FOLDER]
 
-FOLDER has class folders with grey 16-bit PNGs and TIFFs of one size, such as X-ray or microscope pictures. Without it
-the program makes some; half of them have a spot that is 60 of 65,536 levels brighter than its surroundings.
+FOLDER has class folders with grey 16-bit PNGs and TIFFs of one size, such as X-ray or microscope pictures. Without
+FOLDER, the program makes some pictures. Half of them have a spot that is 60 of 65,536 levels brighter than its
+surroundings.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SIDE = 48
 
 
 def make(folder: Path, count: int = 240) -> Path:
-    """Make pictures of 64 × 64 pixels in ``plain`` and ``spot``, alternately PNG and TIFF."""
+    """Make pictures of 64 × 64 pixels in the class folders ``plain`` and ``spot``, alternately as PNG and TIFF."""
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[:64, :64]
     for number in range(count):
@@ -50,7 +51,7 @@ def lost(folder: Path, dataset: sp.Dataset) -> int:
 
 
 class Net(nn.Module):
-    """Brightness relative to the surroundings, then two convolutions."""
+    """Computes the brightness relative to the surroundings, followed by two convolutions."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -65,10 +66,10 @@ class Net(nn.Module):
 
 
 def train(dataset: sp.Dataset, level: int) -> float:
-    """Return the accuracy on held-out pictures if the model sees only every ``level``-th level."""
+    """Return the accuracy on held-out pictures for a model that sees only every ``level``-th level."""
     torch.manual_seed(0)
     mean, deviation = 32_768.0, 30.0
-    # The loader converts uint16 to floats: (level − mean) / std, rounded once.
+    # The loader converts uint16 to floats, (level − mean) / std, and rounds only once.
     options: dict[str, Any] = {
         "cube": f"center{SIDE}x{SIDE}", "layout": "chw", "fields": ["cube", "label"], "dtype": {"cube": "float32"},
         "mean": {"cube": mean}, "std": {"cube": deviation}, "to": "torch",

@@ -2,11 +2,11 @@
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed; the others are added, which takes only as
-long as the new photos need. A job trains for some batches each week and stops in the middle of an
-epoch. The next job finishes that epoch on its generation, with the same samples as without a stop,
-and uses the newest generation for the next epoch. Then a patient withdraws: `remove` makes a
-generation without the photos, and `compact` deletes the older ones, which still have them.
+A clinic sends photos each week. The first week is packed. The others are added, which takes only as long as the new
+photos need. Each week, a job trains for some batches and stops in the middle of an epoch. The next job finishes that
+epoch on the generation on which it was started, with the same samples as if there had been no stop. For the next
+epoch the job uses the newest generation. Then a patient withdraws: `remove` makes a generation without the patient's
+photos, and `compact` deletes the older generations, which still contain them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from PIL import Image
 import shardpack as sp
 
 KINDS = [["naevus", "scar"], ["naevus", "scar"], ["naevus", "wart", "scar"], ["wart", "scar"]]
-# Number of batches of each week's job.
+# Number of batches in each week's job.
 BATCHES = [3, 6, 10, 21]
 
 
 def send(folder: Path, week: int, patients: int = 8) -> Path:
-    """Write the photos of a week: one folder per kind, with the patient in the file names."""
+    """Write the photos of one week. Each kind has a folder, and the file names contain the patient."""
     rng = np.random.default_rng(week)
     for patient in range(patients):
         kinds = KINDS[week]
@@ -44,11 +44,13 @@ def loader(dataset: sp.Dataset) -> sp.Loader:
 
 
 def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[str]]]:
-    """Train on ``count`` batches from the last job's position. Return epoch, generation and keys of each."""
+    """Train on ``count`` batches, starting where the last job stopped. Return the epoch, the generation and the keys of
+    each batch.
+    """
     state: dict[str, Any] = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"epoch": 0, "samples_consumed": 0}
     seen: list[tuple[int, int, list[str]]] = []
     while len(seen) < count:
-        # A started epoch is finished on its generation, and the next one uses the newest.
+        # If an epoch has already been started, finish it on its own generation. Otherwise use the newest generation.
         begun = state["samples_consumed"] > 0
         dataset = sp.Dataset(train, generation=state.get("generation", 1) if begun else None)
         with loader(dataset) as batches:
@@ -57,7 +59,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
             else:
                 batches.set_epoch(state["epoch"])
             for batch in batches:
-                # A model would train here.
+                # A model would be trained here.
                 seen.append((batches.epoch, dataset.generation, batch.sample_keys))
                 if len(seen) == count:
                     break
@@ -69,7 +71,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
 
 
 def whole(train: Path, epoch: int, generation: int) -> list[str]:
-    """Return the keys of an epoch without a stop."""
+    """Return the keys of an epoch that is loaded without a stop."""
     with loader(sp.Dataset(train, generation=generation)) as batches:
         batches.set_epoch(epoch)
         return [key for batch in batches for key in batch.sample_keys]

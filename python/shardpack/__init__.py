@@ -1,4 +1,4 @@
-"""Shardpack: a dataset in a few large shards, and a loader that feeds a training loop from them.
+"""Shardpack stores a dataset in a few large shards, and its loader feeds a training loop from them.
 
 >>> import shardpack as sp
 >>> dataset = sp.Dataset("train")                                                            # doctest: +SKIP
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shardpack import _start
 
 if _start.is_command():
-    # Must run before the slow imports. A program that imports the package keeps its own handler.
+    # This must run before the slow imports. A program that imports the package keeps its own Ctrl-C handler.
     _start.end_at_once()
 
 from shardpack import align, augment, view
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        # `shardpack.torch` imports PyTorch, so it is loaded on first use.
+        # `shardpack.torch` imports PyTorch, so load it only on first use.
         if name == "torch":
             return importlib.import_module("shardpack.torch")
         raise AttributeError(f"module 'shardpack' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Checks ``align=``, the fields that follow the view of their picture."""
+"""Checks ``align=``, which names the fields that follow the view of their picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shardpack._warn import warn
 
 
 def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]:
-    """Return the ``align`` mapping as (field, text) pairs, without the fields set to ``None``."""
+    """Return the ``align`` mapping as (field, text) pairs. Fields set to ``None`` are left out."""
     if align is None:
         return []
     if not isinstance(align, Mapping):
@@ -23,9 +23,9 @@ def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]
     return [(name, _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in given]
 
 
-# Four numbers do not tell which of the three box formats they are in.
+# Four numbers do not show in which of the three formats a box is given.
 _BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
-# A name does not tell whether an array is one mask with several channels or one mask per object.
+# The name of a field does not show whether the array is one mask with several channels or one mask per object.
 _MASKS = "mask() | instance_masks()"
 
 
@@ -37,7 +37,7 @@ _PLACES = {
 }  # fmt: skip
 # Words in the names of JSON fields that hold polygons.
 _POLYGONS = {"polygon", "polygons", "segmentation", "segmentations"}
-# Words in names with "mask" that are not picture masks.
+# Words that show that a name with "mask" in it does not belong to a picture mask.
 _ELSEWHERE = {"attention", "padding", "token", "loss"}
 
 
@@ -45,7 +45,7 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
     """Warn about fields with names such as ``boxes`` that are not aligned although the view crops or scales their
     picture.
 
-    Raises ``UsageError`` for a name in ``align`` that is not among the fields.
+    Raises ``UsageError`` if ``align`` names a field that is not loaded.
     """
     for name, text in (align or {}).items():
         if name not in chosen:
@@ -64,7 +64,7 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
         elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
             moves = f"align={{{name!r}: sp.align.polygons()}} aligns it"
         elif kinds.get(name) == "json":
-            # Lists from a label table are stored as JSON.
+            # A list from a table of labels is stored as JSON.
             moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} can align'
         else:
             continue
@@ -86,14 +86,14 @@ def _words(name: str) -> list[str]:
     return re.split("[^a-z]+", name.lower())
 
 
-# Number of samples read to find arrays with one row per box.
+# Number of samples that are read to find arrays with one row per box.
 _LOOKED_AT = 8
 
 
 def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Refuse arrays with one row per box that do not follow the boxes.
+    """Refuse arrays with one row per box unless they follow the boxes.
 
-    Boxes outside the view are removed, so the remaining rows would silently belong to other boxes.
+    Boxes outside the view are removed, so the rows of such an array would silently belong to other boxes.
     """
     arrays = {field.name for field in dataset.schema if field.kind == "array"}
     boxes = [name for name, text in (align or {}).items() if name in arrays and text and text.split(",")[0] == "boxes"]
@@ -117,9 +117,8 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
 
 
 def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
-    """Read these fields of a few samples spread over the dataset, leaving out samples that cannot be read.
-
-    The loader reports or skips an unreadable sample when it reaches it.
+    """Read these fields from a few samples spread over the dataset. Samples that cannot be read are left out, because
+    the loader reports or skips them when it reaches them.
     """
     samples = []
     for index in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(np.int64)).tolist():
@@ -131,7 +130,7 @@ def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
 
 
 def _has_a_row_for_each(samples: Sequence[Sample], name: str, boxes: str) -> bool:
-    """True if the array has one row per box in every sample, and some sample has several boxes."""
+    """True if the array has one row per box in every sample, and at least one sample has several boxes."""
     both = [(sample[name], sample[boxes]) for sample in samples if sample[name] is not None and sample[boxes] is not None]
     counts = {len(those) for _, those in both if those.ndim > 0}
     return (len(counts) > 1 or max(counts, default=0) > 1) and all(

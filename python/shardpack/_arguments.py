@@ -1,4 +1,4 @@
-"""Checks the arguments of a loader and converts them for the compiled part."""
+"""Checks the arguments of a loader and converts them to the form that the compiled part takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
 """Sample weights for a loader's draws."""
 
-# Hints for keywords of PyTorch's DataLoader.
+# Hints about keywords of PyTorch's DataLoader, for programs that pass them.
 _HABITS = {
     "batch": "did you mean 'batch_size'?",
     "num_workers": "threads read and decode, one for each core; threads=… sets their number",
@@ -58,12 +58,14 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return rank and world size as given, else from ``torch.distributed``, else 0 and 1."""
+    """Return the given rank and world size. If none are given, take them from ``torch.distributed``, or return 0 and
+    1.
+    """
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
         raise _shardpack.UsageError("rank and world_size: pass both or neither")
-    # torch.distributed cannot be initialised before torch is imported.
+    # Do not import torch here: before it is imported, torch.distributed cannot be initialised.
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -71,8 +73,8 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _threads(threads: int | None, workers: int) -> int:
-    """Return the number of loader threads: as given; else this rank's share of the cores if several ranks share the
-    machine; else 0, for one per core. At least one per worker process.
+    """Return the number of loader threads. If none is given, it is this rank's share of the cores if several ranks
+    share the machine, otherwise 0, which means one per core. There is at least one thread per worker process.
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:
@@ -88,24 +90,25 @@ def _share() -> int:
     if ranks < 2 or _is_bound(ranks, cores):
         return 0
     share = max(1, cores // ranks)
-    # Warn only once per machine.
+    # Only one rank of each machine warns.
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0":
         _say_share(share, cores, ranks)
     return share
 
 
 def _is_bound(ranks: int, cores: int) -> bool:
-    """True if each rank is already bound to its own cores: fewer than its launcher has, but enough for all ranks
-    together. The machine's cores do not count, because a container may have only some of them.
+    """True if each rank is already bound to its own cores: it may use fewer cores than its launcher, but the launcher
+    has enough for all ranks. The machine's number of cores does not count, because a container may have only some of
+    them.
     """
     ours = len(os.sched_getaffinity(0))
     if cores < ours:
-        # All ranks share the CPU quota of the container.
+        # The container has a CPU quota, which all ranks share.
         return False
     try:
         launcher = len(os.sched_getaffinity(os.getppid() or os.getpid()))
     except OSError:
-        # The launcher has ended or belongs to another user.
+        # The launcher has ended, or it belongs to another user.
         return False
     return ours < launcher and ours * ranks <= launcher
 
@@ -153,7 +156,7 @@ def _expect_dataset(dataset: object) -> None:
     if isinstance(dataset, str | os.PathLike):
         hint = f"\nhint: open it: shardpack.Dataset({os.fspath(dataset)!r})"
     elif isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices"):
-        # The result of torch.utils.data.random_split.
+        # torch.utils.data.random_split returns such an object.
         hint = "\nhint: pass split.dataset.subset(split.indices), which has the same samples"
     raise TypeError(f"dataset: expected a shardpack.Dataset, found {type(dataset).__name__}{hint}")
 
@@ -167,10 +170,12 @@ def _text(name: str, value: object, such_as: str) -> str:
 def _fields(
     fields: Sequence[str] | None, dataset: Dataset, cube: str, align: Sequence[tuple[str, str]]
 ) -> tuple[list[str], list[str], frozenset[str]]:
-    """Return the names of all fields of a batch, of the tensor fields, and of the arrays that are lists."""
+    """Return the names of all fields of a batch, the names of the tensor fields, and the names of the arrays that come
+    as lists.
+    """
     kinds = {field.name: field.kind for field in dataset.schema}
     plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
-    # All patches have the same size, so they form a tensor whatever the shapes of the arrays.
+    # All patches have the same size, so they form a tensor even if the shapes of the arrays differ.
     varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
     for name, text in align:
         if text.split(",")[0] == "mask":
@@ -179,7 +184,7 @@ def _fields(
             varying |= {name}
     chosen = names(fields)
     if chosen is None:
-        # Aligned polygons follow a picture, so load JSON polygons too.
+        # Aligned polygons follow a picture, so JSON fields with polygons are loaded too.
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
@@ -188,7 +193,7 @@ def _fields(
 
 
 def _dtype(dtype: Any) -> str | None:
-    """Return the array types as text: ``float16``, or ``cube=float16,mask=int64``."""
+    """Return the array types as text, such as ``float16`` or ``cube=float16,mask=int64``."""
     if dtype is None:
         return None
     if isinstance(dtype, Mapping):
@@ -214,7 +219,7 @@ _BFLOAT16 = "bfloat16"
 
 
 def _holds(dtype: str | None, to: str | None) -> None:
-    """Raise if the tensor library lacks the type."""
+    """Raise an error if the tensor library lacks the type."""
     if dtype is None or _BFLOAT16 not in (part.rpartition("=")[2] for part in dtype.split(",")):
         return
     if to in (None, "numpy") and find_spec("ml_dtypes") is None:
@@ -232,7 +237,7 @@ Numbered: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | None"
 def _normalised(
     mean: Numbered, std: Numbered, dataset: Dataset
 ) -> tuple[tuple[Numbers, Numbers] | None, list[tuple[str, Numbers, Numbers]]]:
-    """Return means and standard deviations: for pictures (or ``None``) and for the array fields."""
+    """Return the means and standard deviations for pictures (or ``None``), and those for the array fields."""
     if mean is None and std is None:
         return None, []
     if not isinstance(mean, Mapping) and not isinstance(std, Mapping):
@@ -255,7 +260,7 @@ def _normalised(
 
 
 def _numbers(name: str, given: Any, default: float) -> Numbers:
-    """Return one or several numbers as floats. The compiled part checks their values."""
+    """Return one or several numbers as a list of floats. The compiled part checks their values."""
     try:
         numbers = np.asarray(default if given is None else given, np.float64)
     except (TypeError, ValueError):
@@ -267,14 +272,14 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
 
 
 def _no_data(given: float | Mapping[str, float] | None) -> float | list[tuple[str, float]] | None:
-    """Return the replacement for no-data values, for all cubes or by field."""
+    """Return the number that replaces no-data values, either for all cubes or for each field."""
     if isinstance(given, Mapping):
         return [(str(name), _single(f"no_data of {name}", value)) for name, value in given.items()]
     return None if given is None else _single("no_data", given)
 
 
 def _single(name: str, value: Any) -> float:
-    """Return the number, which must be within the range of float32."""
+    """Return the number as a float. It must be within the range of float32."""
     if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name}: expected a number, found {value!r}")
     number = float(value)
@@ -314,7 +319,7 @@ def _mix_batch(
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
-    """Return bands as text or as a list of numbers; ``None`` means all."""
+    """Return the bands as text or as a list of numbers. ``None`` means all bands."""
     if bands is None or isinstance(bands, str):
         return bands
     if isinstance(bands, slice):
@@ -329,15 +334,15 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
         return chosen
     given = list(bands)
     if any(isinstance(band, (bool, np.bool_)) for band in given):
-        # Python treats True as the number 1.
+        # To Python, True is the number 1, so a mask would pass as band numbers.
         raise TypeError("bands: expected band numbers, found a mask\nhint: bands=np.flatnonzero(mask)")
     return [_number("band", band, 0, 2**32 - 1) for band in given]
 
 
 def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
-    """Return the options for several patches per sample. ``patches_per_sample`` 0 means a grid.
+    """Return the options for several patches per sample. A value of 0 for ``patches_per_sample`` means a grid.
 
-    The overlap always has three sides; two-dimensional patches overlap by 0 planes.
+    The overlap always has three sides. For two-dimensional patches, the overlap in planes is 0.
     """
     weights = None
     if isinstance(kind, Mapping):
@@ -374,7 +379,9 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
 
 
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
-    """Return the weights as options: by class, or per sample of the whole dataset, 0 outside the subset."""
+    """Return the weights as options. They are either one per class, or one per sample of the whole dataset, with 0 for
+    samples outside the subset.
+    """
     none: dict[str, Any] = {"weights": None, "class_weights": None, "balanced": False}
     members = dataset._members
     if weights is None:
@@ -385,7 +392,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
         if members is None:
             return none | {"balanced": True}
         labels = np.unique(dataset.labels)
-        # Labels below 0 are not classes, here as in the whole dataset.
+        # As in a whole dataset, labels below 0 are not classes.
         classes = dict.fromkeys(labels[labels >= 0].tolist(), 1.0)
         if not classes:
             raise _shardpack.UsageError(f"weights: none of the {len(dataset)} samples has a class (a label of 0 or more)")
@@ -404,7 +411,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
 
 
 def _label(label: object, dataset: Dataset) -> int:
-    """Return the label as a number; class names are looked up."""
+    """Return the label as a number. Names of classes are looked up."""
     if not isinstance(label, str):
         return _number("label of a weight", label, -(2**63), 2**63 - 1)
     names = dataset.classes or []
@@ -433,7 +440,7 @@ def _mix(
 
 
 def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:
-    """Return a weight per sample such that each class is drawn by its own weight."""
+    """Return a weight for each sample, so that each class is drawn by its own weight."""
     found, place, counts = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     absent = [label for label, weight in classes.items() if weight > 0 and label not in found]
     if absent:
@@ -445,7 +452,7 @@ def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.fl
 
 
 def _spread(weights: NDArray[np.float64], dataset: Dataset) -> NDArray[np.float64]:
-    """Extend the weights of a subset to the whole dataset."""
+    """Extend the weights from a subset to the whole dataset."""
     if dataset._members is None:
         return np.ascontiguousarray(weights)
     spread = np.zeros(len(dataset._core), np.float64)

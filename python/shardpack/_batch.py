@@ -1,4 +1,4 @@
-"""A batch: fields of many samples, as views of the loader's memory."""
+"""A batch: the fields of several samples, as views of the loader's memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BatchFormat:
 class Ragged:
     """A field whose rows differ in size: whole pictures, cubes of several shapes, or stored bytes.
 
-    ``ragged[i]`` is row ``i`` in its own shape, a view of :attr:`values`.
+    ``ragged[i]`` is row ``i`` in its own shape. It is a view of :attr:`values`.
     """
 
     __slots__ = ("offsets", "shapes", "values")
@@ -65,7 +65,7 @@ class Ragged:
         return len(self.offsets)
 
     def __getitem__(self, row: int) -> Any:
-        """Row ``row`` in its own shape; negative numbers count from the end."""
+        """Row ``row`` in its own shape. Negative numbers count from the end."""
         if not -len(self) <= row < len(self):
             raise IndexError(f"row: expected {-len(self)} to {len(self) - 1}, found {row}")
         shape = tuple(int(axis) for axis in self.shapes[row])
@@ -79,18 +79,18 @@ class Ragged:
         return f"Ragged({len(self)} rows of {self.shapes.shape[1]} axes, {self.values.dtype})"
 
     def to(self, *args: Any, **kwargs: Any) -> Ragged:
-        """Torch only: the same rows on another device, by ``torch.Tensor.to``."""
+        """Torch only: return the same rows on another device, using ``torch.Tensor.to``."""
         return Ragged(self.values.to(*args, **kwargs), self.offsets, self.shapes)
 
     def pin_memory(self, *args: Any) -> Ragged:
-        """Torch only: the same rows in pinned memory; rows on a GPU are returned unchanged."""
+        """Torch only: return the same rows in pinned memory. Rows on a GPU are returned unchanged."""
         return Ragged(_pinned(self.values, *args), self.offsets, self.shapes)
 
 
 def _pinned(value: Any, *args: Any) -> Any:
     if isinstance(value, Ragged):
         return value.pin_memory(*args)
-    # PyTorch can pin only CPU memory.
+    # PyTorch can only pin memory of the CPU.
     return value if getattr(value, "is_cuda", False) else value.pin_memory(*args)
 
 
@@ -109,19 +109,20 @@ class Batch(MutableMapping[str, Any]):
 
     The values are a tensor ``[rows, …]``, a :class:`Ragged`, or, for text, JSON and bytes, a list of Python objects.
 
-    Tensors are writable views of a slot of the loader, without a copy. The loader reuses the slot once the batch and
-    all its tensors are gone. You may keep batches: the loader allocates more slots when all are in use
-    (``stats()["extra_slots"]`` counts them).
+    Tensors are not copied: they are writable views of the memory of the loader, which has a slot for each batch. The
+    loader reuses a slot once its batch and all tensors of that batch are gone. You may keep batches: if all slots
+    are in use, the loader allocates more (``stats()["extra_slots"]`` counts them).
 
     ``dict(batch)``, ``model(**batch)``, ``batch.items()`` and ``batch.get("label")`` work as for a dict, and you may
     replace or add values. Two things differ: ``len(batch)`` counts rows, and iteration yields values. With
-    ``Loader(…, fields=["image", "label"])`` the values come in that order, ``images, labels = batch``; without
-    ``fields``, iteration is a ``TypeError``. Code that iterates over names, such as ``ChainMap``, needs
-    ``dict(batch)``. :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so they cannot clash with
-    fields.
+    ``Loader(…, fields=["image", "label"])`` the values come in the order of ``fields``, so ``images, labels =
+    batch`` works. Without ``fields``, iteration raises ``TypeError``. Code that iterates over names, such as
+    ``ChainMap``, needs ``dict(batch)``. :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so
+    they cannot clash with fields.
 
-    ``Batch(fields)`` makes a batch from any mapping; libraries that split and join batches do this (Accelerate,
-    Hugging Face's Trainer). Such a batch has only fields: its sample keys, mask and indices raise an error.
+    ``Batch(fields)`` makes a batch from any mapping. Libraries that split and join batches do this, such as
+    Accelerate and Hugging Face's Trainer. Such a batch has only fields, and access to its sample keys, mask or
+    indices raises an error.
     """
 
     # fmt: off
@@ -176,13 +177,13 @@ class Batch(MutableMapping[str, Any]):
         return iter(self._whole().values())
 
     def __getitem__(self, field: str) -> Any:
-        """The values of a field, converted on first use."""
+        """The values of a field. They are converted on first use."""
         if not isinstance(field, str):
             hint = "dict(batch) iterates over names, batch.items() over both; batch['image'][0] is the first row of a field"
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
-            # If several threads convert at once, all get the value that was set first.
+            # If several threads convert the field at the same time, all of them get the value that was set first.
             value = self._values.setdefault(field, self._make(field))
         return value
 
@@ -198,10 +199,10 @@ class Batch(MutableMapping[str, Any]):
         self._values.pop(field, None)
 
     def update(self, other: Any = (), /, **fields: Any) -> None:
-        """Replace or add fields from ``other``: a mapping (or batch), or pairs of name and value."""
-        # MutableMapping.update would iterate over `other` for names, but iterating over a batch yields values.
+        """Replace or add fields from ``other``, which is a mapping (or batch), or pairs of name and value."""
+        # MutableMapping.update would take names from iterating over `other`, but iterating over a batch yields values.
         pairs: Iterable[tuple[str, Any]] = ((name, other[name]) for name in other.keys()) if hasattr(other, "keys") else other
-        # Read all values before replacing the first, so that an error changes nothing.
+        # Read all values before replacing the first one, so that an error leaves the batch unchanged.
         for name, value in [*pairs, *fields.items()]:
             self[name] = value
 
@@ -221,7 +222,7 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         if field in self._values:
             return self._values[field]
-        # A batch made without a loader already has all its values.
+        # A batch that was not made by a loader has all its values already.
         assert core is not None and form is not None
         tensors = core.names()
         if field not in tensors:
@@ -239,7 +240,7 @@ class Batch(MutableMapping[str, Any]):
         return {name: self[name] for name in self._names}
 
     def items(self) -> ItemsView[str, Any]:
-        """Name and values of every field."""
+        """The name and the values of every field."""
         return self._whole().items()
 
     def values(self) -> ValuesView[Any]:
@@ -247,7 +248,7 @@ class Batch(MutableMapping[str, Any]):
         return self._whole().values()
 
     def keys(self) -> KeysView[str]:
-        """The names of the fields."""
+        """The name of every field."""
         return dict.fromkeys(self._names).keys()
 
     @property
@@ -257,7 +258,7 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def sample_keys(self) -> list[str]:
-        """The sample key of each row; empty for padding."""
+        """The sample key of each row. Rows of padding have an empty key."""
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("sample_keys"))
         if self._keys is None:
@@ -267,8 +268,8 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def mask(self) -> Any:
-        """True for rows that hold a sample, bool ``[rows]``; false for padding (``end="pad"``) and for skipped damaged
-        samples (``skip_corrupt``).
+        """True for rows that hold a sample, as bool ``[rows]``. It is false for padding (``end="pad"``) and for damaged
+        samples that were skipped (``skip_corrupt``).
         """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("mask"))
@@ -278,8 +279,8 @@ class Batch(MutableMapping[str, Any]):
         return self._mask
 
     def present(self, field: str) -> Any:
-        """True for rows whose sample has a value for ``field``, bool ``[rows]``. Values written as ``None`` and rows
-        without a sample are zeros in a batch.
+        """True for rows whose sample has a value for ``field``, as bool ``[rows]``. In a batch, values written as
+        ``None`` and rows without a sample are zeros.
         """
         if not self._is_lent or self._core is None:
             raise RuntimeError("present: this batch is a copy, not the one that the loader returned")
@@ -294,17 +295,17 @@ class Batch(MutableMapping[str, Any]):
         """The view of each row: the visible part in pixels of the whole picture, its size in the batch, and whether it
         is mirrored.
 
-        This reads no data, and the result is the same on a GPU.
+        This reads no data. The result is the same if the batch is on a GPU.
 
         Parameters
         ----------
         field : str, optional
-            Name of the picture field. Default: the only one of the batch.
+            Name of the picture field. Default: the only picture field of the batch.
 
         Raises
         ------
         UsageError
-            The field holds no decoded pictures, or the dataset lacks their sizes.
+            The field does not hold decoded pictures, or the dataset does not have their sizes.
         """
         if not self._is_lent or self._core is None:
             raise RuntimeError("views: this batch is a copy, not the one that the loader returned")
@@ -321,16 +322,16 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def origins(self) -> NDArray[np.int64]:
-        """First row and column of each row's patch, in pixels of its scene: int64 ``[rows, 2]``;
-        for volumes first plane, row and column, ``[rows, 3]``. -1 for rows without a patch. The
-        loader must cut patches (``cube="patch64x64"``).
+        """Position of each row's patch in its scene: the first row and column in pixels, int64 ``[rows, 2]``. For
+        volumes it is the first plane, row and column, ``[rows, 3]``. Rows without a patch have -1. The loader must
+        cut patches (``cube="patch64x64"``).
         """
         return self._places()[0]
 
     @property
     def scene_sizes(self) -> NDArray[np.int64]:
-        """Height and width of the scene of each row's patch, int64 ``[rows, 2]``; for volumes depth, height and width,
-        ``[rows, 3]``. -1 for rows without a patch.
+        """Height and width of the scene from which each row's patch is cut, int64 ``[rows, 2]``. For volumes it is
+        depth, height and width, ``[rows, 3]``. Rows without a patch have -1.
         """
         return self._places()[1]
 
@@ -350,7 +351,7 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def indices(self) -> Any:
-        """Index of each row's sample in the loader's dataset or subset, int64 ``[rows]``; -1 for padding."""
+        """Index of each row's sample in the loader's dataset or subset, int64 ``[rows]``. Rows of padding have -1."""
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
@@ -358,7 +359,7 @@ class Batch(MutableMapping[str, Any]):
             numbers = self._core.indices()
             members = self._format.members
             if members is not None:
-                # NumPy promotes uint64 with -1 to float, so search as int64.
+                # Search as int64, because NumPy would promote uint64 together with -1 to float.
                 numbers = np.where(numbers < 0, -1, np.searchsorted(members.view(np.int64), numbers))
             self._indices = self._format.convert(numbers)
         return self._indices
@@ -368,21 +369,24 @@ class Batch(MutableMapping[str, Any]):
         return f"Batch({self._rows} rows: {', '.join(self._names[:4] + more)})"
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
-        """Torch only: the same rows on another device, by ``torch.Tensor.to``. Lightning and Accelerate call it."""
+        """Torch only: return the same rows on another device, using ``torch.Tensor.to``. Lightning and Accelerate call
+        this.
+        """
         return self._mapped(lambda value: value.to(*args, **kwargs))
 
     def pin_memory(self, *args: Any) -> Batch:
-        """Torch only: the same rows in pinned memory; tensors on a GPU stay there. A ``DataLoader`` with
-        ``pin_memory=True`` calls it.
+        """Torch only: return the same rows in pinned memory. Tensors on a GPU stay there. A ``DataLoader`` with
+        ``pin_memory=True`` calls this.
         """
         return self._mapped(lambda value: _pinned(value, *args))
 
     def used_on(self, stream: Any) -> None:
-        """Register another CUDA stream that uses this batch, besides the stream that first accessed a field.
+        """Register another CUDA stream that uses this batch. The stream that first accessed a field is registered
+        already.
 
         ``stream`` is a PyTorch, CuPy or Numba stream, or its handle. When the batch and its tensors are gone, the
-        loader reuses their memory only after the work then queued on the stream; keep the stream until then. No
-        effect on batches decoded on the host.
+        loader waits for the work that is then queued on the stream before it reuses their memory. The stream must
+        exist until then. This has no effect on batches decoded on the host.
         """
         handle = stream_of(stream)
         if self._core is not None:
@@ -390,7 +394,7 @@ class Batch(MutableMapping[str, Any]):
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:
-            # Arrays of different lengths are kept in a list.
+            # Arrays of different lengths come as a list.
             if isinstance(value, list):
                 return [changed(one) for one in value]
             return value if isinstance(value, _PLAIN) else change(value)
@@ -402,7 +406,7 @@ class Batch(MutableMapping[str, Any]):
         return _loose(self._rows, values, self.sample_keys, mask, indices, self._unpacks, patches)
 
     def __copy__(self) -> Batch:
-        """The same rows and tensors in a new mapping. A ``DataLoader`` makes such copies."""
+        """Return the same rows and tensors in a new mapping. A ``DataLoader`` makes such copies."""
         batch = Batch.__new__(Batch)
         for name in Batch.__slots__:
             setattr(batch, name, getattr(self, name))
@@ -411,11 +415,12 @@ class Batch(MutableMapping[str, Any]):
         return batch
 
     def copy(self) -> Batch:
-        """Same as ``copy.copy``: the same rows and tensors in a new mapping."""
+        """Return the same rows and tensors in a new mapping, as ``copy.copy`` does."""
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A batch sent to another process, for example by a DataLoader worker, no longer views the loader's memory.
+        # When a batch is sent to another process, for example by a DataLoader worker, the copy does not view the
+        # loader's memory.
         if not self._is_lent:
             return Batch, (self._whole(),)
         values, patches = self._whole(), self._places_if_any()
@@ -430,8 +435,8 @@ def lend(core: _shardpack.Batch, form: BatchFormat) -> Batch:
 
 
 def collated(batch: Batch) -> Batch:
-    """Return a batch for a ``collate_fn``: until the ``DataLoader`` copies it, iteration yields field names, as for any
-    mapping.
+    """Return a batch for a ``collate_fn``. Iterating over it yields field names, as for any mapping, until the
+    ``DataLoader`` copies it.
     """
     batch._is_collated = True
     return batch
@@ -446,7 +451,7 @@ def _loose(
     unpacks: bool,
     patches: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Batch:
-    """Make a batch that no longer views the loader's memory."""
+    """Make a batch that does not view the loader's memory."""
     batch = Batch(values)
     batch._rows, batch._is_lent, batch._unpacks = rows, True, unpacks
     batch._keys, batch._mask, batch._indices, batch._patches = list(keys), mask, indices, patches

@@ -1,4 +1,4 @@
-"""Scalar fields and keys of all samples of a dataset."""
+"""The scalar fields and the keys of all samples of a dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Columns(Mapping[str, "NDArray[Any]"]):
-    """The scalar fields of a dataset, each read on first use and kept."""
+    """The scalar fields of a dataset. Each is read on first use and then kept."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -36,7 +36,7 @@ class Columns(Mapping[str, "NDArray[Any]"]):
         return f"Columns({', '.join(self)})"
 
     def load(self, name: str) -> NDArray[Any]:
-        """Return one column; ``UsageError`` if there is none."""
+        """Return one column. Raises ``UsageError`` if there is none of this name."""
         if name not in self._loaded:
             self._loaded[name] = self._own(self._dataset._core.column(name))
         return self._loaded[name]
@@ -56,7 +56,7 @@ class Columns(Mapping[str, "NDArray[Any]"]):
 
 
 class UnknownColumn(KeyError):
-    """No scalar field has this name. The message suggests similar names or lists all."""
+    """No scalar field has this name. The message suggests similar names, or lists all names."""
 
     def __init__(self, name: object, known: Sequence[str]) -> None:
         super().__init__(name)
@@ -73,7 +73,7 @@ class UnknownColumn(KeyError):
 
 
 class Keys(Sequence[str]):
-    """The keys of a dataset, each looked up on every access."""
+    """The keys of a dataset. A key is looked up on every access."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -98,8 +98,8 @@ class Keys(Sequence[str]):
 
 
 class UnknownKey(KeyError):
-    """No sample has this key. The message suggests similar keys; it is made only when printed, because the search reads
-    every key.
+    """No sample has this key. The message suggests similar keys. It is made only when it is printed, because the search
+    reads every key.
     """
 
     def __init__(self, key: str, dataset: Dataset) -> None:
@@ -115,5 +115,5 @@ class UnknownKey(KeyError):
         return f"{what}\nhint: did you mean {' or '.join(near)}?" if near else what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickle only the message.
+        # Only the message is pickled.
         return KeyError, (str(self),)

@@ -1,4 +1,4 @@
-"""``shardpack convert`` and ``shardpack export`` on the command line. Rust implements the other subcommands."""
+"""The commands ``shardpack convert`` and ``shardpack export``. All other subcommands are implemented in Rust."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _convert(args: Sequence[str]) -> int:
         parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
-        # argparse reports the error or prints the help.
+        # This call reports the error or prints the help, and does not return.
         parser.parse_args(args)
         raise AssertionError("a format was not looked up")
     format = args[0]
@@ -156,7 +156,7 @@ def _export(args: Sequence[str]) -> int:
 def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"shardpack {command}",
-        # argparse would list all options, and several sources as `SRC… OUT [SRC… OUT ...]`.
+        # argparse's own usage line would list all options, and would show several sources as `SRC… OUT [SRC… OUT ...]`.
         usage=f"%(prog)s [OPTIONS] {arguments}",
         description=about,
         epilog=f"{_EXAMPLES[command.split()[0]]}\n\n{_EXIT_CODES}",
@@ -168,19 +168,19 @@ def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser
 
 
 def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
-    """Add the options of a format that the command line can express. Return the options with several values, by
-    kind."""
+    """Add those options of a format that the command line can express. Return the options that take several values,
+    with the kind of each."""
     group = parser.add_argument_group("options of the format")
     about = _documented(opener)
     several = {}
     for name, parameter in inspect.signature(opener).parameters.items():
         if name in ("src", "drop"):
             continue
-        # ``str``, ``Sequence[str]``, ``Mapping[str, Any]`` …, each optionally with None.
+        # ``str``, ``Sequence[str]``, ``Mapping[str, Any]`` and others, each of which may also be None.
         kind = re.sub(r" \| None$", "", re.sub(r"^Union\[(.*), None\]$", r"\1", str(parameter.annotation)))
         flag, text = "--" + name.replace("_", "-"), about.get(name, "").replace("%", "%%")
         if kind == "bool" and parameter.default is True:
-            # Without the flag, the default of the function applies.
+            # Without the flag, the function uses its own default.
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=f"{text} [default: {flag}]")
         elif kind == "bool":
             group.add_argument(flag, action="store_const", const=True, help=text)
@@ -216,7 +216,7 @@ def _add_stored(group: Any, name: str) -> None:
 
 
 def _documented(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the parameter descriptions in a docstring."""
+    """Return the descriptions of the parameters in a docstring, by name."""
     parameters = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     name = ""
@@ -235,7 +235,7 @@ def _add_names(group: Any, flag: str, about: str) -> None:
 
 
 def _names(given: list[str]) -> list[str]:
-    """Return the names from an option given once, separated by commas, or once per name.
+    """Return the names from an option that is given once, with names separated by commas, or once for each name.
 
     >>> _names(["cat, dog"]), _names(["cat", "dog, small"])
     (['cat', 'dog'], ['cat', 'dog, small'])
@@ -258,7 +258,7 @@ def _two(text: str) -> tuple[int, int]:
 
 
 def _layout(text: str) -> tuple[str, str | tuple[str, tuple[int, ...]]]:
-    """Split ``cube=float32:64,64,224`` into name, element type and shape."""
+    """Split a text such as ``cube=float32:64,64,224`` into name, element type and shape."""
     name, layout = _pair(text)
     dtype, sign, shape = layout.partition(":")
     if sign and not re.fullmatch(r"\d+(,\d+)*", shape):
@@ -267,7 +267,7 @@ def _layout(text: str) -> tuple[str, str | tuple[str, tuple[int, ...]]]:
 
 
 def _in_options(text: str) -> str:
-    """Rewrite ``drop=['a']`` and ``on_bad_input='skip'`` in a message as command-line options."""
+    """Rewrite keywords in a message, such as ``drop=['a']`` and ``on_bad_input='skip'``, as command-line options."""
 
     def listed(match: re.Match[str]) -> str:
         names = re.findall(r"'([^']*)'", match[2])
@@ -292,14 +292,15 @@ def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str,
 
 
 class _Progress:
-    """A progress line on a terminal. As a context manager it clears the line at the end and prints
-    warnings as notes."""
+    """A progress line on a terminal. As a context manager, it clears the line at the end and prints warnings as
+    notes.
+    """
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
         self._shown = False
         self._phase: str | None = None
-        # Seconds at the start of the phase and at the last report.
+        # Times in seconds: the start of the phase, and the last report.
         self._began = self._seconds = 0.0
 
     def __enter__(self) -> _Progress:
@@ -324,7 +325,7 @@ class _Progress:
     def __call__(self, now: dict[str, Any]) -> None:
         phase = now.get("phase")
         if phase != self._phase:
-            # A new phase restarts the sample count and the clock.
+            # The sample count and the clock start again with each phase.
             self._phase, self._began = phase, self._seconds
         self._seconds = now["seconds"]
         if not sys.stderr.isatty():

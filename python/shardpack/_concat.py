@@ -1,4 +1,4 @@
-"""Several datasets as one."""
+"""Makes one dataset out of several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shardpack._dataset import Dataset
 
 
 class Concat(Dataset):
-    """Several datasets as one, made by :func:`concat`."""
+    """Several datasets as one. Made by :func:`concat`."""
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         for number, dataset in enumerate(datasets):
@@ -44,7 +44,7 @@ class Concat(Dataset):
 
     @property
     def parts(self) -> list[Dataset]:
-        """The datasets, in order."""
+        """The datasets, in their order."""
         return list(self._parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -57,12 +57,13 @@ class Concat(Dataset):
 def concat(datasets: Sequence[Dataset]) -> Concat:
     """Several datasets as one, without packing again.
 
-    Fields are matched by name, and the result has the fields of all datasets. If a dataset lacks a field, its samples
-    have ``None`` there; in a batch their rows are zeros and ``batch.present(field)`` is false. Missing scalars are −1,
-    NaN, false, or the maximum of an unsigned type, in batches and in :attr:`Dataset.columns`.
+    Fields are matched by name, and the result has the fields of all datasets. If a dataset lacks a field, the field
+    is ``None`` in its samples. In a batch, the rows of these samples are zeros and ``batch.present(field)`` is
+    false. A missing scalar is −1, NaN, false, or the maximum of an unsigned type, both in batches and in
+    :attr:`Dataset.columns`.
 
-    Classes are matched by name: the classes of the first dataset keep their numbers, new ones follow, and labels refer
-    to ``concat(…).classes``. Labels below 0 do not change.
+    Classes are matched by name. The classes of the first dataset keep their numbers, and classes that only later
+    datasets have get the next numbers. Labels refer to ``concat(…).classes``. Labels below 0 do not change.
 
     Parameters
     ----------
@@ -72,13 +73,13 @@ def concat(datasets: Sequence[Dataset]) -> Concat:
     Returns
     -------
     Concat
-        A dataset of all samples, in the order of ``datasets``. A :class:`Loader` mixes them all; its ``mix`` sets how
-        often each dataset is drawn.
+        A dataset of all samples, in the order of ``datasets``. A :class:`Loader` mixes all of them. Its option
+        ``mix`` sets how often each dataset is drawn.
 
     Raises
     ------
     UsageError
-        The list is empty; a field differs in kind or type; or only some of the datasets name the classes of their
-        labels. The message names the dataset.
+        The list is empty, or a field has different kinds or types, or only some of the datasets name the classes of
+        their labels. The message names the dataset.
     """
     return Concat(datasets)

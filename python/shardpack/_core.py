@@ -1,4 +1,4 @@
-"""The compiled loader behind a :class:`Loader`, recreated after a fork or a change of rank."""
+"""The compiled loader behind a :class:`Loader`. It is made again after a fork or a change of rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _changing = threading.RLock()
 
 
 def _unlock_in_child() -> None:
-    # At the fork, a thread of the parent may have held the lock.
+    # A thread of the parent may have held the lock at the fork, so the child needs a new lock.
     global _changing
     _changing = threading.RLock()
 
@@ -30,8 +30,8 @@ os.register_at_fork(after_in_child=_unlock_in_child)
 class Core:
     """A compiled loader of ``dataset``.
 
-    With ``asks``, rank and world size are read from ``torch.distributed`` until the threads start, because frameworks
-    may create their loaders before they initialise their process group.
+    With ``asks``, rank and world size are read from ``torch.distributed`` until the threads start, because
+    frameworks may create their loaders before they initialise their process group.
     """
 
     def __init__(self, dataset: _shardpack.Dataset, options: Options, workers: Workers | None, asks: bool) -> None:
@@ -42,8 +42,8 @@ class Core:
         self._workers = workers
         self._resume: State | None = None
         self._pid = os.getpid()
-        # At exit, device decoding threads must end before the driver is unloaded, and threads that call a transform
-        # must end before the interpreter does.
+        # At exit, threads that decode on a device must end before the driver is unloaded. Threads that call a
+        # transform must end before the interpreter does.
         self._ending: weakref.finalize[..., Core] | None = None
         self._inner = self._open()
 
@@ -74,7 +74,7 @@ class Core:
                 return
             self.options = replace(before, rank=rank, world_size=world_size)
             if before.stage is not None:
-                # Free the old loader's device memory first, because two may not fit.
+                # Free the device memory of the old loader first, because two loaders may not fit.
                 self._inner.close(None)
             try:
                 self._change()
@@ -88,7 +88,7 @@ class Core:
         return self.asks and not self._inner.has_threads and not self.is_closed
 
     def _change(self) -> None:
-        """Replace the compiled loader; a running iteration continues with the new one."""
+        """Replace the compiled loader. A running iteration continues with the new one."""
         inner = self._open()
         inner.follow(self._inner)
         self._inner = inner
@@ -96,12 +96,12 @@ class Core:
     def ready(self) -> _shardpack.Loader:
         """Return the compiled loader of this process."""
         if not self.is_closed and self._inner.has_threads:
-            # The loader is final from now on; it refuses use in a fork itself.
+            # From now on the loader cannot change. In a fork, it refuses to be used.
             return self._inner
         with _changing:
             if self.is_closed:
                 raise RuntimeError("the loader is closed")
-            # A loader without threads can be recreated in a fork.
+            # A loader whose threads have not started can be made again in a fork.
             if os.getpid() != self._pid and not self._inner.has_threads:
                 self._change()
             self.find_place()
@@ -112,7 +112,7 @@ class Core:
         inner = self.ready()
         inner.set_epoch(epoch)
         if not inner.has_threads:
-            # Used if a fork recreates the loader.
+            # Needed if a fork makes the loader again.
             self._resume, _ = inner.state()
 
     def restore(self, state: State) -> None:
@@ -121,13 +121,13 @@ class Core:
         self._resume = None if inner.has_threads else state
 
     def close(self, before: Any) -> None:
-        """Call ``before``, then end the threads."""
+        """Call ``before``, then end the threads of the loader."""
         with _changing:
             was_closed, self.is_closed = self.is_closed, True
         if not was_closed and os.getpid() == self._pid:
             before()
             _end(self._inner, self._workers, self._pid)
-        # The device is released with the last batch.
+        # Drop the stage here, so that the device is released with the last batch.
         self.options = replace(self.options, stage=None)
 
 

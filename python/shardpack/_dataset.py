@@ -1,4 +1,4 @@
-"""A dataset: samples by index, columns, metadata."""
+"""A dataset, with its samples by index, its columns and its metadata."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Figures measured by packing are in :attr:`Dataset.columns`.
 
 
 class Field(NamedTuple):
-    """One field of a dataset's samples."""
+    """One field in the samples of a dataset."""
 
     name: str
     """Name of the field."""
@@ -39,48 +39,49 @@ class Field(NamedTuple):
 class Dataset:
     """A packed dataset: a folder with a manifest, or a lone shard, on this machine or in an object store.
 
-    Samples are numbered in stored order. Opening reads only the manifest; shards are opened on first use. All methods
-    may be called from several threads, and release the GIL while they read and decode. A pickled dataset holds its
-    path, its ``storage_options`` and its id, which is checked when the dataset is reopened. After a fork, files are
-    reopened.
+    Samples are numbered in stored order. Opening a dataset reads only the manifest; shards are opened on first use.
+    All methods may be called from several threads, and they release the GIL while they read and decode. A pickled
+    dataset consists of its path, its ``storage_options`` and its id. When it is reopened, the id is checked. After a
+    fork, the files are reopened.
 
     Parameters
     ----------
     path : str or os.PathLike
-        The dataset's folder, its manifest, or one shard; or the URL of one, as text: ``"s3://bucket/train"``, also
-        ``gs://``, ``az://``, ``http://``, ``https://`` and ``file://``.
+        The dataset's folder, its manifest, or a single shard. It may also be a URL as text, such as
+        ``"s3://bucket/train"``, with the scheme ``s3://``, ``gs://``, ``az://``, ``http://``, ``https://`` or
+        ``file://``.
     verify_crc : bool, default True
         Check the CRC32 of each record before it is returned.
     max_record : int or str, default "4GiB"
         Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. This limits the
-        memory that an untrusted file can take. If a :class:`Loader` takes a patch or some bands of an array, only that
-        part counts.
+        memory that an untrusted file can take. If a :class:`Loader` takes only a patch or some bands of an array,
+        only that part of the array counts.
     generation : int, optional
-        Generation of a dataset that has grown or shrunk (:func:`add`, :func:`remove`), from 1. Default: the
-        newest. ``path`` is then the folder.
+        Generation to open if the dataset has grown or shrunk (:func:`add`, :func:`remove`). Generations count from
+        1. Default: the newest. If this is given, ``path`` must be the folder.
     storage_options : mapping from str to str, optional
         For a URL: options of its store (``"aws_region"``, ``"endpoint"``, ``"allow_http"``, …) and of the reader
         (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They override environment variables
-        (``AWS_REGION``, …); prefer these for credentials. docs/stores.md lists all names.
+        (``AWS_REGION``, …), which are the better place for credentials. docs/stores.md lists all names.
     cache : str or os.PathLike, optional
-        For a URL: local folder that caches the bytes read, for all processes. It must be empty or already a cache.
-        Default: ``SHARDPACK_CACHE``, else none.
+        For a URL: local folder in which the bytes that are read are cached for all processes. It must be empty or
+        already be a cache. Default: the folder named by ``SHARDPACK_CACHE``, or no cache if that is not set.
     cache_bytes : int or str, optional
         Size limit of that folder, in bytes or as text such as ``"500GB"``; at least 64 MiB. Default 100 GB.
 
     Warns
     -----
     UserWarning
-        Warns once that a picture of more than 8 bits a sample was decoded to 8 bits.
+        A picture with more than 8 bits a sample was decoded to 8 bits. This warning is given only once.
 
     Raises
     ------
     OSError
-        A file cannot be read; ``FileNotFoundError`` if there is none.
+        A file cannot be read. If it does not exist, this is a ``FileNotFoundError``.
     UsageError
         There is no dataset at the path.
     FormatError, LimitError
-        The manifest is damaged, or exceeds the limits.
+        The manifest is damaged, or it exceeds the limits.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # True after the warning that pictures lose bits.
+    # Becomes True with the first warning that pictures lose bits.
     _told = False
 
     def __init__(
@@ -112,7 +113,7 @@ class Dataset:
             raise ValueError(f"generation: expected an integer from 1, found {generation!r}")
         self._path: Path | str = path if isinstance(path, str) and is_url(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
-        # Made absolute because files are opened later and the program may change its working directory.
+        # Files are opened later, and the program may change its working directory, so make the path absolute.
         self._place = self._path if isinstance(self._path, str) else self._path.absolute()
         self._settings = settings(storage_options, cache=cache, cache_bytes=None if cache_bytes is None else size("cache_bytes", cache_bytes))
         self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, generation, self._settings)
@@ -121,7 +122,7 @@ class Dataset:
 
     @property
     def _core(self) -> _shardpack.Dataset:
-        # After a fork, the lock of the open files may be held by a thread of the parent.
+        # After a fork, the lock of the open files may still be held by a thread of the parent.
         if os.getpid() != self._pid:
             again = _reopened(*self._again())
             self._opened = again._opened
@@ -150,7 +151,9 @@ class Dataset:
     @overload
     def __getitem__(self, index: Indices, /) -> list[Sample]: ...
     def __getitem__(self, index: int | np.integer[Any] | Indices, /) -> Sample | list[Sample]:
-        """Return one sample for an integer index, or a list of samples for a slice, a list of indices or a boolean mask."""
+        """Return one sample for an integer index. Return a list of samples for a slice, a list of indices or a boolean
+        mask.
+        """
         if _index.is_one(index):
             return self.get(index)
         return self.get_many(index)  # type: ignore[arg-type]
@@ -159,20 +162,20 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def get(self, index: SupportsIndex, fields: Sequence[str] | None = None) -> Sample:
-        """One sample, or some of its fields. Only the fields named are decoded.
+        """Return one sample, or some of its fields. Only the named fields are decoded.
 
         Parameters
         ----------
         index : int
             Number of the sample.
         fields : sequence of str, optional
-            Fields to decode, including figures measured by packing (``"cube.max_abs_error"``). Default: as
-            ``dataset[i]``.
+            Fields to decode. They may include figures that packing measured (``"cube.max_abs_error"``). Default: the
+            same fields as ``dataset[i]``.
 
         Returns
         -------
         dict
-            ``"__key__"`` and the fields: see :data:`Sample`.
+            ``"__key__"`` and the fields. See :data:`Sample`.
 
         Raises
         ------
@@ -201,7 +204,7 @@ class Dataset:
         Returns
         -------
         list of dict
-            As ``dataset[i]``. All samples are in memory at once.
+            The samples in the form of ``dataset[i]``. All of them are in memory at once.
 
         Raises
         ------
@@ -210,7 +213,7 @@ class Dataset:
         UsageError
             There is no such field.
         FormatError, LimitError, OSError
-            A sample is damaged, exceeds the limits, or cannot be read; the message names it.
+            A sample is damaged, exceeds the limits, or cannot be read. The message names the sample.
         """
         numbers = _index.many(indices, len(self))
         core = self._core
@@ -219,13 +222,13 @@ class Dataset:
         return samples
 
     def _tell(self, core: _shardpack.Dataset) -> None:
-        """Warn once if pictures lost bits."""
+        """Warn if pictures lost bits, unless this was done before."""
         if not self._told and (fields := core.narrowed()):
             self._told = True
             _warn.of_lost_bits(fields)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
-        """Same as :meth:`get_many`; ``torch.utils.data.DataLoader`` calls it for a batch."""
+        """Same as :meth:`get_many`. ``torch.utils.data.DataLoader`` calls it to fetch a batch."""
         return self.get_many(indices)
 
     @overload
@@ -233,7 +236,8 @@ class Dataset:
     @overload
     def raw(self, index: SupportsIndex, field: str) -> bytes | None: ...
     def raw(self, index: SupportsIndex, field: str | None = None) -> bytes | dict[str, bytes | None] | None:
-        """The stored bytes of a sample, such as a JPEG file, Blosc2 chunks or a zstd frame. Scalars have none.
+        """Return the stored bytes of a sample, such as a JPEG file, Blosc2 chunks or a zstd frame. Scalars have no
+        stored bytes.
 
         Parameters
         ----------
@@ -245,7 +249,7 @@ class Dataset:
         Returns
         -------
         bytes, or dict from field to bytes
-            ``None`` for a missing value.
+            The stored bytes, or ``None`` for a missing value.
 
         Raises
         ------
@@ -256,13 +260,13 @@ class Dataset:
         return self._core.raw_all(number) if field is None else self._core.raw(number, field)
 
     def by_key(self, key: str) -> Sample:
-        """The sample with this key. Raises ``KeyError`` with similar keys if there is none."""
+        """Return the sample with this key. If there is none, raises ``KeyError`` with similar keys."""
         return self[self.index_of(key)]
 
     def index_of(self, key: str) -> int:
-        """Number of the sample with this key. Raises ``KeyError`` if there is none.
+        """Return the number of the sample with this key. Raises ``KeyError`` if there is none.
 
-        The first call reads all indexes and takes 16 bytes of memory per sample.
+        The first call reads the indexes of all shards and takes 16 bytes of memory per sample.
         """
         number = self._place_of(key)
         if number is None:
@@ -270,7 +274,7 @@ class Dataset:
         return number
 
     def _place_of(self, key: str) -> int | None:
-        """Return the number of the sample with this key, or ``None``."""
+        """Return the number of the sample with this key, or ``None`` if there is none."""
         return self._core.index_of(key)
 
     def _stored(self, index: SupportsIndex) -> int:
@@ -278,39 +282,39 @@ class Dataset:
         number = _index.one(index, len(self))
         return number if self._members is None else int(self._members[number])
 
-    # Metadata, without reading a record
+    # Metadata. These properties do not read any record.
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The class of every sample: the scalar field ``label`` as int64 ``[samples]``. ``UsageError`` without such a
-        field.
+        """The class of every sample: the scalar field ``label`` as int64 ``[samples]``. Raises ``UsageError`` if there
+        is no such field.
         """
         return self._columns.labels
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """Every scalar field, and every figure measured by packing, as a read-only array ``[samples]`` of its own
+        """Every scalar field, and every figure that packing measured, as a read-only array ``[samples]`` of its own
         type. Each is read from the indexes on first use.
         """
         return self._columns
 
     def column(self, name: str) -> NDArray[Any]:
-        """One of :attr:`columns`; ``UsageError`` if there is no scalar field of this name."""
+        """One of :attr:`columns`. Raises ``UsageError`` if there is no scalar field of this name."""
         return self._columns.load(name)
 
     @property
     def keys(self) -> Sequence[str]:
-        """The key of every sample. Each is looked up on access."""
+        """The key of every sample. A key is looked up when it is accessed."""
         return Keys(self)
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes, indexed by label; ``None`` if the dataset has none."""
+        """Names of the classes, indexed by label, or ``None`` if the dataset has no names."""
         return self._core.classes
 
     @property
     def schema(self) -> list[Field]:
-        """The fields of a sample, in order. Figures measured by packing (``cube.max_abs_error``) are only in
+        """The fields of a sample, in order. Figures that packing measured (``cube.max_abs_error``) are only in
         :attr:`columns`.
         """
         fields = self._core.schema()
@@ -318,27 +322,29 @@ class Dataset:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Every option that made the dataset."""
+        """All options with which the dataset was made."""
         return self._core.recipe()
 
     @property
     def fidelity(self) -> dict[str, Any] | None:
-        """The errors of lossy steps, by field, as measured by packing; ``None`` for a lone shard."""
+        """The errors that lossy steps made, by field, as measured by packing. ``None`` for a lone shard."""
         return self._core.fidelity()
 
     @property
     def path(self) -> Path | str:
-        """The opened path, or the URL as text."""
+        """The path that was opened, or the URL as text."""
         return self._path
 
     @property
     def generation(self) -> int:
-        """The dataset's generation: 1 as packed, one more after each :func:`add` or :func:`remove`. 1 for a concat."""
+        """The generation of the dataset. It is 1 after packing, and each :func:`add` or :func:`remove` increases it by
+        one. For a concat it is 1.
+        """
         return self._core.generation
 
     @property
     def id(self) -> str:
-        """The id that all shards of the dataset share: 32 hexadecimal digits."""
+        """The id that all shards of the dataset share, as 32 hexadecimal digits."""
         return self._core.id
 
     @property
@@ -349,17 +355,17 @@ class Dataset:
     # Subsets
 
     def subset(self, which: Indices | Callable[[Mapping[str, NDArray[Any]]], Any]) -> Subset:
-        """Some samples of the dataset, each once, in stored order.
+        """Return some samples of the dataset, each once, in stored order.
 
         Parameters
         ----------
         which : indices, boolean mask, or callable
-            A callable gets :attr:`columns` and returns indices or a mask.
+            The samples to take. A callable gets :attr:`columns` and returns indices or a mask.
 
         Returns
         -------
         Subset
-            A dataset of those samples. It can be indexed and loaded like any other.
+            A dataset of these samples. It can be indexed and loaded like any other.
 
         Raises
         ------
@@ -385,27 +391,29 @@ class Dataset:
     ) -> list[Subset]:
         """Split the dataset into disjoint parts, such as training and validation.
 
-        Samples are sorted by a hash of ``seed`` and key and cut at the shares, so the parts do not depend on how the
-        dataset is stored, and no later version changes them.
+        The samples are sorted by a hash of ``seed`` and key, and the sorted list is cut at the shares. The parts
+        therefore do not depend on how the dataset is stored, and later versions of shardpack give the same parts.
 
         Parameters
         ----------
         shares : float or sequence of float
-            One share (``0.8``) gives two parts: 0.8 and the rest. Several must sum to 1: ``[0.8, 0.1, 0.1]``. A part
-            has its share of the samples, rounded up or down, and at least one sample.
+            A single share such as ``0.8`` gives two parts: 0.8 of the samples and the rest. Several shares must sum
+            to 1, for example ``[0.8, 0.1, 0.1]``. A part has its share of the samples, rounded up or down, and at
+            least one sample.
         stratify : str or sequence, optional
-            A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a text.
-            Each part gets its share of each value's samples, to within one or two samples.
+            A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a
+            text. Each part gets its share of the samples with each value, to within one or two samples.
         groups : str, sequence or callable, optional
-            A scalar field, a value for each sample, or a function of the key. Samples with the same value, such as all
-            pictures of one patient, stay in one part. Parts are then cut between groups, as near to the shares as
-            possible. With ``stratify``, a group has the class of most of its samples.
+            A scalar field, a value for each sample, or a function of the key. Samples with the same value, such as
+            all pictures of one patient, stay in one part. The parts are then cut between groups, as near to the
+            shares as possible. With ``stratify``, a group counts as having the value that most of its samples have.
         seed : int, default 0
             Seed of the hash; a different seed gives different parts.
         growing : bool, default False
-            Place each sample (or group) by its own hash alone, so that it stays in its part when the dataset grows or
-            shrinks (:func:`add`, :func:`remove`). The sizes of the parts are then random, and ``stratify`` is refused.
-            Default: exact sizes; after an addition, samples next to a cut may change to another part.
+            Place each sample (or group) by its own hash alone, so that it stays in its part when the dataset grows
+            or shrinks (:func:`add`, :func:`remove`). The sizes of the parts are then random, and ``stratify`` is
+            refused. By default, the sizes are exact, but after an addition, samples near a cut may move to another
+            part.
 
         Returns
         -------
@@ -415,7 +423,7 @@ class Dataset:
         Raises
         ------
         UsageError
-            A part would be empty, the shares do not sum to 1, or there is no such scalar field of integers.
+            A part would be empty, the shares do not sum to 1, or there is no scalar field of integers with this name.
 
         Examples
         --------
@@ -426,7 +434,7 @@ class Dataset:
 
 
 class Subset(Dataset):
-    """Some samples of a dataset, renumbered from 0 in stored order; made by :meth:`Dataset.subset`."""
+    """Some samples of a dataset, renumbered from 0 in stored order. Made by :meth:`Dataset.subset`."""
 
     _members: NDArray[np.uint64]
 
@@ -478,10 +486,10 @@ def _reopened(
     storage_options: Mapping[str, str] | None = None,
     generation: int = 1,
 ) -> Dataset:
-    """Reopen a pickled dataset in another process; an error if the dataset has changed."""
+    """Reopen a pickled dataset in another process. It is an error if the dataset has changed."""
     dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
     if dataset.generation != generation:
-        # The dataset has grown since then.
+        # The dataset has grown since it was pickled.
         place: Path | str = path
         if isinstance(path, str):
             place = path.rpartition("/")[0] if path.endswith(".json") else path

@@ -1,4 +1,4 @@
-"""The device of a loader's batches, and the CUDA streams that use them."""
+"""The device on which a loader makes its batches, and the CUDA streams that use the batches."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _MEANT = 'hint: decode="host" decodes on the host without this message'
 
 
 def stage_for(decode: str, to: Framework | None, device: str, transform: object) -> _shardpack.Stage | None:
-    """Return the stage that makes batches on ``device``, or ``None`` if the framework copies them.
+    """Return the stage that makes batches on ``device``, or ``None`` if the framework copies them there.
 
-    The stage decodes, unless the host must: with ``decode="host"``, or with a transform and ``decode="auto"``. If it
-    would decode with ``decode="auto"``, but there is no device, warns and returns ``None``.
+    The stage also decodes, unless the host must decode. That is the case with ``decode="host"``, and with a
+    transform and ``decode="auto"``. If the stage would decode with ``decode="auto"`` but there is no device, warn
+    and return ``None``.
     """
     if decode not in ("auto", "device", "host"):
         raise _shardpack.UsageError(f"decode: expected auto, device or host, found {decode!r}")
@@ -34,7 +35,7 @@ def stage_for(decode: str, to: Framework | None, device: str, transform: object)
         return _shardpack.Stage(number, decodes)
     except RuntimeError as error:
         reason = str(error)
-        # No GPU is fine. A GPU whose driver fails is an error, because the user asked for it.
+        # It is fine to have no GPU. A GPU whose driver fails is an error, because the user asked for it.
         if decode == "device" or not isinstance(error, _shardpack.NoDeviceError):
             hint = f"\n{_MEANT}" if decodes and decode == "auto" else ""
             raise RuntimeError(f"cannot {'decode on' if decodes else 'use'} {device}: {reason}{hint}") from None
@@ -44,7 +45,7 @@ def stage_for(decode: str, to: Framework | None, device: str, transform: object)
 
 
 def _number(to: Framework | None, device: str) -> int | None:
-    """Return the driver's index of a CUDA device; ``None`` for other devices."""
+    """Return the driver's index of a CUDA device, or ``None`` for other devices."""
     named = _CUDA.fullmatch(device)
     if named is None:
         return None
@@ -52,7 +53,7 @@ def _number(to: Framework | None, device: str) -> int | None:
         return int(jax_device(device).local_hardware_id)
     if named[1] is not None:
         return int(named[1])
-    # "cuda" means the framework's current device, or the default one if the framework is not imported yet.
+    # "cuda" means the current device of the framework, or the default device if the framework is not imported yet.
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if to == "torch" and torch is not None and torch.cuda.is_available():
         return int(torch.cuda.current_device())
@@ -62,7 +63,7 @@ def _number(to: Framework | None, device: str) -> int | None:
 
 
 def check_process(pid: int) -> None:
-    """Raise in a fork, where the CUDA driver does not work."""
+    """Raise an error in a forked process, where the CUDA driver does not work."""
     if os.getpid() != pid:
         raise RuntimeError(
             "a loader that decodes on a device cannot be used after fork\n"
@@ -71,7 +72,9 @@ def check_process(pid: int) -> None:
 
 
 def stream_of(stream: Any) -> int:
-    """Return the driver's handle of a stream: an integer, or a PyTorch, CuPy, Numba or cuda.core stream."""
+    """Return the driver's handle of a stream. ``stream`` is the handle itself, or a PyTorch, CuPy, Numba or cuda.core
+    stream.
+    """
     handle = stream
     for name in ("cuda_stream", "ptr"):
         handle = getattr(stream, name, handle)
@@ -85,5 +88,5 @@ def stream_of(stream: Any) -> int:
         handle = 0
     if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
         raise TypeError(f"stream: expected a CUDA stream or its handle, found {stream!r}")
-    # 0 may mean either default stream. Use the legacy stream, which waits for the per-thread streams.
+    # 0 may mean either of the two default streams. Use the legacy stream, because it waits for the per-thread streams.
     return handle or 1

@@ -1,4 +1,6 @@
-"""Converts values given to a writer for the compiled part: see ``WriterValue`` in python/src/writer.rs."""
+"""Converts values given to a writer to the form that the compiled part takes. See ``WriterValue`` in
+python/src/writer.rs.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,11 @@ _DTYPES = frozenset(
 
 _PICTURE_FIELDS = frozenset("image images img imgs picture pictures photo photos pixels".split())
 _PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
-# Signatures of picture files.
+# Signatures of the picture files that can be stored.
 _PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM.{4}\0{4}|II\*\0|MM\0\*", re.S)
 
-# Signatures of AVIF, HEIF, GIF, JPEG 2000, JPEG XL, Photoshop and OpenEXR, which the compiled part refuses by name.
+# Signatures of AVIF, HEIF, GIF, JPEG 2000, JPEG XL, Photoshop and OpenEXR. The compiled part refuses these files, and
+# its message names the format.
 _OTHER_PICTURES = re.compile(
     rb".{4}ftyp(avi[fs]|hei[cmsx]|hevc|mif1|msf1)|GIF8[79]a|\0{3}\x0c(jP  |JXL )|\xff\x4f\xff\x51|\xff\x0a|8BPS\0[\1\2]|\x76\x2f\x31\x01", re.S
 )
@@ -57,21 +60,23 @@ def given(field: str, value: Any, kind: str | None) -> Given:
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
             return _array(field, _listed(field, value, kind.partition(":")[2]), False)
-        # The compiled part refuses NaN, because it can name sample and field.
+        # NaN is passed on here. The compiled part refuses it, because it can name the sample and the field.
         return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
         if kind is None and _is_mask(field):
             raise _mask_as_picture(field, f"a PIL picture of mode {value.mode}", "np.asarray(picture)")
         return _picture(field, value)
     if hasattr(value, "__array__"):
-        # Tensors of PyTorch, JAX and similar libraries.
+        # A tensor of PyTorch, JAX or a similar library.
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
     expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
 
 
 def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
-    """Convert a list to an array of this element type. Only floats may be rounded; other values must fit."""
+    """Convert a list to an array of this element type. Only floats may be rounded. All other values must fit
+    exactly.
+    """
     try:
         found = np.asarray(value)
     except ValueError as error:
@@ -87,7 +92,7 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
     kind = np.dtype(dtype)
     with np.errstate(all="ignore"):
         if found.dtype.kind == "f" and (np.abs(found) >= 2**53).any():
-            # NumPy turns a mix of large and other integers into floats.
+            # NumPy turns integers into floats if some are large and others are not, so check them one by one.
             found = np.asarray(value, object)
             fits = np.asarray(np.frompyfunc(lambda each: _fits(np.asarray(each), kind).all(), 1, 1)(found), np.bool_)
         else:
@@ -131,7 +136,9 @@ def _frame(field: str, value: Any) -> bytes:
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:
-    """Read a regular file. Others are refused, because reading a pipe could block forever."""
+    """Read a regular file. Other kinds of files are refused, because reading a pipe, for example, could block
+    forever.
+    """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -154,8 +161,8 @@ def _no_name(field: str, text: str, kind: str | None) -> str:
 
 
 def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
-    """Refuse pictures in a mask field, because a loader would scale them as RGB, and other bytes in a picture field,
-    which would become a bytes field."""
+    """Refuse pictures in a mask field, because a loader would scale them as RGB. Refuse other bytes in a picture field,
+    because they would turn it into a bytes field."""
     if kind is not None:
         return content
     is_picture = _PICTURES.match(content) is not None
@@ -179,18 +186,19 @@ def _mask_as_picture(field: str, found: str, how: str) -> Exception:
 
 @lru_cache(maxsize=256)
 def _is_picture(field: str) -> bool:
-    """True for ``image``, ``left_image`` and ``image_2``, but not ``image_path``."""
+    """True for names such as ``image``, ``left_image`` and ``image_2``, but not ``image_path``."""
     words = re.findall("[a-z]+", field.lower())
     return bool(words) and words[-1] in _PICTURE_FIELDS
 
 
-# Use the loader's own rule, so that a mask which the loader would refuse to scale is not stored as a picture.
+# This is the rule that the loader applies. If the writer applied another, it could store a mask as a picture that the
+# loader then refuses to scale.
 _is_mask = lru_cache(maxsize=256)(_shardpack.is_mask)
 
 
 def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:
-    """Refuse model inputs (floats, channels first) in a picture field: stored as arrays, they could not be loaded as
-    pictures.
+    """Refuse model inputs (floats, channels first) in a picture field. They would be stored as arrays, which cannot be
+    loaded as pictures.
     """
     if field != "image" or kind not in (None, "image"):
         return array
@@ -214,7 +222,7 @@ def no_fraction(field: str, taken: Given) -> None:
 
 
 def _utf8(field: str, text: str) -> str:
-    """Return the text, or raise if it is not valid Unicode."""
+    """Return the text, or raise an error if it is not valid Unicode."""
     if not text.isascii():
         try:
             text.encode()
@@ -248,7 +256,9 @@ _CONVERTED = {"1": "L", "P": "RGB", "CMYK": "RGB", "YCbCr": "RGB"}
 
 
 def _picture(field: str, picture: Any) -> Given:
-    """Return the pixels of a PIL picture as RGB or grey, converted without visible loss. PIL need not be installed."""
+    """Return the pixels of a PIL picture as RGB or grey. The conversion has no visible loss. PIL need not be
+    installed.
+    """
     mode = picture.mode
     if mode in _CONVERTED and not (mode == "P" and "transparency" in getattr(picture, "info", {})):
         mode = _CONVERTED[mode]
@@ -262,7 +272,7 @@ def _picture(field: str, picture: Any) -> Given:
 
 
 def _json(value: object) -> object:
-    """Convert NumPy values in a document to JSON values."""
+    """Convert NumPy values inside a document to JSON values."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""``add``, ``remove`` and ``compact``, which change the samples of a dataset."""
+"""The functions ``add``, ``remove`` and ``compact``, which change the samples of a dataset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AddOptions(TypedDict, total=False):
-    """Options of :func:`add`: the long options of ``shardpack add``, with ``_`` for ``-``."""
+    """Options of :func:`add`. They are the long options of ``shardpack add``, with ``_`` in place of ``-``."""
 
     labels: StrPath
     """Table of labels of the new samples; needed if the dataset was packed with one."""
@@ -45,11 +45,12 @@ class AddOptions(TypedDict, total=False):
 
 
 def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **options: Unpack[AddOptions]) -> dict[str, Any]:
-    """Pack more files into a dataset, by its own recipe, as its next generation.
+    """Pack more files into a dataset as its next generation, using the options with which it was packed.
 
     The new samples go into new shards in the same folder. Existing shards are not rewritten. Classes are matched by
-    name; new ones get the next numbers. Older generations stay: ``Dataset(path, generation=1)`` is the dataset as
-    packed. An interrupted call leaves the dataset unchanged; repeat it to continue.
+    name, and new classes get the next numbers. Older generations stay available: ``Dataset(path, generation=1)``
+    opens the dataset as it was first packed. If the call is interrupted, the dataset is unchanged; repeat the call
+    to continue.
 
     Parameters
     ----------
@@ -60,20 +61,21 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
     **options : AddOptions
-        The command's long options with ``_`` for ``-``.
+        The long options of the command, with ``_`` in place of ``-``.
 
     Returns
     -------
     dict
-        The output of ``shardpack add --json``: as for :func:`pack`, and ``generation``, ``samples_of_dataset``,
-        ``new_classes`` and ``known`` (samples left out because their keys exist). ``fidelity`` describes the whole
-        dataset, all other figures the new samples. ``outcome`` is ``"already-complete"`` if there was nothing to add.
+        The output of ``shardpack add --json``. It has all keys that :func:`pack` returns, and also ``generation``,
+        ``samples_of_dataset``, ``new_classes`` and ``known`` (samples that were left out because the dataset already
+        has their keys). ``fidelity`` describes the whole dataset; all other figures describe the new samples.
+        ``outcome`` is ``"already-complete"`` if there was nothing to add.
 
     Raises
     ------
     UsageError
-        There is no dataset, it was not packed from files, it already has one of the keys, or the new samples do not fit
-        its fields.
+        There is no dataset, the dataset was not packed from files, it already has one of the keys, or the new
+        samples do not fit its fields.
     TypeError, FormatError, OSError
         As for :func:`pack`.
 
@@ -103,19 +105,20 @@ def remove(
 ) -> dict[str, Any]:
     """Remove samples from a dataset by making a generation without them.
 
-    Only the shards with these samples are rewritten. Older generations keep the samples until :func:`compact` deletes
-    them. An interrupted call leaves the dataset unchanged; repeat it to continue.
+    Only the shards that contain these samples are rewritten. Older generations keep the samples until
+    :func:`compact` deletes these generations. If the call is interrupted, the dataset is unchanged; repeat the call
+    to continue.
 
     Parameters
     ----------
     dataset : str or os.PathLike
         Folder of the dataset.
     keys : iterable of str
-        Keys of the samples.
+        Keys of the samples to remove.
     force : bool, default False
-        Discard the unfinished work of an interrupted addition or removal of other samples.
+        Discard the unfinished work of an earlier call that was interrupted while it added or removed other samples.
     threads : int, optional
-        Reading threads. Default: all cores.
+        Number of threads that read. Default: one per core.
     max_record : int or str, default "4GiB"
         Largest record to accept.
     progress : callable, optional
@@ -124,15 +127,16 @@ def remove(
     Returns
     -------
     dict
-        ``removed``, ``samples`` (left), ``generation``, ``shards`` (rewritten), ``bytes_out``, and ``empty_classes``
-        (classes without samples; their names stay).
+        ``removed``, ``samples`` (number of samples left), ``generation``, ``shards`` (number of rewritten shards),
+        ``bytes_out``, and ``empty_classes`` (classes that have no samples any more; their names stay in the
+        dataset).
 
     Raises
     ------
     UsageError
-        A key is not in the dataset (then nothing is removed), no key is given, or no sample would be left.
+        A key is not in the dataset (in this case nothing is removed), no key is given, or no sample would be left.
     FormatError, OSError
-        A remaining record is damaged; a file cannot be read or written.
+        A remaining record is damaged, or a file cannot be read or written.
     """
     if isinstance(keys, str):
         raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: [{keys!r}]")
@@ -145,11 +149,11 @@ def remove(
 
 
 def compact(dataset: StrPath) -> dict[str, Any]:
-    """Delete all generations of a dataset but the newest, and the shards that only older ones use.
+    """Delete all generations of a dataset except the newest, and the shards that only older generations use.
 
-    After :func:`remove`, this deletes the bytes of the removed samples from every file of the folder, but not from
-    copies of the folder, backups or free disk blocks. Class names stay in the manifest and in every shard, even without
-    samples.
+    After :func:`remove`, this deletes the bytes of the removed samples from every file of the folder. It does not
+    delete them from copies of the folder, from backups or from free disk blocks. The names of classes stay in the
+    manifest and in every shard, even if a class has no samples any more.
 
     Returns
     -------
@@ -161,7 +165,7 @@ def compact(dataset: StrPath) -> dict[str, Any]:
     UsageError
         There is no dataset, or an addition or removal is unfinished.
     FormatError, OSError
-        The newest generation is damaged; a file cannot be deleted.
+        The newest generation is damaged, or a file cannot be deleted.
     """
     refuse("compact", hint=COPY_AND_DELETE, dataset=dataset)
     report: dict[str, Any] = json.loads(_shardpack.compact(os.fspath(dataset)))

@@ -1,4 +1,4 @@
-"""Converts an index of a dataset (number, slice, list, mask) to sample numbers."""
+"""Converts an index of a dataset (a number, slice, list or mask) to sample numbers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ Indices: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
 
 
 def is_one(index: object) -> TypeGuard[SupportsIndex]:
-    """True if the index is the number of one sample. PyTorch and NumPy arrays have ``__index__`` whatever their number
-    of axes.
+    """True if the index is the number of a single sample. Arrays of PyTorch and NumPy have ``__index__`` whatever their
+    number of axes, so that alone does not decide it.
     """
     return isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0)
 
 
 def _of_a_key(expected: str, found: str) -> TypeError:
-    """Return the error for a string index."""
+    """Return the error for an index that is a string."""
     hint = f"by_key({found!r}) gets a sample by key, columns[{found!r}] the values of a scalar field"
     return TypeError(f"{expected}, found the string {found!r}\nhint: {hint}")
 
 
 def one(index: SupportsIndex, length: int) -> int:
-    """Return the number of the sample ``index``; negative indexes count from the end. ``IndexError`` if there is none."""
+    """Return the number of the sample ``index``. Negative indexes count from the end. Raises ``IndexError`` if there is
+    no such sample.
+    """
     if isinstance(index, str):
         raise _of_a_key("sample index: expected a number", index)
     number = index.__index__()
@@ -36,7 +38,9 @@ def one(index: SupportsIndex, length: int) -> int:
 
 
 def many(indices: Indices, length: int) -> NDArray[np.uint64]:
-    """Return the sample numbers that ``indices`` selects out of ``length`` samples, in the given order: uint64 ``[n]``."""
+    """Return the numbers of the samples that ``indices`` selects out of ``length`` samples, in the given order, as
+    uint64 ``[n]``.
+    """
     if isinstance(indices, slice):
         return np.arange(length, dtype=np.int64)[indices].astype(np.uint64)
     if isinstance(indices, str):

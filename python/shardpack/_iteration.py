@@ -1,4 +1,4 @@
-"""Iteration over one epoch of a loader, which also calls ``transform_batch``."""
+"""Iteration over one epoch of a loader. It also calls ``transform_batch``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loader: batches of a dataset, epoch after epoch."""
+"""The loader. It yields batches of a dataset, epoch after epoch."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ __all__ = ["Loader", "Shuffle", "Weights"]
 class Loader:
     """Batches of a dataset for a training loop.
 
-    A pool of threads reads, checks and decodes samples straight into the memory of the batch.
+    A pool of threads reads, checks and decodes the samples and writes them directly into the memory of the batch.
 
-    **Epochs.** Each ``for batch in loader`` is one epoch: the first is ``epoch``, and each later ``for`` starts the
-    next, even after a ``break``. Each epoch has a new order, which depends only on dataset, seed and epoch, not on
-    batch size, threads or ranks. ``set_epoch(e)`` chooses the epoch of the next ``for``, as for a
-    ``DistributedSampler``, but you need not call it.
+    **Epochs.** Each ``for batch in loader`` is one epoch. The first ``for`` is the epoch number ``epoch``, and each
+    later ``for`` starts the next epoch, even after a ``break``. Each epoch has a new order. The order depends only
+    on the dataset, the seed and the epoch, not on the batch size or the number of threads or ranks. ``set_epoch(e)``
+    chooses the epoch of the next ``for``, as for a ``DistributedSampler``, but you need not call it.
 
-    **Resuming.** Call ``state_dict()`` at any time, even inside the loop; batches that you received count as done.
-    After ``load_state_dict(state)`` the next ``for`` yields the rest of that epoch, each sample exactly once, with any
-    batch size and any number of ranks.
+    **Resuming.** Call ``state_dict()`` at any time, even inside the loop. Batches that you have received count as
+    done. After ``load_state_dict(state)`` the next ``for`` yields the rest of that epoch, each sample exactly once,
+    with any batch size and any number of ranks.
 
-    **Ranks.** Without ``rank`` and ``world_size`` the loader takes them from ``torch.distributed`` if that is
-    initialised at the first batch; otherwise it is rank 0 of 1. Ranks do not communicate.
+    **Ranks.** Without ``rank`` and ``world_size``, the loader takes both from ``torch.distributed`` if that is
+    initialised when the first batch is requested. Otherwise the loader is rank 0 of 1. Ranks do not communicate.
 
-    **Memory** is fixed at the start (:attr:`predicted_bytes`): ``prefetch`` batches and the window of the order.
-    Threads start with the first batch. They end at :meth:`close`, at the end of a ``with`` block, or when the loader is
-    deleted. A loader whose threads have started cannot be used after a fork.
+    **Memory** is fixed at the start (:attr:`predicted_bytes`): it holds ``prefetch`` batches and the samples that
+    are being mixed. Threads start with the first batch. They end at :meth:`close`, at the end of a ``with`` block,
+    or when the loader is deleted. A loader whose threads have started cannot be used after a fork.
 
     Parameters
     ----------
@@ -53,173 +53,187 @@ class Loader:
     batch_size : int, default 32
         Rows in a batch, on this rank.
     shuffle : bool, "windowed" or "full", default True
-        ``True`` and ``"windowed"``: large sequential reads in random order; the samples of 240 reads are mixed at a
-        time. ``"full"``: all samples in random order, each read separately. ``False``: the stored order.
+        ``True`` and ``"windowed"``: the loader makes large sequential reads in random order, and mixes the samples
+        of 240 reads at a time. ``"full"``: all samples come in random order, and each is read separately. ``False``:
+        samples come in the stored order.
     lanes : int, optional
-        Number of 4 MiB reads whose samples are mixed at a time, over all ranks together; default 240. More lanes mix
-        better and take more memory. If the number of ranks divides ``lanes``, ranks share no reads. With hundreds of
-        ranks, use 15 lanes per rank (15360 for 1,024), or each rank gets only small parts of each read. The order
-        depends on ``lanes``, so a state is valid only for the same number. A dataset of no more reads than lanes is
-        fully mixed.
+        Number of 4 MiB reads whose samples are mixed at a time, over all ranks together. Default: 240. More lanes
+        mix better and take more memory. If ``lanes`` is a multiple of the number of ranks, no read is needed by more
+        than one rank. With hundreds of ranks, use 15 lanes per rank (15360 lanes for 1,024 ranks). Otherwise each
+        rank uses only small parts of each read. The order depends on ``lanes``, so a state is valid only for the
+        same number of lanes. A dataset that takes no more reads than there are lanes is fully mixed.
     seed : int, default 0
         Seed of the order and of random views, patches and turns.
     epoch : int, default 0
         The first epoch.
     rank, world_size : int, optional
-        This rank and the number of ranks. Pass both or neither.
+        The number of this rank, from 0, and the number of ranks. Pass both or neither.
     image : str, default "full"
         View of pictures: ``"full"`` (whole, in their own sizes, ragged), ``"rrcN"`` (a random part, scaled to N × N
-        pixels and mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the central
-        N × N pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"padN"`` (the whole picture at its
-        own proportions, centred on grey), ``"raw"`` (stored bytes, ragged). :mod:`shardpack.view` writes these texts
-        with more parameters: ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels are uint8, or floats
-        (``dtype``, ``mean``); pictures are upright.
+        pixels and mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the
+        central N × N pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"padN"`` (the whole
+        picture at its own proportions, centred on grey), ``"raw"`` (stored bytes, ragged). :mod:`shardpack.view`
+        writes these texts with more parameters: ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels
+        are uint8, or floats (see ``dtype`` and ``mean``). Pictures are turned upright.
     frames : int or str, default "all"
-        Frames of clips, ``[rows, time, height, width, 3]`` (with ``layout="chw"`` ``[rows, time, 3, height, width]``).
-        ``8``: eight, evenly spaced. ``"window8"``: eight consecutive frames from a random start; ``"window8,every=2"``:
-        every other frame. Short clips repeat frames. ``"all"``: all frames of each clip, ragged. All frames of a sample
-        get the same view and augmentation.
+        Frames of clips, ``[rows, time, height, width, 3]`` (with ``layout="chw"`` ``[rows, time, 3, height,
+        width]``). ``8``: eight frames, evenly spaced. ``"window8"``: eight consecutive frames from a random start.
+        ``"window8,every=2"``: eight frames from a random start, taking every other frame. In short clips, frames are
+        repeated. ``"all"``: all frames of each clip, ragged. All frames of a sample get the same view and
+        augmentation.
     cube : str, default "whole"
         View of arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``,
         ``"cycleHxW"`` (the next tile in each epoch), ``"raw"``. For volumes ``[depth, height, width]`` and ``[depth,
-        height, width, channels]``: ``"patchDxHxW"`` and ``"centerDxHxW"``. All arrays of a sample are cut at the same
-        place, such as a cube and its mask.
+        height, width, channels]``: ``"patchDxHxW"`` and ``"centerDxHxW"``. All arrays of a sample, such as a cube
+        and its mask, are cut at the same place.
     patches_per_sample : int, default 1
-        Patches of each sample in an epoch, of the size in ``cube="patchHxW"``, each at a random place. Length, order
-        and states of the epoch then count patches. A scene is read and decoded once for all its patches. Fields may
-        be scalars, arrays that are cut, and arrays of one shape.
+        Number of patches of each sample in an epoch. ``cube="patchHxW"`` sets their size, and each is at a random
+        place. The length, the order and the states of the epoch then count patches instead of samples. A scene is
+        read and decoded once for all its patches. The fields may be scalars, arrays that are cut, and arrays that
+        have the same shape in all samples.
     patches : "random", "grid", "balanced" or mapping from class to weight, default "random"
-        ``"grid"``: all patches of each scene, side by side, each once per epoch. The last patch of a row or column is
-        moved back to the border. With ``shuffle=False`` each scene ends before the next begins.
-        :func:`shardpack.stitch` joins predictions for them.
-        ``"balanced"``: for each of ``patches_per_sample``, draws a class of the scene's mask (all equally likely), a
-        pixel of that class, and a patch that contains the pixel. Weights (``{0: 1, 3: 5}``) limit the draw to these
-        classes. A scene without any of the classes gives patches at random places.
+        ``"grid"``: all patches of each scene, side by side, each once per epoch. The last patch of a row or column
+        is moved back so that it ends at the border. With ``shuffle=False`` each scene ends before the next begins.
+        :func:`shardpack.stitch` joins predictions for these patches. ``"balanced"``: for each of the
+        ``patches_per_sample`` patches, the loader draws a class of the scene's mask (all equally likely), a pixel of
+        that class, and a patch that contains the pixel. With weights such as ``{0: 1, 3: 5}``, only these classes
+        are drawn, by their weights. A scene without any of the classes gives patches at random places.
     overlap : int or sequence of int, default 0
-        Pixels shared by neighbouring patches of a grid: one number for all axes, or (planes,) rows and columns.
+        Number of pixels that neighbouring patches of a grid share: one number for all axes, or rows and columns, or
+        for volumes planes, rows and columns.
     open_scenes : int, optional
-        Number of scenes whose patches are mixed, over all ranks together. The loader holds their remaining patches. A
-        state is valid only for the same number. Default: 16, or 4 for grids; 1 with ``shuffle=False``.
+        Number of scenes whose patches are mixed, over all ranks together. The loader holds the remaining patches of
+        these scenes in memory. A state is valid only for the same number of scenes. Default: 16, or 4 for grids, or
+        1 with ``shuffle=False``.
     bands : slice, range, sequence of int or str, optional
-        Bands of arrays of three axes, in this order; ``"10..50"`` is ``range(10, 50)``. Default: all.
+        Bands to take from arrays of three axes, in the given order. ``"10..50"`` means ``range(10, 50)``. Default:
+        all bands.
     layout : "hwc" or "chw", default "hwc"
         Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels,
         height, width]``.
     dtype : dtype, or mapping from field to dtype, optional
         Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``).
-        A value that would change is an error, which names the sample; only ``"bfloat16"`` and normalised values are
-        rounded, to the nearest, ties to even. Default: the type of the source, or one that holds the values of all
-        sources. Pictures are uint8; with ``mean``, with ``std`` or by name (``{"image": "float16"}``) they are
-        float16, bfloat16 or float32. With ``mean`` or ``std`` but no type, pictures and arrays of integers or float64
-        become float32. NumPy needs ``ml_dtypes`` for bfloat16; CuPy lacks it.
+        If a value would change, this is an error, which names the sample. Only values that become ``"bfloat16"`` or
+        are normalised are rounded, to the nearest value, with ties to even. Default: the type of the source, or a
+        type that can hold the values of all sources. Pictures are uint8. With ``mean`` or ``std``, or if they are
+        named (``{"image": "float16"}``), they are float16, bfloat16 or float32. With ``mean`` or ``std`` but no
+        type, pictures and arrays of integers or float64 become float32. For bfloat16, NumPy needs ``ml_dtypes``, and
+        CuPy does not support it.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, except figures measured by packing
-        (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
-        Arrays whose length differs between samples (boxes, token ids) are lists of one array per row. These lists do
-        not count towards :attr:`predicted_bytes`. With ``fields``, batches can be unpacked in that order: ``images,
-        labels = batch``.
+        (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, and come as lists of Python
+        objects. Arrays whose length differs between samples (boxes, token ids) come as lists of one array per row.
+        These lists do not count towards :attr:`predicted_bytes`. If you pass ``fields``, batches can be unpacked in
+        that order: ``images, labels = batch``.
     align : mapping from field to str or None, optional
-        Fields that are cropped, scaled and mirrored with their picture: masks, boxes, keypoints, polygons, and arrays
-        with a row for each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes":
-        sp.align.boxes("xywh")}``. Masks are tensors of the view's size; other fields are lists of one array per row.
-        ``None`` leaves a field as stored, and turns off the warning for names such as ``boxes`` and the error for
-        arrays with one row per aligned box.
+        Fields that are cropped, scaled and mirrored with their picture: masks, boxes, keypoints, polygons, and
+        arrays with a row for each box. :mod:`shardpack.align` has a function for each kind: ``{"mask":
+        sp.align.mask(), "boxes": sp.align.boxes("xywh")}``. Masks are tensors of the view's size. Other fields are
+        lists of one array per row. ``None`` leaves a field as it is stored. It also turns off the warning for names
+        such as ``boxes``, and the error for arrays with one row per aligned box.
     weights : "balanced", mapping or array, optional
-        Draw samples by weight, with replacement; an epoch has as many samples as the dataset. ``"balanced"`` (all
-        classes equally often; samples with a label below 0 are never drawn), a mapping from label or name of a class to
-        weight, or one weight for each sample. Default: each sample once.
+        Draw samples by weight, with replacement. An epoch still has the size of the dataset. ``"balanced"`` draws
+        all classes equally often, and never draws samples with a label below 0. A mapping gives the weight of each
+        class by its label or name. An array has one weight for each sample. Default: each sample once.
     mix : sequence of float, optional
-        For a :func:`concat`: weight of each dataset. Each dataset keeps its own order. An epoch has as many samples as
+        For a :func:`concat`: the weight of each dataset. Each dataset keeps its own order. An epoch has the size of
         all datasets together. Default: every sample once.
     threads : int, optional
         Threads that read and decode. Default: one for each core that the process may use. If a launcher such as
-        ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``) and they are not bound to cores of
-        their own, this rank's share of the cores; rank 0 warns once.
+        ``torchrun`` has started several ranks on the machine (``LOCAL_WORLD_SIZE``), and they are not bound to cores
+        of their own, the default is this rank's share of the cores, and rank 0 warns once.
     prefetch : int, optional
-        Batches in memory: the one in use, and the next ones being filled. Default: 3, or 4 if a device decodes.
+        Number of batches in memory: the batch in use, and the next batches, which are being filled. Default: 3, or 4
+        if a device decodes.
     window : "auto", "memory" or "page-cache", default "auto"
-        Place of the samples being mixed. ``"memory"``: process memory, up to 1 GiB divided by the number of ranks.
-        ``"page-cache"``: the page cache of the operating system; each sample is read again when its batch needs it.
-        ``"auto"``: the page cache if samples take 16 KiB to 1 MiB, the disk is local and there is room; else memory.
+        Place that holds the samples while they are mixed. ``"memory"``: the memory of the process, up to 1 GiB
+        divided by the number of ranks. ``"page-cache"``: the page cache of the operating system; each sample is read
+        again when its batch needs it. ``"auto"``: the page cache if samples take 16 KiB to 1 MiB, the disk is local
+        and there is room; otherwise memory.
     max_batch : int or str, default "8GiB"
-        Largest batch to accept, in bytes or as text such as ``"16GiB"``. This protects against huge sizes in untrusted
-        files. ``max_record`` of the :class:`Dataset` limits records and decoded fields.
+        Largest batch to accept, in bytes or as text such as ``"16GiB"``. This protects against huge sizes in
+        untrusted files. For records and decoded fields, ``max_record`` of the :class:`Dataset` is the limit.
     end : "drop", "pad" or "uneven", default "drop"
-        Samples that do not fill a batch on every rank: ``"drop"`` leaves them out. ``"pad"`` fills the batch with
-        zeros, which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"`` makes the last batch
-        shorter, and some ranks may have one batch fewer. ``"pad"`` and ``"uneven"`` give every sample, as evaluation
-        needs.
+        Treatment of the last samples, which do not fill a batch on every rank. ``"drop"`` leaves them out. ``"pad"``
+        fills the batch with zeros, which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"``
+        makes the last batch shorter, and some ranks may have one batch fewer. ``"pad"`` and ``"uneven"`` give every
+        sample, as evaluation needs.
     skip_corrupt : int, default 0
-        Maximum number of damaged samples to skip in the life of the loader (``batch.mask`` is false for them). One more
-        is an error of its batch. Undamaged samples that contradict ``align`` or another option are not skipped: a
-        ``UsageError`` names them.
+        Maximum number of damaged samples to skip during the life of the loader. ``batch.mask`` is false for skipped
+        samples. If there is one more damaged sample, its batch raises an error. A sample that is not damaged but
+        contradicts ``align`` or another option is not skipped: a ``UsageError`` names it.
     to : "numpy", "torch", "jax", "cupy" or None
         Library of the tensors. ``None`` is NumPy.
     device : str, default "cpu"
-        Device of the tensors, as the framework names it. For ``"cuda"`` or ``"cuda:1"`` the loader makes batches on that
-        GPU, which also decodes, with the same values. Without a driver or such a device, it warns once and works as for
-        any other device: the host decodes, and the framework copies each field on first use.
+        Device of the tensors, under the name that the framework uses. For ``"cuda"`` or ``"cuda:1"``, the loader
+        makes batches on that GPU. The GPU also decodes, and the values are the same. If there is no driver or no
+        such device, the loader warns once and works as for any other device: the host decodes, and the
+        framework copies each field on first use.
     decode : "auto", "device" or "host", default "auto"
-        ``"host"``: the host decodes. For a GPU it uploads pictures as uint8, which become floats there. ``"device"``:
-        raises an error instead of that warning. ``"auto"``: the host with a ``transform``, else the device if it can.
+        ``"host"``: the host decodes. For batches on a GPU, it uploads pictures as uint8, and the GPU converts them
+        to floats. ``"device"``: the device decodes, and if it is missing, that is an error instead of a warning.
+        ``"auto"``: the host decodes if there is a ``transform``; otherwise the device decodes if it can.
     resident : bool, default False
-        Keep the encoded pictures and cubes on the GPU. They are read and checked once, when the loader is made, and
-        every epoch is decoded from there, with the same batches. Each rank holds all samples, because it gets different
-        samples in each epoch. If they do not fit, or the host decodes, an error gives the figures.
+        Keep the encoded pictures and cubes in the memory of the GPU. They are read and checked once, when the loader
+        is made, and the GPU decodes them from its memory in every epoch. Batches are the same. Each rank holds all
+        samples, because it gets different samples in each epoch. If the samples do not fit, or if the host decodes,
+        an error gives the figures.
     mean, std : float, or three, or mapping from field to floats, optional
-        Normalise pictures as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and blue.
-        ``dtype`` is float16, bfloat16 or float32 (default). This is one product and one sum in float32, rounded once,
-        then to ``dtype``. A number above 1 is an error: divide levels from 0 to 255 by 255. Default for pictures as
-        floats: ``level / 255``.
-        By name, ``mean={"cube": means}``, arrays are normalised: ``(value − mean) / std``, with one number for each
-        band of the stored array (``bands`` selects), or one for all.
+        Normalise pictures as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and
+        blue. ``dtype`` is float16, bfloat16 or float32 (the default). The result is computed as one product and one
+        sum in float32 with a single rounding, and is then rounded to ``dtype``. A mean or deviation above 1 is an
+        error: levels from 0 to 255 must be divided by 255. By default, pictures as floats are ``level / 255``. A
+        mapping such as ``mean={"cube": means}`` normalises arrays: ``(value − mean) / std``, with one number for
+        each band of the stored array (from which ``bands`` selects), or one number for all bands.
     no_data : float, or mapping from field to float, optional
-        Replacement of no-data values, in the units of the batch: after ``mean`` and ``std``, 0 is the mean. The file
-        declares its no-data value (``data ignore value`` of ENVI, ``GDAL_NODATA`` of GeoTIFF). It is compared with
-        the source values, before ``mean``, ``std`` and ``dtype``; packing keeps it exactly, even if it rounds floats.
-        If the declared value is NaN, every NaN is no-data; else NaNs stay. A number applies to all arrays of three
-        axes that declare no-data, except masks; a field named in a mapping must declare it. These arrays are float16,
+        Number that replaces no-data values. It is in the units of the batch, so 0 is the mean if ``mean`` and
+        ``std`` are given. A source file declares its no-data value (``data ignore value`` of ENVI, ``GDAL_NODATA``
+        of GeoTIFF). That value is compared with the source values before ``mean``, ``std`` and ``dtype`` are
+        applied. Packing keeps it exactly, even if other floats are rounded. If the declared value is NaN, every NaN
+        is no-data; otherwise NaNs stay. A single number applies to all arrays of three axes that declare a no-data
+        value, except masks. A field named in a mapping must declare a no-data value. These arrays are float16,
         bfloat16 or float32, and the host decodes them. Augmentation of bands and noise leave the replacement
-        unchanged. Default: no-data is a number like any other.
+        unchanged. Default: a no-data value is a number like any other.
     augment : str or sequence of str, optional
-        Augmentations, applied in this order. For pictures, right after decoding: :mod:`shardpack.augment` has
-        TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. Draws depend on
-        seed, epoch and sample. A device that decodes also augments, to the same bits.
-        For arrays of two and three axes, after patches are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples
-        left to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270 degrees, or by 0 or 180 if they are
-        not square. All arrays of a sample are turned alike, such as a cube and its mask. Pictures are mirrored by
-        their view (``rrcN``).
-        For bands of arrays of three axes, after ``mean`` and ``std``: :func:`shardpack.augment.random_gain`,
-        :func:`~shardpack.augment.band_jitter` and :func:`~shardpack.augment.band_dropout`, also on a device. These
-        arrays are floats of at most 32 bits.
+        Augmentations, applied in this order. Pictures are augmented right after decoding: :mod:`shardpack.augment`
+        has TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. The
+        draws depend on seed, epoch and sample. A device that decodes also augments, with the same result to the bit.
+        Arrays of two and three axes are augmented after patches are cut: ``"hflip"`` and ``"vflip"`` flip half of
+        the samples left to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270 degrees, or by 0 or 180
+        if they are not square. All arrays of a sample, such as a cube and its mask, are turned in the same way.
+        Pictures are mirrored by their view (``rrcN``). The bands of arrays of three axes are augmented after
+        ``mean`` and ``std``, also on a device: :func:`shardpack.augment.random_gain`,
+        :func:`~shardpack.augment.band_jitter` and :func:`~shardpack.augment.band_dropout`. These arrays must be
+        floats of at most 32 bits.
     augment_batch : str or sequence of str, optional
-        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`; if you give several, each batch gets
-        one, all equally likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. All
-        pictures must have the same size. Draws depend on seed, epoch and the first sample of the batch, so a resumed
-        loader repeats them with the same batch size and number of ranks.
+        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`. If you give several, each batch gets
+        one of them, and all are equally likely. ``batch["label"]`` is then float32 ``[rows, classes]`` and has the
+        weight of each class. All pictures must have the same size. Draws depend on seed, epoch and the first sample
+        of the batch, so a resumed loader repeats them with the same batch size and number of ranks.
     num_classes : int, optional
-        Classes of these labels. Default: the number of classes that the dataset names.
+        Number of classes for the labels of ``augment_batch``. Default: the number of classes that the dataset names.
     transform : function, optional
-        Called for every row as the last step, in the loader's threads, with a :class:`Row` of one NumPy array per
-        field. It may write to the arrays, or return a mapping from field to array of the same shape and type. Python
-        code runs in one thread at a time. Draw from ``row.seed``, so that a resumed loader repeats the draws. An
-        exception becomes the error of its batch, which names the sample. The host then decodes. You may change the
-        function between epochs, because no epoch is prepared ahead.
+        Function that the loader's threads call for every row as the last step. Its argument is a :class:`Row`, which
+        has a NumPy array for each field. It may write to the arrays, or return a mapping from field to array of the
+        same shape and type. Python code runs in one thread at a time. Seed random draws with ``row.seed``, so that a
+        resumed loader repeats them. If the function raises an exception, the batch raises an error that names the
+        sample. With a transform, the host decodes. The function may change between epochs, because no
+        epoch is prepared ahead of time.
     transform_workers : int, default 0
-        Number of processes that call ``transform``, each with its own interpreter. Reading and decoding stay in the
-        threads; batches, order and states are the same. The function must be picklable, or cloudpickle installed. Each
-        process gets a copy of the function as it is when the loader is made. At most ``threads``, whose default is at
-        least this number.
+        Number of processes that call ``transform``, each with its own interpreter. The threads still read and
+        decode, and batches, order and states are the same. Either the function must be picklable, or cloudpickle
+        must be installed. Each process gets a copy of the function as it is when the loader is made. There can be at
+        most ``threads`` processes; the default of ``threads`` is at least this number.
     transform_batch : function, optional
-        Called for every batch when you take it, in your thread, also on a device. It writes to tensors of the batch,
-        replaces them (``batch["image"] = …``), or returns another batch.
+        Function that is called for every batch when you take it, in your thread. The batch may be on a device. The
+        function writes to tensors of the batch, replaces them (``batch["image"] = …``), or returns another batch.
 
     Raises
     ------
     UsageError
-        Options contradict each other or the dataset, or would give no batch.
+        Options contradict each other or the dataset, or they would give no batch.
     FormatError, LimitError, OSError
-        From the loop: a sample is damaged or cannot be read. The message names it.
+        Raised in the loop: a sample is damaged or cannot be read. The message names the sample.
 
     Examples
     --------
@@ -295,7 +309,7 @@ class Loader:
         self._dataset = dataset
         prepared = Prepared.of(dataset, self._keywords)
         self._batches, self._change_batch = prepared.batches, prepared.change_batch
-        # True after the warning that pictures lose bits.
+        # Becomes True with the first warning that pictures lose bits.
         self._told = False
         self._core = Core(dataset._core, prepared.options, prepared.workers, asks)
 
@@ -303,17 +317,17 @@ class Loader:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset."""
+        """The dataset that is loaded."""
         return self._dataset
 
     @property
     def batch_size(self) -> int:
-        """Rows in a batch, on this rank."""
+        """Number of rows in a batch, on this rank."""
         return self._core.options.batch_size
 
     @property
     def rank(self) -> int:
-        """This rank."""
+        """The number of this rank, from 0."""
         self._core.find_place()
         return self._core.options.rank
 
@@ -325,35 +339,36 @@ class Loader:
 
     @property
     def predicted_bytes(self) -> int:
-        """Maximum memory of the loader in bytes, not counting the dataset's indexes and batches that you keep."""
+        """Maximum memory of the loader in bytes. The dataset's indexes and batches that you keep are not counted."""
         return self._core.ready().predicted_bytes()
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Predicted device memory in bytes: batches in flight, resident samples, and open scenes (approximately); 0
-        without a device. Batches that you keep, and slots that grow for a larger batch, are not counted.
+        """Predicted device memory in bytes: batches in flight, resident samples, and (approximately) open scenes. It is
+        0 without a device. Batches that you keep and slots that grow for a larger batch are not counted.
         """
         return self._core.ready().predicted_device_bytes()
 
     def stats(self) -> dict[str, Any]:
-        """Figures since the loader was made. Seconds are summed over its threads.
+        """Figures counted since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model is the bottleneck;
-        else compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by disk). ``extra_slots`` counts
-        batches beyond ``prefetch``, made because you kept the others; ``skipped``, damaged samples;
-        ``narrowed_pictures``, pictures of more than 8 bits a sample that were decoded to 8. ``window_in_page_cache`` is
-        1 if the current epoch uses the page cache as its ``window``.
+        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model is the
+        bottleneck. Otherwise compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by the disk).
+        ``extra_slots`` counts batches beyond ``prefetch``, which were needed because you kept the others.
+        ``skipped`` counts damaged samples. ``narrowed_pictures`` counts pictures with more than 8 bits a sample that
+        were decoded to 8 bits. ``window_in_page_cache`` is 1 if the current epoch uses the page cache as its
+        ``window``.
 
-        For a dataset behind a URL, since it was opened and for all loaders together: ``requests``, ``retried_requests``
-        (after an error or a time-out) and ``fetched_bytes``; ``peak_requests_in_flight`` and
-        ``peak_fetched_bytes_held`` are maxima. ``cache_hits``, ``cache_misses``, ``cache_hit_bytes``,
-        ``cache_evicted``, ``cache_dropped`` and ``cache_failed_writes`` describe the cache on the local disk
-        (``storage_options={"cache": …}``).
+        For a dataset behind a URL, these figures count since the dataset was opened, for all its loaders together:
+        ``requests``, ``retried_requests`` (after an error or a time-out) and ``fetched_bytes``.
+        ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are maxima. ``cache_hits``, ``cache_misses``,
+        ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and ``cache_failed_writes`` describe the cache on
+        the local disk (``storage_options={"cache": …}``).
 
-        If a device decodes: ``device_rows`` counts decoded values, each field of a sample separately; ``refused``
-        counts rows that the host decoded instead, by reason; ``refused_first`` has up to three keys for each reason;
-        ``grown_slots`` counts slots that needed more memory than predicted; ``resident_values``, values kept on the
-        device.
+        If a device decodes, there are more figures. ``device_rows`` counts decoded values, and each field of a
+        sample counts separately. ``refused`` counts rows that the host decoded instead, by reason, and
+        ``refused_first`` has up to three sample keys for each reason. ``grown_slots`` counts slots that needed more
+        memory than predicted. ``resident_values`` counts values that are kept on the device.
         """
         core = self._core.ready()
         refusals = core.refusals()
@@ -366,7 +381,7 @@ class Loader:
     # Iterating
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin an epoch, as the class describes."""
+        """Begin an epoch, as described for the class."""
         return Iteration(self, self._core.ready().begin())
 
     def _next(self, turn: int) -> Batch:
@@ -381,23 +396,23 @@ class Loader:
         return lent if self._change_batch is None else changed(self._change_batch, lent)
 
     def __len__(self) -> int:
-        """Number of batches in the whole epoch on this rank, exact and known before the first batch.
+        """Number of batches in the whole epoch on this rank. It is exact, and known before the first batch.
 
-        After ``load_state_dict`` it still counts the whole epoch of the state, as PyTorch's loaders
-        do, although the next iteration has only the rest. All epochs have the same length, except
-        grids of patches whose scenes are drawn by weights or from several datasets.
+        After ``load_state_dict`` it still counts the whole epoch of the state, although the next iteration has only
+        the rest of it. PyTorch's loaders do the same. All epochs have the same length, with one exception: grids of
+        patches whose scenes are drawn by weights or from several datasets.
         """
         return len(self._core.ready())
 
     @property
     def epoch(self) -> int:
-        """The epoch of the running iteration, or of the next one if none is running."""
+        """The epoch of the running iteration. If none is running, the epoch of the next iteration."""
         (_, _, epoch, _, _), phase = self._core.ready().state()
         return epoch + (phase == "ended")
 
     def set_epoch(self, epoch: int) -> None:
-        """Start the next iteration at the beginning of ``epoch``, or, if a state of that epoch was just loaded, with the
-        rest of it.
+        """Start the next iteration at the beginning of ``epoch``. If a state of that epoch was just loaded, the next
+        iteration has the rest of the epoch instead.
 
         The same loop therefore starts and resumes a run: ``for epoch in range(loader.epoch, 90):
         loader.set_epoch(epoch)``. A running iteration cannot continue after this call.
@@ -410,41 +425,43 @@ class Loader:
         """The position of the loader: ``seed``, ``epoch`` and ``samples_consumed`` (integers) and
         ``fingerprint`` (text).
 
-        It also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch counts patches. It is
-        the same on every rank after the same number of batches. Batches that you received count as done; at the end of
-        an epoch the state is the start of the next one. Save it as JSON, or with ``torch.save``, to a temporary file,
-        then move that file with ``os.replace``, so that a kill while saving cannot destroy the last state.
+        The state also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch counts
+        patches. It is the same on every rank after the same number of batches. Batches that you have received count
+        as done. At the end of an epoch, the state is the start of the next epoch. Save the state as JSON or with
+        ``torch.save`` to a temporary file, then move that file with ``os.replace``. This way, a program that is
+        killed while it saves cannot destroy the last state.
         """
         return self._state()[0]
 
     def _state(self) -> tuple[dict[str, int | str], str]:
-        """Return the state and the progress of its epoch."""
+        """Return the state, and the phase of its epoch."""
         (fingerprint, seed, epoch, consumed, unit), phase = self._core.ready().state()
-        # Every rank has reached the end, or will without another batch.
+        # Every rank has reached the end of the epoch, or will reach it without another batch.
         if phase == "ended":
             epoch, consumed = epoch + 1, 0
         state: dict[str, int | str] = {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
         if unit != "samples":
             state["unit"] = unit
-        # The state of a dataset that never grew has no generation.
+        # If the dataset never grew, its state has no generation.
         return (state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}), phase
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state``: the next iteration yields the rest of its epoch (``len`` still counts the whole).
+        """Continue from ``state``. The next iteration yields the rest of its epoch; ``len`` still counts the whole
+        epoch.
 
         The state may come from a run with another batch size, number of ranks or number of threads.
 
         Raises
         ------
         UsageError
-            The state is of another dataset, generation, subset, seed, order or weights.
+            The state belongs to another dataset, generation, subset, seed, order or weights.
         ValueError
-            It is not a state of a loader.
+            The value is not a state of a loader.
         """
         self._core.restore(checked(state, self._dataset.generation))
 
     def __getitem__(self, index: object) -> NoReturn:
-        # Otherwise a DataLoader would treat a loader as a map-style dataset.
+        # Without this method, a DataLoader would take the loader for a map-style dataset.
         raise TypeError(
             "a loader cannot be indexed: iterate over it, or index its dataset\n"
             "hint: in a torch DataLoader: DataLoader(shardpack.torch.IterableDataset(loader), batch_size=None)"
@@ -457,7 +474,7 @@ class Loader:
     # Ending
 
     def close(self) -> None:
-        """End the threads. The loader cannot be used any more, but batches that you hold stay valid."""
+        """End the threads. The loader cannot be used after this, but batches that you hold stay valid."""
         self._core.close(partial(finish, self._batches.convert))
 
     def __enter__(self) -> Loader:
@@ -468,7 +485,7 @@ class Loader:
     ) -> None:
         self.close()
 
-    # In another process
+    # Pickling, for use in another process.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return travelling(self, self.state_dict())

@@ -1,4 +1,4 @@
-"""Options of the compiled loader as plain values; :class:`shardpack.Loader` describes each."""
+"""The options of the compiled loader as plain values. :class:`shardpack.Loader` describes each option."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Numbers: TypeAlias = "list[float]"
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a loader, checked."""
+    """The options of a loader, after they have been checked."""
 
     batch_size: int
     seed: int

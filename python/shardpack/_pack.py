@@ -23,7 +23,7 @@ and is raised."""
 
 
 class StorageOptions(TypedDict, total=False):
-    """Storage options, shared by :func:`pack` and :class:`Writer`."""
+    """Storage options that :func:`pack` and :class:`Writer` share."""
 
     jpeg: Literal["tile", "keep", "reencode"]
     """JPEG pictures: in tiles, with the same pixels (default); as the unchanged file; or encoded again."""
@@ -79,7 +79,7 @@ class StorageOptions(TypedDict, total=False):
 
 
 class PackOptions(StorageOptions, total=False):
-    """Options of :func:`pack`: the long options of ``shardpack pack``, with ``_`` for ``-``."""
+    """Options of :func:`pack`. They are the long options of ``shardpack pack``, with ``_`` in place of ``-``."""
 
     kind: Literal["images", "cubes"]
     """Kind of the samples. Default: recognised by the contents of the files."""
@@ -132,40 +132,40 @@ def pack(
 ) -> dict[str, Any]:
     """Convert a folder of pictures or cubes into a dataset, once.
 
-    JPEGs are stored in tiles, with the same pixels as the source, so that a reader can decode just the part it needs.
-    ``jpeg="keep"`` stores the files unchanged. Integer cubes, including integers held as floats, are stored without
-    loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every bit. After an
-    interruption, for example by Ctrl-C, repeat the call to continue.
+    JPEGs are stored in tiles, so that a reader can decode only the part that it needs. The pixels are the same as in
+    the source. ``jpeg="keep"`` stores the files unchanged. Cubes of integers, including integers held as floats, are
+    stored without loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every
+    bit. If the call is interrupted, for example by Ctrl-C, repeat it to continue.
 
     Parameters
     ----------
     src : str or os.PathLike
-        Folder (or single file) to pack: class folders, a flat folder, or nested folders. Or the URL of a folder in a
-        store, as text: ``"s3://bucket/photos"``, also ``gs://`` and ``az://``.
+        Folder (or single file) to pack: class folders, a flat folder, or nested folders. It may also be the URL of a
+        folder in a store, as text, such as ``"s3://bucket/photos"``; ``gs://`` and ``az://`` work too.
     out : str or os.PathLike
-        Folder of the dataset to write; or a URL, as text: ``"s3://bucket/train"``, also ``gs://`` and ``az://``. Each
-        shard is uploaded when it is complete: docs/stores.md.
+        Folder of the dataset to write, or its URL as text, such as ``"s3://bucket/train"``; ``gs://`` and ``az://``
+        work too. Each shard is uploaded when it is complete (see docs/stores.md).
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
     storage_options : mapping from str to str, optional
-        With a URL: options of the store, as for :class:`Dataset`. They apply to source, masks, table of labels and
-        output.
+        With a URL: options of the store, as for :class:`Dataset`. They apply to the source, the masks, the table of
+        labels and the output.
     **options : PackOptions
-        The command's long options with ``_`` for ``-``: ``shard_size="256MiB"``, ``no_shuffle=True``.
+        The long options of the command, with ``_`` in place of ``-``: ``shard_size="256MiB"``, ``no_shuffle=True``.
 
     Returns
     -------
     dict
         The output of ``shardpack pack --json``: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``,
-        ``fidelity`` (loss by field), ``skipped`` (files left out, and why), ``settings``, …. With ``splits=True``:
-        ``samples``, ``splits`` (such a dict for each split), ``skipped`` (files in no split).
+        ``fidelity`` (loss by field), ``skipped`` (files left out, and why), ``settings``, …. With ``splits=True`` it
+        has ``samples``, ``splits`` (one such dict for each split), and ``skipped`` (files in no split).
 
     Warns
     -----
     UserWarning
-        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (with their number and
-        the largest error); pictures have more than 8 bits a sample and are decoded to 8; kept pictures have damaged
-        markers; and all other notes of the command.
+        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (the warning has their
+        number and the largest error); pictures have more than 8 bits a sample and will be decoded to 8 bits;
+        pictures that are kept unchanged have damaged markers; and all other notes of the command.
 
     Raises
     ------
@@ -210,23 +210,23 @@ def plan(
     Parameters
     ----------
     src, out, storage_options, **options
-        As for :func:`pack`, except ``part`` and ``force``. ``listing`` names a file for the file list of the source.
-        :func:`pack` with the same ``listing`` reads it, so that the source is scanned only once.
+        As for :func:`pack`, except ``part`` and ``force``. ``listing`` names a file to which the file list of the
+        source is written. :func:`pack` with the same ``listing`` reads that file, so that the source is scanned only
+        once.
     parts : int
         Number of parts.
 
     Returns
     -------
     dict
-        The output of ``shardpack plan --json``: ``samples``, ``source_bytes``, ``stored_bytes``
-        (estimated), ``shards``, ``memory_bytes``, ``listing_seconds``, ``seconds`` and
-        ``longest_part_seconds`` (at the rate ``measured`` on a few samples), ``empty_parts``, and ``parts`` (a dict per
-        part).
+        The output of ``shardpack plan --json``: ``samples``, ``source_bytes``, ``stored_bytes`` (estimated),
+        ``shards``, ``memory_bytes``, ``listing_seconds``, ``seconds`` and ``longest_part_seconds`` (both at the rate
+        ``measured`` on a few samples), ``empty_parts``, and ``parts`` (one dict for each part).
 
     Raises
     ------
     TypeError, UsageError, FormatError, OSError
-        As for :func:`pack`, before it writes.
+        The errors that :func:`pack` raises before it writes.
     """
     given = keywords("plan", options, PackOptions)
     return _object(_shardpack.plan(os.fspath(src), os.fspath(out), parts, given, settings(storage_options)))
@@ -256,10 +256,10 @@ def merge(
     Raises
     ------
     UsageError
-        Parts are missing, unfinished or damaged; the error's ``array``, such as ``"17,203-210"``,
-        lists the parts to pack again. Or parts were made with different options.
+        Parts are missing, unfinished or damaged, or they were made with different options. In the first case, the
+        error's attribute ``array``, such as ``"17,203-210"``, lists the parts to pack again.
     FormatError
-        The dataset is complete, but a shard of it is damaged.
+        The dataset is complete, but one of its shards is damaged.
     """
     return _object(_shardpack.merge(os.fspath(out), None if spool is None else os.fspath(spool), take_over, settings(storage_options)))
 
@@ -280,29 +280,29 @@ def verify(
     Parameters
     ----------
     path : str or os.PathLike
-        Folder of a dataset, its manifest, or a lone shard; or its URL, as for :class:`Dataset`.
+        Folder of a dataset, its manifest, or a lone shard. It may also be a URL, as for :class:`Dataset`.
     deep : bool, default False
         Also decode every field.
     digest : bool, default False
         Also compare the SHA-256 of every shard with the manifest.
     threads : int, optional
-        Worker threads. Default: all cores.
+        Number of worker threads. Default: one per core.
     max_record : int or str, default "4GiB"
         Largest record or decoded field to accept.
     generation : int, optional
-        Generation of the dataset, from 1. Default: the newest.
+        Generation of the dataset to check. Generations count from 1. Default: the newest.
     progress : callable, optional
-        Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``, and ``samples_total``
-        if the manifest has it.
+        Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``, and also
+        ``samples_total`` if the manifest has that number.
     storage_options : mapping from str to str, optional
         With a URL: options of the store, as for :class:`Dataset`.
 
     Returns
     -------
     dict
-        The output of ``shardpack verify --json``: ``whole`` (true if nothing is wrong),
-        ``problems`` (a list of dicts with place, expected and found), ``samples``,
-        ``damaged_samples``, ``missing_samples`` (of shards that are missing or cut short), ….
+        The output of ``shardpack verify --json``: ``whole`` (true if nothing is wrong), ``problems`` (a list of
+        dicts with place, expected and found), ``samples``, ``damaged_samples``, ``missing_samples`` (samples of
+        shards that are missing or cut short), ….
 
     Raises
     ------

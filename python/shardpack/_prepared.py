@@ -1,4 +1,6 @@
-"""Checks loader keywords against each other and the dataset, and makes the options of the compiled loader."""
+"""Checks the keywords of a loader against each other and against the dataset, and makes the options of the compiled
+loader.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ from shardpack._workers import Workers
 
 @dataclass(frozen=True)
 class LoaderKeywords:
-    """Unchecked loader keywords; :class:`shardpack.Loader` describes each."""
+    """The keywords of a loader before they are checked. :class:`shardpack.Loader` describes them."""
 
     batch_size: int
     shuffle: Shuffle
@@ -91,7 +93,7 @@ class LoaderKeywords:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Checked loader keywords: options of the compiled loader, and the format of its batches."""
+    """The result of checking a loader's keywords: the options of the compiled loader, and the format of its batches."""
 
     options: Options
     workers: Workers | None
@@ -112,7 +114,8 @@ class Prepared:
                 f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'
             )
         if stage is not None and given.to != "jax":
-            # The device does not change during the life of the loader, even if the program changes its current device.
+            # Fix the number of the device now: the loader must keep its device even if the program changes the
+            # current device.
             convert = converter(given.to or "numpy", f"cuda:{stage.number}")
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
@@ -160,10 +163,10 @@ class Prepared:
         batches = BatchFormat(
             convert=convert,
             fields=fields,
-            # Not a bound method, so that a kept batch does not keep the threads alive.
+            # Do not use a bound method here, because a batch that is kept would then keep the threads alive.
             objects=partial(_read, arrays, convert),
             pictures=frozenset(field.name for field in dataset.schema if field.kind == "image"),
-            # With `fields`, the program knows the order of the fields.
+            # If the program passed `fields`, it knows their order.
             unpacks=given.fields is not None,
             members=dataset._members,
         )
@@ -177,7 +180,7 @@ def _function(name: str, value: Any) -> Any:
 
 
 def _workers(transform: Transform | None, count: int) -> Workers | None:
-    """Return the worker processes of a transform, or ``None``."""
+    """Return the worker processes of a transform, or ``None`` if there are none."""
     count = _number("transform_workers", count, 0, 4096)
     if count == 0:
         return None
@@ -189,7 +192,7 @@ def _workers(transform: Transform | None, count: int) -> Workers | None:
 def _read(
     arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """Return the fields of a batch that are not tensors; rows without a sample are ``None``."""
+    """Return the fields of a batch that are not tensors. In rows without a sample they are ``None``."""
     values = {field: batch.objects(field) for field in fields}
     for field in arrays.intersection(fields):
         values[field] = [None if value is None else convert(value) for value in values[field]]

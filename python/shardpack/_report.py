@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class ReportOptions(TypedDict, total=False):
-    """Options of :func:`report`: the long options of ``shardpack report``, with ``_`` for ``-``.
-    Several values are a list."""
+    """Options of :func:`report`. They are the long options of ``shardpack report``, with ``_`` in place of ``-``.
+    Options with several values take a list."""
 
     force: bool
     """Replace a file that is not a report."""
@@ -84,8 +84,8 @@ class ReportOptions(TypedDict, total=False):
 
 
 class Report(dict[str, Any]):
-    """The result of :func:`report`, as ``shardpack report --json`` prints it. A notebook shows its
-    verdict and curve."""
+    """The result of :func:`report`, with the content of ``shardpack report --json``. A notebook shows its verdict and
+    its curve."""
 
     def __init__(self, data: dict[str, Any], html: str) -> None:
         super().__init__(data)
@@ -102,26 +102,30 @@ class Report(dict[str, Any]):
 def report(
     src: StrPath, output: StrPath | None = None, *, progress: Callable[[dict[str, Any]], object] | None = None, **options: Unpack[ReportOptions]
 ) -> Report:
-    """Measure the loss of quality and the size under several storage options, before or after packing.
+    """Measure the loss of quality and the size for several storage options, before or after packing.
 
-    Some samples are encoded under each candidate as by :func:`pack`, then decoded and scored.
+    Some samples are encoded with each candidate's options in the same way as by :func:`pack`. They are then decoded
+    and scored.
 
     Parameters
     ----------
     src : str or os.PathLike
         Folder (or single file) of pictures or cubes, or a dataset.
     output : str or os.PathLike, optional
-        Page to write, one self-contained HTML file. Default: none.
+        Report page to write, as one self-contained HTML file. Default: no page is written.
     progress : callable, optional
-        Called about ten times a second with a dict: ``done`` and ``total`` (encodings), ``doing`` (current step).
+        Called about ten times a second with a dict of ``done`` and ``total`` (numbers of encodings) and ``doing``
+        (the current step).
     **options : ReportOptions
-        The command's long options with ``_`` for ``-``: ``samples=100``, ``quality=[90, 80]``, ``want="ssimulacra2.p10>=80"``.
+        The long options of the command, with ``_`` in place of ``-``: ``samples=100``, ``quality=[90, 80]``,
+        ``want="ssimulacra2.p10>=80"``.
 
     Returns
     -------
     Report
-        The output of ``shardpack report --json``: ``verdict`` (the recommendation, and the command that packs with it),
-        ``candidates`` (scores, sizes, rates, predictions with intervals), ``samples``, ``unreadable``, ``provenance``, ….
+        The output of ``shardpack report --json``: ``verdict`` (the recommendation, and the command that packs with
+        it), ``candidates`` (scores, sizes, rates, predictions with intervals), ``samples``, ``unreadable``,
+        ``provenance``, ….
 
     Raises
     ------

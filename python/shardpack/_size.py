@@ -1,4 +1,4 @@
-"""Sizes in bytes, as numbers or text."""
+"""Sizes in bytes, given as numbers or as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts the arguments of ``Dataset.split`` for the compiled part."""
+"""Converts the arguments of ``Dataset.split`` to the form that the compiled part takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parts(
     seed: int,
     growing: bool,
 ) -> list[NDArray[np.uint64]]:
-    """Return the sample numbers of each part, in the whole dataset."""
+    """Return the sample numbers of each part. They are numbers in the whole dataset."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, found {seed!r}")
     return dataset._core.split(
@@ -40,7 +40,7 @@ def parts(
 
 
 def _shares(given: float | Sequence[float]) -> list[float]:
-    """Return the shares of the parts; one number gives two parts."""
+    """Return the shares of the parts. A single number gives two parts."""
     if isinstance(given, str):
         raise TypeError(f"split: expected a share such as 0.8, or a list of shares, found the string {given!r}")
     if not isinstance(given, Sequence | np.ndarray):
@@ -53,7 +53,7 @@ def _shares(given: float | Sequence[float]) -> list[float]:
 
 
 def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, dataset: Dataset) -> str | list[str] | None:
-    """Return the name of a scalar field, or a text per sample."""
+    """Return the name of a scalar field, or one text for each sample."""
     if given is None:
         return None
     if isinstance(given, str):

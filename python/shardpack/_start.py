@@ -1,4 +1,4 @@
-"""Handles Ctrl-C while the command starts; the imports take some tenths of a second."""
+"""Handles Ctrl-C while the command starts, because its imports take some tenths of a second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_command() -> bool:
 
 
 def end_at_once() -> None:
-    """Let Ctrl-C end the process without a traceback, because no work has started."""
+    """Let Ctrl-C end the process without a traceback. This is safe, because no work has started yet."""
 
     def end(number: int, frame: FrameType | None) -> None:
         os._exit(EXIT_CODE)

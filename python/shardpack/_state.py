@@ -1,4 +1,4 @@
-"""Checks a state given to ``Loader.load_state_dict``."""
+"""Checks a state that is given to ``Loader.load_state_dict``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from shardpack._options import State
 
 
 def checked(state: Mapping[str, Any], generation: int) -> State:
-    """Check a state against the dataset's generation, and convert it for the compiled loader.
+    """Check a state against the generation of the dataset, and convert it for the compiled loader.
 
     Raises
     ------
     UsageError
-        The state is of another generation.
+        The state belongs to another generation.
     ValueError
-        It is not a state of a loader.
+        The value is not a state of a loader.
     """
     names = ("fingerprint", "seed", "epoch", "samples_consumed")
     if not isinstance(state, Mapping):

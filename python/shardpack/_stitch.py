@@ -32,7 +32,7 @@ class Scene:
 
 @dataclass
 class _Open:
-    """A scene that is still missing patches."""
+    """A scene some of whose patches are still missing."""
 
     key: str
     sums: NDArray[np.floating[Any]]
@@ -46,31 +46,31 @@ def stitch(
 ) -> Stitcher:
     """Join predictions for the patches of a loader with ``patches="grid"`` into whole scenes.
 
-    Where patches overlap, a pixel is the weighted mean of their predictions. With float64 sums and
-    ``window="uniform"``, equal predictions of float32, float16 or integers of up to 53 bits come back exactly;
-    otherwise the last bit may differ.
+    Where patches overlap, a pixel is the weighted mean of their predictions. If these predictions are equal, the
+    mean is exactly the same value, provided that the sums are float64, ``window="uniform"``, and the predictions are
+    float32, float16 or integers of up to 53 bits. Otherwise the last bit may differ.
 
-    An unfinished scene takes ``height × width × (channels + 1) × 8`` bytes: 2.2 GB for 5,000 × 5,000 pixels and 10
-    classes, and 1 GB more during the conversion to float32. With ``dtype="float32"`` it takes 1.1 GB, and 1 GB more at
-    the end if channels are first. With ``shuffle=False`` one scene is held at a time, else all open scenes of the
-    loader.
+    An unfinished scene takes ``height × width × (channels + 1) × 8`` bytes. For 5,000 × 5,000 pixels and 10 classes,
+    this is 2.2 GB, and 1 GB more while the scene is converted to float32. With ``dtype="float32"`` the same scene
+    takes 1.1 GB, and 1 GB more at the end if channels are first. With ``shuffle=False`` one scene is held at a time;
+    otherwise all open scenes of the loader are held.
 
     Parameters
     ----------
     loader : Loader
-        The loader of the batches. It needs ``patches="grid"``, one rank, ``end="pad"`` or ``"uneven"``, and no
+        The loader of the batches. It must have ``patches="grid"``, one rank, ``end="pad"`` or ``"uneven"``, and no
         ``augment``, ``weights`` or ``mix``, so that it gives every patch.
     window : "uniform" or "hann", default "uniform"
-        Weights of the pixels of a patch. ``"uniform"``: all equal. ``"hann"``: from almost 0 at the borders to 1 in the
-        middle, which hides seams if neighbouring patches overlap by half.
+        Weights of the pixels of a patch. ``"uniform"``: all weights are equal. ``"hann"``: the weights rise from
+        almost 0 at the borders to 1 in the middle, which hides seams if neighbouring patches overlap by half.
     dtype : "float64" or "float32", default "float64"
-        Type of the sums. ``"float32"`` halves the memory; where patches overlap, the last bits of float32 predictions may
-        differ, and integers are exact up to 24 bits.
+        Type of the sums. ``"float32"`` halves the memory. Where patches overlap, the last bits of float32
+        predictions may then differ, and integers are exact only up to 24 bits.
 
     Returns
     -------
     Stitcher
-        Takes batches and predictions, and returns whole scenes.
+        An object that takes batches and predictions, and returns whole scenes.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def stitch(
 
 
 class Stitcher:
-    """Joins predictions, as described in :func:`stitch`. It holds the sums and weights of unfinished scenes."""
+    """Joins predictions, as described in :func:`stitch`. It holds the sums and the weights of unfinished scenes."""
 
     def __init__(self, loader: Loader, window: str = "uniform", dtype: str = "float64") -> None:
         if not isinstance(loader, Loader):
@@ -124,26 +124,28 @@ class Stitcher:
         self._type: np.dtype[np.floating[Any]] = np.dtype(dtype)
         self._weights = _weights(window, self._size).astype(self._type)
         self._open: dict[int, _Open] = {}
-        # Patches of damaged scenes that the loader skipped.
+        # Number of patches by key, for damaged scenes that the loader skipped.
         self._skipped: Counter[str] = Counter()
         self._adding = threading.Lock()
 
     def add(self, batch: Batch, predictions: Any) -> list[Scene]:
-        """Add the predictions for a batch. May be called from several threads.
+        """Add the predictions for a batch. This may be called from several threads.
 
         Parameters
         ----------
         batch : Batch
             A batch of the loader.
         predictions : array_like
-            ``[rows, height, width]`` or ``[rows, height, width, channels]``; if the loader has
-            ``layout="chw"``, ``[rows, channels, height, width]``. Height and width are those of the patch; volumes have
-            a depth before the height. Tensors of PyTorch may be on a device. Rows without a sample are ignored.
+            Predictions of shape ``[rows, height, width]`` or ``[rows, height, width, channels]``, or, if the loader
+            has ``layout="chw"``, ``[rows, channels, height, width]``. Height and width are the size of the patch.
+            For volumes there is a depth before the height. PyTorch tensors may be on a device. Rows without a sample
+            are ignored.
 
         Returns
         -------
         list of Scene
-            The finished scenes, in the type of the predictions if that is a float, else in the type of the sums.
+            The scenes that are finished now. Their type is the type of the predictions if that is a float, otherwise
+            the type of the sums.
         """
         values = _array(predictions)
         axes = len(self._size)
@@ -170,7 +172,7 @@ class Stitcher:
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())
-        # A sample that lacks the array has no scene.
+        # If a sample does not have the array, it has no scene.
         for row in np.flatnonzero(mask & (sizes >= 0).all(axis=1)).tolist():
             index, origin = int(indices[row]), tuple(origins[row].tolist())
             scene = self._open.get(index)
@@ -209,17 +211,19 @@ class Stitcher:
         values = scene.sums
         values /= weights
         to = dtype if np.issubdtype(dtype, np.floating) else self._type
-        # At most one copy: the other layout is a view of it.
+        # This makes at most one copy, because the other layout is a view.
         return np.ascontiguousarray(np.moveaxis(values, -1, 0), to) if first else values.astype(to, copy=False)
 
     @property
     def missing(self) -> dict[str, int]:
-        """Number of missing patches by key, for unfinished scenes and for damaged scenes that the loader skipped."""
+        """Number of missing patches by key. This covers unfinished scenes, and damaged scenes that the loader
+        skipped.
+        """
         begun = {scene.key: scene.wanted - len(scene.came) for scene in self._open.values()}
         return dict(self._skipped) | begun
 
     def close(self) -> None:
-        """End the work. Scenes of which no patch arrived go unnoticed.
+        """End the work and check that no patches are missing. A scene of which no patch arrived at all goes unnoticed.
 
         Raises
         ------
@@ -245,7 +249,7 @@ class Stitcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Do not replace an earlier error.
+        # If there was an earlier error, do not replace it.
         if error is None:
             self.close()
 
@@ -258,14 +262,14 @@ def _weights(window: str, size: tuple[int, ...]) -> NDArray[np.float64]:
     weights = np.ones(size)
     if window == "hann":
         for axis, side in enumerate(size):
-            # Sampled at pixel centres, so that no weight is 0 and every pixel gets a value.
+            # The window is sampled at the centres of pixels, so that no weight is 0 and every pixel gets a value.
             one = np.sin(np.pi * (np.arange(side) + 0.5) / side) ** 2
             weights *= one.reshape([-1 if other == axis else 1 for other in range(len(size))])
     return weights
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """Return a NumPy array, copying PyTorch tensors to the host first."""
+    """Return a NumPy array. PyTorch tensors are first copied to the host."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":

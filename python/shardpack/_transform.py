@@ -1,4 +1,4 @@
-"""Calls the program's own functions to transform rows."""
+"""Calls the program's own function that transforms rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Row", "Transform"]
 
 
 class Row(dict[str, "NDArray[Any]"]):
-    """One row of a batch: a writable NumPy array for each field."""
+    """One row of a batch, with a writable NumPy array for each field."""
 
     __slots__ = ("epoch", "index", "key", "seed")
 
@@ -31,7 +31,7 @@ Transform: TypeAlias = "Callable[[Row], Mapping[str, Any] | None]"
 
 
 class Rows:
-    """Calls a transform and writes its result to the batch."""
+    """Calls a transform and writes its result into the batch."""
 
     __slots__ = ("function",)
 

@@ -1,4 +1,4 @@
-"""URLs of datasets, and their store options."""
+"""URLs of datasets, and the options of their stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COPY_AND_DELETE = f"copy the dataset here, compact the copy, and delete the same
 
 
 def refuse(function: str, *, hint: str = "copy it here first, or mount the store", **paths: object) -> None:
-    """Refuse URLs for functions that need local folders."""
+    """Refuse URLs in functions that need local folders."""
     for name, path in paths.items():
         if is_url(path):
             raise _shardpack.UsageError(
@@ -34,12 +34,16 @@ def refuse(function: str, *, hint: str = "copy it here first, or mount the store
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path, which stays valid when the working directory changes; URLs are returned unchanged."""
+    """Return the absolute path, so that it stays valid when the working directory changes. URLs are returned
+    unchanged.
+    """
     return path if isinstance(path, str) and is_url(path) else os.path.abspath(path)
 
 
 def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[str, str]]:
-    """Return store options as text (``True`` becomes ``"true"``), with those in ``more`` that are not ``None``."""
+    """Return the store options as text (``True`` becomes ``"true"``), and add the options in ``more`` that
+    are not ``None``.
+    """
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"storage_options: expected a mapping from names to values, found {type(options).__name__}")
     given = {name: value for name, value in more.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The views of the rows of a batch."""
+"""The views that the rows of a batch have of their pictures."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Views:
-    """The view of each row of a batch: visible part, size, mirror. Rows without a picture are zeros.
+    """The view that each row of a batch has of its picture: the visible part, the size, and whether it is mirrored. For
+    rows without a picture, all values are zero.
 
-    All attributes are NumPy arrays with one entry per row of the batch. Coordinates are in pixels: the
-    first pixel extends from 0 to 1, and its centre is 0.5.
+    All attributes are NumPy arrays with one entry per row of the batch. Coordinates are in pixels. The first pixel
+    extends from 0 to 1, so its centre is 0.5.
     """
 
     source: NDArray[np.int64]
@@ -28,15 +29,15 @@ class Views:
     """True for rows that are mirrored left to right: ``[rows]``."""
 
     def to_source(self, row: int, points: ArrayLike) -> NDArray[np.float64]:
-        """Map points of a row to its whole picture, such as predictions of a model.
+        """Map points in a row, such as predictions of a model, to the row's whole picture.
 
         Parameters
         ----------
         row : int
             Number of the row.
         points : array_like
-            ``[…, 2]``: x and y in pixels of the row. Boxes are two points each: ``boxes.reshape(-1, 2, 2)``; for a
-            mirrored row, exchange left and right afterwards.
+            Points ``[…, 2]``: x and y in pixels of the row. A box is two points: pass ``boxes.reshape(-1, 2, 2)``.
+            If the row is mirrored, exchange left and right afterwards.
 
         Returns
         -------
@@ -49,7 +50,9 @@ class Views:
         return np.stack([left + x * width / self.size[row, 1], top + there[..., 1] * height / self.size[row, 0]], axis=-1)
 
     def from_source(self, row: int, points: ArrayLike) -> NDArray[np.float64]:
-        """Map points of the whole picture to the row: the inverse of :meth:`to_source`. They may lie outside the row."""
+        """Map points in the whole picture to the row. This is the inverse of :meth:`to_source`. The results may lie
+        outside the row.
+        """
         here = _points(points)
         left, top, width, height = self.crop[row]
         x = (here[..., 0] - left) * self.size[row, 1] / width

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def warn(text: str) -> None:
-    """Warn at the innermost caller outside the package."""
+    """Issue a warning that points to the innermost caller outside the package."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
         level, frame = level + 1, frame.f_back
@@ -17,11 +17,11 @@ def warn(text: str) -> None:
 
 
 def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Warn about fields of rounded floats, unless the program chose how to store floats."""
+    """Warn about fields whose floats were rounded, unless the program chose how floats are stored."""
     if options.get("values") is not None or options.get("max_error") is not None:
         return
     for field, figures in report["fidelity"].items():
-        # Picture figures lack this count.
+        # The figures of pictures do not have this count.
         if figures.get("changed", 0) > 0:
             warn(
                 f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16: "
@@ -50,14 +50,14 @@ def of_stored_bits(pictures: int) -> None:
 
 
 def of_more_bands(pictures: int) -> None:
-    """Warn that some bands of stored pictures will not be decoded."""
+    """Warn that an extra band of stored pictures will not be decoded."""
     if pictures > 0:
         have, files = ("1 picture has", "file is") if pictures == 1 else (f"{pictures:,} pictures have", "files are")
         warn(f"{have} an alpha channel or another extra band: the {files} stored unchanged, but loading drops the band")
 
 
 def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:
-    """Warn about oddities of pictures that change no pixel."""
+    """Warn about oddities in picture files that do not change any pixel."""
     if pictures:
         first = pictures[0]
         what = f"`{first['key']}`: {first['what']}".splitlines()[0]

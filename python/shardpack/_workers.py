@@ -1,4 +1,4 @@
-"""Processes that call a transform of rows."""
+"""Worker processes that call a transform of rows."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ _PATIENCE_S = 5.0
 
 
 class Workers:
-    """Starts and ends the processes that the compiled loader asks for. See ``python/src/workers.rs``."""
+    """Starts and ends the worker processes that the compiled loader asks for. See ``python/src/workers.rs``."""
 
     def __init__(self, function: Transform, count: int) -> None:
         self._pickled = _pickled(function)
         self.count = count
         self._processes: dict[int, SpawnProcess] = {}
-        # Reentrant, because the garbage collector may close a loader while its thread starts a process.
+        # The lock is reentrant, because the garbage collector may close a loader in the same thread that is starting
+        # a process.
         self._lock = threading.RLock()
         self._closed = False
 
     def start(self, number: int, descriptor: int) -> None:
         """Start process ``number``, which receives its rows through the socket ``descriptor``."""
         with socket.socket(fileno=descriptor) as theirs:
-            # Spawned, because a fork would inherit locks held by threads that it lacks.
+            # Spawn the process. A forked process would inherit locks held by threads that it does not have.
             process = multiprocessing.get_context("spawn").Process(
                 target=_serve, args=(theirs, self._pickled, os.getpid()), name=f"shardpack-transform-{number}", daemon=True
             )
@@ -83,19 +84,19 @@ class Workers:
 
 
 def _pickled(function: Transform) -> bytes:
-    """Pickle the function. cloudpickle, if installed, pickles functions without a name or of a program without a file
-    (a notebook).
+    """Pickle the function. If cloudpickle is installed, it pickles functions that have no name, or whose program has no
+    file, such as a notebook.
     """
     file = getattr(sys.modules["__main__"], "__file__", None)
     if file is not None and not os.path.exists(file):
-        # A spawned process runs the program's file.
+        # A spawned process runs the file of the program, so it must exist.
         raise RuntimeError(
             f"transform_workers: cannot start processes of the program {file}, which is not a file\n"
             "hint: save the program as a file and run that, or leave transform_workers out"
         )
     try:
         pickled = pickle.dumps(function)
-        # The worker process finds the program's functions in its file.
+        # The worker process can find the program's functions in the program's file.
         if b"__main__" not in pickled or file is not None:
             return pickled
         reason = "its program has no file"
@@ -113,8 +114,8 @@ def _pickled(function: Transform) -> bytes:
 
 
 def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
-    """Main loop of a process: transform rows until the socket is closed."""
-    # Ctrl-C goes to all processes of a program, but this one ends with its parent.
+    """Main loop of a worker process. It transforms rows until the socket is closed."""
+    # Ctrl-C goes to all processes of a program. This process ignores it, because it ends together with its parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
@@ -138,12 +139,14 @@ def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
             else:
                 _answer(asked, "", buffers)
     except (EOFError, ConnectionError):
-        # The loader was closed, or its process has ended.
+        # The loader was closed, or the process of the loader has ended.
         return
 
 
 def _one_thread() -> None:
-    """Limit loaded libraries to one thread, because the worker processes already use all cores."""
+    """Limit the libraries that are loaded to one thread each, because the worker processes together already use all
+    cores.
+    """
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
     if (cv2 := sys.modules.get("cv2")) is not None:
@@ -154,14 +157,14 @@ def _end_with(parent: int) -> None:
     """End this process when its parent is gone, even in the middle of a row."""
     process = multiprocessing.parent_process()
     while os.getppid() == parent:
-        # A fork of the parent may keep the sentinel open.
+        # The sentinel may outlast the parent, because a fork of the parent may hold it.
         wait([] if process is None else [process.sentinel], _PATIENCE_S)
     os._exit(1)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
-        # Importing it registers the name with NumPy.
+        # Importing ml_dtypes registers the name with NumPy.
         import ml_dtypes as _
     return np.dtype(name)
 

@@ -1,4 +1,6 @@
-"""Writes a dataset from a program, one sample at a time, from any iterator and any number of threads."""
+"""Writes a dataset from a program, one sample at a time. Samples may come from any iterator and any number of
+threads.
+"""
 
 from __future__ import annotations
 
@@ -23,37 +25,38 @@ class Writer:
     """Writes samples of a program as a dataset.
 
     A sample is a dict from field to value. It is encoded in the calling thread, without the GIL, and kept in a
-    temporary file in ``path``. At the end the samples are shuffled and written as shards. The dataset is complete or
-    does not exist, and a second writer in the same folder is refused, as for :func:`pack`. Encoded data are written
-    twice and need twice their space until the end. Memory use stays small for any number of samples.
+    temporary file in ``path``. At the end, the samples are shuffled and written as shards. As for :func:`pack`, a
+    dataset is either complete or does not exist, and a second writer in the same folder is refused. Encoded data are
+    written twice, so until the end they need twice their space. Memory use stays small for any number of samples.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Folder of the dataset, created if it does not exist. Or a URL, as text: ``"s3://bucket/train"``, also ``gs://``
-        and ``az://``; the temporary file is then in ``spool``.
+        Folder of the dataset, which is created if it does not exist. It may also be a URL as text, such as
+        ``"s3://bucket/train"``; ``gs://`` and ``az://`` work too. With a URL, the temporary file is in ``spool``.
     schema : mapping of str to str, optional
-        Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or
-        ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``,
-        ``"int64"``, ``"float32"``, …. Default: decided by the first sample, see below. With ``"array"``, lists become
-        arrays. A value that does not fit, such as 1.7 or None in ``"array:int32"``, is an error; only floats are
-        rounded, to narrower floats.
+        Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``),
+        ``"text"``, ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. By
+        default, the first sample decides, as described below. With ``"array"``, lists become arrays. A value that
+        does not fit, such as 1.7 or None in ``"array:int32"``, is an error. The only values that may be rounded are
+        floats, to narrower floats.
     classes : sequence of str, optional
         Names of the classes, indexed by the field ``label``. Labels may then be given by name.
     shuffle : bool, default True
         Shuffle the samples, so that a sequential read gives a random order. The shuffle depends only on the keys and
-        ``seed``: the same samples give the same bytes, whatever the order of writing. ``False`` keeps the order of
-        writing, or of ``order``.
+        ``seed``, so the same samples give the same bytes, whatever the order in which they are written. ``False``
+        keeps the order in which samples are written, or the order given by ``order``.
     append : bool, default False
-        Add to the dataset in ``path``, whatever its origin, as its next generation: see the notes.
+        Add the samples to the dataset in ``path`` as its next generation. The dataset may have any origin. See the
+        notes.
     on_known_key : {"stop", "skip"}, default "stop"
-        With ``append``: ``"stop"`` raises an error at a key that the dataset already has; ``"skip"`` leaves such
+        With ``append``: ``"stop"`` raises an error for a key that the dataset already has. ``"skip"`` leaves such
         samples out and counts them.
     storage_options : mapping from str to str, optional
         With a URL: options of the store, as for :class:`Dataset`.
     **options : StorageOptions
-        Storage options, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``, ``force``,
-        …. ``threads`` is the number of threads that write the shards at the end.
+        Storage options, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``,
+        ``force``, …. ``threads`` is the number of threads that write the shards at the end.
 
     Notes
     -----
@@ -79,38 +82,38 @@ class Writer:
     ``None``                           no value (not for scalars)
     =================================  ==============================================================================
 
-    ``jpeg`` applies to JPEG files; other picture files are stored unchanged. Pixels are stored losslessly as PNG, or as
-    JPEG with ``jpeg="reencode"``. A picture opened by PIL is only pixels, so give the ``Path`` of its file instead,
-    which is smaller and loses nothing. Masks are arrays of class numbers, so a field named ``mask`` refuses pictures
-    unless ``schema`` says ``"image"``. A dataset with one picture field gets the columns ``height``, ``width``,
-    ``orientation`` and ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and ``score="sample"`` check one
-    picture in 32, chosen by key.
+    ``jpeg`` applies to JPEG files. Other picture files are stored unchanged. Pixels are stored losslessly as PNG, or
+    as JPEG with ``jpeg="reencode"``. A picture opened by PIL has only its pixels, so give the ``Path`` of its file
+    instead: the file is smaller and loses nothing. Masks are arrays of class numbers, so a field named ``mask``
+    refuses pictures unless ``schema`` says ``"image"``. A dataset with one picture field gets the columns
+    ``height``, ``width``, ``orientation`` and ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and
+    ``score="sample"`` check one picture in 32, chosen by key.
 
     With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless they are integers,
     and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If values changed and you
-    gave neither ``values`` nor ``max_error``, closing warns (``UserWarning``) with the largest error.
-    ``values="keep"`` keeps every bit. The first array of a field decides its coding. If several threads write, write
-    one sample before they start, so that the same samples give the same bytes.
+    gave neither ``values`` nor ``max_error``, closing gives a ``UserWarning`` with the largest error.
+    ``values="keep"`` keeps every bit. The first array of a field decides how the field is coded. If several threads
+    write, write one sample before they start, so that the same samples give the same bytes.
 
     If the program is killed, it leaves no dataset. The temporary file has no name and disappears with the program.
 
-    ``append=True`` rewrites no existing shard. Until the end, and after an exception or a kill, the
-    dataset is unchanged. Fields, shard size and storage options come from the dataset; a different option is an error.
-    Each sample must name all fields, with ``None`` for missing values, unless you give a ``schema``. Classes are
-    matched by name, new ones get the next numbers, and labels refer to ``classes`` if given. Samples without a key get
-    the next numbers as keys. ``force`` drops the unfinished work of an interrupted addition of files or removal. The
-    report has ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``, as for :func:`add`. If all samples
-    equal the last addition, ``outcome`` is ``"already-complete"``.
+    ``append=True`` rewrites no existing shard. Until the end, and after an exception or a kill, the dataset is
+    unchanged. Fields, shard size and storage options come from the dataset, and it is an error to give a different
+    option. Each sample must name all fields, with ``None`` for missing values, unless you give a ``schema``. Classes
+    are matched by name, and new classes get the next numbers. Labels refer to ``classes`` if you give that. Samples
+    without a key get the next numbers as keys. ``force`` drops the unfinished work of an interrupted :func:`add` or
+    :func:`remove`. The report has ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``, as for
+    :func:`add`. If all samples are the same as in the last addition, ``outcome`` is ``"already-complete"``.
 
     Raises
     ------
     UsageError
-        The folder already contains other files or a dataset (``force=True`` replaces it when this one is complete,
-        ``append=True`` adds to it). Or options contradict each other or the dataset.
+        The folder already contains other files or a dataset, or options contradict each other or the dataset.
+        ``force=True`` replaces an existing dataset when the new one is complete, and ``append=True`` adds to it.
     BlockingIOError
-        Another writer uses the folder.
+        Another writer is using the folder.
     TypeError
-        An unknown option, or a value of the wrong type.
+        An option is unknown, or its value has the wrong type.
 
     Examples
     --------
@@ -154,10 +157,11 @@ class Writer:
         self._options = dict(options)
         self._report: dict[str, Any] | None = None
         self._aborted = False
-        # The first of several threads writes the dataset. Reentrant, because `progress` may access the report.
+        # If several threads close the writer, the first one writes the dataset. The lock is reentrant, because
+        # `progress` may access the report.
         self._closing = threading.RLock()
         self._pid = os.getpid()
-        # Absolute, because the program may change its working directory before the end.
+        # The path must be absolute, because the program may change its working directory before the dataset is written.
         named = None if classes is None else list(classes)
         self._inner = _shardpack.Writer(
             absolute(self._path), fields, named, stored, settings(storage_options), on_known_key if append else None
@@ -168,28 +172,30 @@ class Writer:
             raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}")
         self._classes = self._inner.classes()
         if append:
-            # The schema of the dataset decides how lists and tensors are stored.
+            # With `append`, the schema of the existing dataset decides how lists and tensors are stored.
             self._schema = dict(self._inner.fields() or ())
 
     def write(self, sample: Mapping[str, object], key: str | None = None, *, order: int | None = None) -> None:
-        """Add a sample. May be called from several threads.
+        """Add a sample. This may be called from several threads.
 
         Parameters
         ----------
         sample : mapping of str to object
             A value for each field. ``"__key__"`` may hold the key.
         key : str, optional
-            The sample's key, unique in the dataset: a relative path such as ``"cats/0001.jpg"``. Default: the number of
-            the call, such as ``"00000000"``.
+            The sample's key, unique in the dataset: a relative path such as ``"cats/0001.jpg"``. Default: the number
+            of the sample in the order of calls, such as ``"00000000"``.
         order : int, optional
-            Position of the sample, for ``shuffle=False`` with several threads. Give it for all samples or for none.
+            Position of the sample in the dataset, for ``shuffle=False`` with several threads. Give it either for all
+            samples or for none.
 
         Raises
         ------
         UsageError
-            A value does not fit its field or the options, or the key already exists (``RepeatedKeyError``; in the
-            dataset being appended to, ``KnownKeyError``). The message names sample and field. The sample is left out,
-            and you can write more.
+            A value does not fit its field or the options, or the key already exists. If the writer has the key from
+            another sample, the error is a ``RepeatedKeyError``; if the dataset that is appended to has it, a
+            ``KnownKeyError``. The message names the sample and the field. The sample is left out, and you can write
+            more samples.
         FormatError
             A picture is damaged.
         TypeError
@@ -211,7 +217,7 @@ class Writer:
     def close(self, progress: Progress | None = None) -> dict[str, Any]:
         """Write the dataset. The end of a ``with`` block also does this.
 
-        After an error or Ctrl-C the samples are kept; call it again, or :meth:`abort`.
+        After an error or Ctrl-C the samples are kept. You can then call this method again, or :meth:`abort`.
 
         Parameters
         ----------
@@ -221,18 +227,21 @@ class Writer:
         Returns
         -------
         dict
-            ``samples``, ``bytes_in`` (of the given values), ``bytes_out``, ``shards``, ``seconds``,
-            ``fidelity`` (loss by field), ``settings`` (storage of arrays), …. If the dataset is already complete, the
-            same dict again. With ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``
-            (samples left out) and ``notes`` (each also a warning); ``fidelity`` then describes the whole dataset.
+            ``samples``, ``bytes_in`` (size of the given values), ``bytes_out``, ``shards``, ``seconds``,
+            ``fidelity`` (loss by field), ``settings`` (how arrays are stored), …. If the dataset is already
+            complete, the same dict is returned again. With ``append`` the dict also has ``generation``,
+            ``samples_of_dataset``, ``new_classes``, ``known`` (samples left out) and ``notes`` (each of which is
+            also a warning), and ``fidelity`` describes the whole dataset.
         """
         if self._report is None and os.getpid() != self._pid:
-            # After a fork, a thread of the parent may hold the lock; the compiled writer raises the error.
+            # After a fork, a thread of the parent may hold the lock, so do not wait for it. The compiled writer
+            # raises the error.
             self._inner.commit(progress)
         with self._closing:
             if self._report is None:
                 report: dict[str, Any] = json.loads(self._inner.commit(progress))
-                # Set before any warning, so that a warning turned into an error leaves the dataset complete.
+                # Set the report before any warning. If a warning is turned into an error, the dataset is still
+                # complete.
                 self._report = report
                 if not self._append:
                     _warn.of_rounding(report, self._options)
@@ -244,23 +253,29 @@ class Writer:
             return self._report
 
     def abort(self) -> None:
-        """Discard everything written and restore the folder. No effect once the dataset is complete."""
+        """Discard everything that was written, and restore the folder. This has no effect once the dataset is
+        complete.
+        """
         self._inner.abort()
         self._aborted = self._report is None
 
     @property
     def report(self) -> dict[str, Any] | None:
-        """The result of :meth:`close`; ``None`` before."""
+        """The result of :meth:`close`, or ``None`` before it."""
         return self._report
 
     @property
     def fields(self) -> dict[str, str]:
-        """Mapping from field to kind, as in ``schema``; with ``append``, the fields of the dataset."""
+        """Mapping from field to kind, in the form of ``schema``. With ``append``, it has the fields of the existing
+        dataset.
+        """
         return dict(self._schema)
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes, in the order of their numbers in the dataset; ``None`` if it has none."""
+        """Names of the classes, in the order of their numbers in the dataset, or ``None`` if the dataset has no
+        classes.
+        """
         return None if self._classes is None else list(self._classes)
 
     @property
@@ -269,7 +284,7 @@ class Writer:
         return self._path
 
     def __len__(self) -> int:
-        """Number of samples so far; 0 after :meth:`abort`."""
+        """Number of samples written so far. After :meth:`abort` it is 0."""
         if self._report is not None:
             return int(self._report["samples"])
         return 0 if self._aborted else len(self._inner)

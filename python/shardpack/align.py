@@ -1,8 +1,8 @@
 """Masks, boxes, keypoints and polygons that follow the view of their picture, for ``Loader(align=…)``.
 
 Each function returns a text, such as ``"boxes,format=xywh"``. Each sample gets one view, which crops, scales and
-mirrors the picture and these fields alike. Coordinates are in pixels from the left and upper edge of the upright
-picture: the first pixel extends from 0 to 1.
+mirrors the picture and these fields in the same way. Coordinates are in pixels from the left and upper edge of the
+upright picture, so the first pixel extends from 0 to 1.
 
 >>> import shardpack as sp
 >>> sp.align.boxes("xywh", visible=0.25)
@@ -23,33 +23,35 @@ __all__ = ["boxes", "instance_masks", "keypoints", "mask", "polygons", "rows_of"
 def mask(picture: str | None = None, *, fill: float = 255) -> str:
     """A mask or depth map ``[height, width]`` or ``[height, width, channels]`` of the picture's size.
 
-    In the batch it is a tensor of the view's height and width. Each pixel takes the value at its centre (nearest
-    neighbour), so no new values appear.
+    In the batch, masks are a tensor with the height and width of the view. Each pixel takes the value at its centre
+    (nearest neighbour), so no new values appear.
 
     Parameters
     ----------
     picture : str, optional
-        The picture field. Default: the only one among the fields.
+        Name of the picture field. Default: the only picture field that is loaded.
     fill : float, default 255
-        Value of the borders where the view pads the picture (``sp.view.pad``); the type in the batch must be able to
-        hold it. Let the loss ignore it (``CrossEntropyLoss(ignore_index=255)``), or use the background's value.
+        Value for the borders where the view pads the picture (``sp.view.pad``). The type in the batch must be able
+        to hold it. Make the loss ignore this value (``CrossEntropyLoss(ignore_index=255)``), or use the value of the
+        background.
     """
     return _text("mask", [("picture", picture), ("fill", None if fill == 255 else repr(float(fill)))])
 
 
 def instance_masks(*, rows: str | None = None, picture: str | None = None) -> str:
-    """Masks of objects, ``[masks, height, width]``, of the picture's size; their number may differ between samples.
+    """Masks of objects, ``[masks, height, width]``, of the picture's size. Their number may differ between samples.
 
-    In the batch they are a list with one array per row, ``[masks, height, width]`` in the view's size and the stored
-    type. Each pixel takes the value at its centre (nearest neighbour), or 0 in borders where the view pads the picture.
+    In the batch they are a list with one array per row: ``[masks, height, width]`` in the size of the view and with
+    the stored type. Each pixel takes the value at its centre (nearest neighbour). Borders where the view pads the
+    picture are 0.
 
     Parameters
     ----------
     rows : str, optional
-        The field of the boxes of these objects. Masks of removed boxes are removed. Default: all masks stay, even
-        invisible ones.
+        Name of the field with the boxes of these objects. If a box is removed, its mask is removed too. Default: all
+        masks stay, even those that are not visible.
     picture : str, optional
-        The picture field. Default: the only one among the fields.
+        Name of the picture field. Default: the only picture field that is loaded.
     """
     return _text("instances", [("rows", rows), ("picture", picture)])
 
@@ -63,20 +65,21 @@ def boxes(
 ) -> str:
     """Boxes ``[boxes, 4]``, moved and clipped at the borders of the view.
 
-    Boxes of which too little is visible are removed. In the batch they are a list with one float32 array ``[boxes, 4]``
-    per row, in the same format.
+    Boxes are removed if too little of them is visible. In the batch they are a list with one float32 array ``[boxes,
+    4]`` per row, in the same format.
 
     Parameters
     ----------
     format : "xyxy", "xywh" or "cxcywh", default "xyxy"
-        The four numbers: left, top, right, bottom; left, top, width, height (COCO); centre, width, height (YOLO).
+        Meaning of the four numbers. ``"xyxy"``: left, top, right, bottom. ``"xywh"``: left, top, width, height, as
+        in COCO. ``"cxcywh"``: centre, width, height, as in YOLO.
     relative : bool, default False
-        Coordinates are fractions of the width and height: of the picture as stored, and of the view in the batch.
-        Default: pixels.
+        Coordinates are fractions: as stored, fractions of the picture's width and height, and in the batch,
+        fractions of the view's. Default: coordinates are in pixels.
     visible : float, default 0
         Smallest visible fraction of a box's area. Boxes outside the view are always removed.
     picture : str, optional
-        The picture field. Default: the only one among the fields.
+        Name of the picture field. Default: the only picture field that is loaded.
     """
     if format not in ("xyxy", "xywh", "cxcywh"):
         raise ValueError(f"format: expected 'xyxy', 'xywh' or 'cxcywh', found {format!r}")
@@ -94,19 +97,19 @@ def keypoints(
 ) -> str:
     """Points ``[points, 2 or 3]``, or for several objects ``[objects, points, 2 or 3]``: x, y and COCO's visibility.
 
-    Points outside the view become ``0, 0, 0``, or NaN without visibility. In the batch they are a list with one float32
-    array per row.
+    Points outside the view become ``0, 0, 0``, or NaN if they have no visibility. In the batch, points are a list
+    with one float32 array per row.
 
     Parameters
     ----------
     swap : sequence of pair of int, optional
-        Pairs of points to exchange when the view is mirrored, such as left and right hand.
+        Pairs of points that are exchanged when the view is mirrored, such as the left and the right hand.
     rows : str, optional
-        The field of the boxes of these objects. Points of removed boxes are removed.
+        Name of the field with the boxes of these objects. If a box is removed, its points are removed too.
     relative : bool, default False
         As in :func:`boxes`.
     picture : str, optional
-        The picture field. Default: the only one among the fields.
+        Name of the picture field. Default: the only picture field that is loaded.
     """
     pairs = "/".join(f"{operator.index(a)}-{operator.index(b)}" for a, b in swap)
     given = [("unit", "relative" if relative else None), ("swap", pairs or None)]
@@ -116,33 +119,34 @@ def keypoints(
 def polygons(*, rows: str | None = None, relative: bool = False, picture: str | None = None) -> str:
     """Polygons: an array ``[points, 2]`` or ``[polygons, points, 2]``, or JSON such as COCO's ``segmentation``.
 
-    The JSON has a list per object, whose innermost lists are ``x, y, x, y, …``. In the batch, each row has a float32
-    array of the same shape, or lists of the same form. A polygon keeps all points and is not clipped at the view, so
-    clip it when drawing. Mirroring reverses its direction. In arrays, polygons with fewer points end in NaN. JSON
-    objects without lists (``None``, or COCO's run lengths of crowds) become ``None``.
+    JSON has one list per object, and its innermost lists are ``x, y, x, y, …``. In the batch, each row has a float32
+    array of the same shape, or lists of the same form. A polygon keeps all its points and is not clipped at the
+    borders of the view, so clip it when you draw it. Mirroring reverses the direction of a polygon. In arrays,
+    polygons with fewer points end in NaN. In JSON, objects without lists (``None``, or the run lengths that COCO
+    uses for crowds) become ``None``.
 
     Parameters
     ----------
     rows : str, optional
-        The field of the boxes of these objects. Polygons of removed boxes are removed. Default: all
-        stay, even invisible ones.
+        Name of the field with the boxes of these objects. If a box is removed, its polygons are removed too.
+        Default: all polygons stay, even those that are not visible.
     relative : bool, default False
         As in :func:`boxes`.
     picture : str, optional
-        The picture field. Default: the only one among the fields.
+        Name of the picture field. Default: the only picture field that is loaded.
     """
     return _text("polygons", [("unit", "relative" if relative else None), ("rows", rows), ("picture", picture)])
 
 
 def rows_of(boxes: str) -> str:
-    """An array with one row per box, such as classes ``[boxes]``. Rows of removed boxes are removed.
+    """An array with one row per box, such as classes ``[boxes]``. If a box is removed, its row is removed too.
 
     In the batch it is a list with one array of the stored type per row.
 
     Parameters
     ----------
     boxes : str
-        The field of boxes.
+        Name of the field with the boxes.
     """
     return _text("rows", [("of", boxes)])
 

@@ -1,10 +1,11 @@
 """Augmentations of pictures, and of the bands of cubes, for ``Loader(augment=…)``.
 
-Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept. Pictures
-change as by torchvision's transforms of the same names for uint8 tensors, within one level. :func:`random_gain`,
-:func:`band_jitter`, :func:`band_dropout` and :func:`gaussian_noise` change bands of arrays of three axes, as float16,
-bfloat16 or float32, after ``mean`` and ``std``, but not masks. Draws depend on seed, epoch and sample, not on threads;
-a resumed loader repeats them.
+Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept.
+Pictures change in the same way as under torchvision's transforms of the same names for uint8 tensors, to within one
+level. :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout` and :func:`gaussian_noise` change the bands of
+arrays of three axes, but not masks. The arrays must be float16, bfloat16 or float32, and ``mean`` and ``std`` are
+applied first. The random draws depend on seed, epoch and sample, but not on threads, so a resumed loader repeats
+them.
 
 >>> import shardpack as sp
 >>> sp.augment.random_erasing(p=0.1)
@@ -49,7 +50,7 @@ Range = SupportsFloat | Sequence[SupportsFloat]
 
 
 def trivial_augment_wide(num_magnitude_bins: SupportsIndex = 31) -> str:
-    """One of 14 operations, of a random magnitude.
+    """Apply one of 14 operations with a random magnitude.
 
     The operations are shear and translation along x and y, rotation, brightness, colour, contrast, sharpness,
     posterize, solarize, autocontrast, equalize, and none. Pixels from outside the picture are black.
@@ -63,7 +64,7 @@ def trivial_augment_wide(num_magnitude_bins: SupportsIndex = 31) -> str:
 
 
 def rand_augment(num_ops: SupportsIndex = 2, magnitude: SupportsIndex = 9, num_magnitude_bins: SupportsIndex = 31) -> str:
-    """Several of the 14 operations in turn, all of one magnitude.
+    """Apply several of the 14 operations in turn, all with the same magnitude.
 
     Parameters
     ----------
@@ -88,12 +89,12 @@ def color_jitter(brightness: Range = 0, contrast: Range = 0, saturation: Range =
     Parameters
     ----------
     brightness, contrast, saturation : float or pair of float, default 0
-        Largest distance of the factor from 1, or its range.
+        Largest distance of the factor from 1, or the range of the factor.
     hue : float or pair of float, default 0
-        Largest shift of the hue either way, at most 0.5 (half the circle), or its range.
+        Largest shift of the hue in either direction, at most 0.5 (half the circle), or the range of the shift.
     """
     given = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
-    # A range that contains only the centre is the default.
+    # 0 is the default and is left out. It means a range that contains only its centre.
     return _text("color_jitter", **{name: _range(name, value) for name, value in given.items() if value != 0})
 
 
@@ -105,19 +106,19 @@ def random_erasing(
 ) -> str:
     """Fill a random rectangle with one colour, before normalisation.
 
-    Recipes for torchvision erase with 0 after normalisation; here use the mean level instead, ``value=(124, 116, 104)``
-    for ImageNet.
+    Recipes for torchvision erase with 0 after normalisation. For the same effect, use the mean level here:
+    ``value=(124, 116, 104)`` for ImageNet.
 
     Parameters
     ----------
     p : float, default 0.5
-        Probability.
+        Probability that a rectangle is erased.
     scale : pair of float, default (0.02, 0.33)
-        Range of the rectangle's fraction of the area.
+        Range of the rectangle's area, as a fraction of the picture's area.
     ratio : pair of float, default (0.3, 3.3)
-        Range of the rectangle's height over its width.
+        Range of the rectangle's height divided by its width.
     value : int or three, default 0
-        Level, or red, green and blue.
+        Colour of the rectangle: one level, or red, green and blue.
     """
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         levels = [operator.index(level) for level in value]
@@ -133,16 +134,16 @@ def random_erasing(
 
 
 def gaussian_blur(kernel_size: SupportsIndex, sigma: Range = (0.1, 2.0), p: SupportsFloat = 1.0) -> str:
-    """Blur by a Gaussian kernel of ``kernel_size`` × ``kernel_size`` pixels, an odd number.
+    """Blur with a Gaussian kernel of ``kernel_size`` × ``kernel_size`` pixels.
 
     Parameters
     ----------
     kernel_size : int
-        Side of the kernel in pixels.
+        Side of the kernel in pixels. It must be odd.
     sigma : float or pair of float, default (0.1, 2)
         Standard deviation in pixels, or its range.
     p : float, default 1
-        Probability.
+        Probability that the picture is blurred.
     """
     ends = sigma if isinstance(sigma, Sequence) else (sigma, sigma)
     return _text(
@@ -160,24 +161,25 @@ def random_affine(
     shear: Range | None = None,
     p: SupportsFloat = 1.0,
 ) -> str:
-    """Rotate, translate, scale and shear about the centre, by nearest pixels, as torchvision's
-    ``RandomAffine`` (without its ``p``). Pixels from outside the picture are black.
+    """Rotate, translate, scale and shear about the centre, taking the nearest pixels. This is torchvision's
+    ``RandomAffine``, which has no ``p``. Pixels from outside the picture are black.
 
-    Refused together with masks, boxes and keypoints, which would no longer match.
+    This is refused together with masks, boxes and keypoints, because they would no longer match the picture.
 
     Parameters
     ----------
     degrees : float or pair of float
-        Largest rotation either way, or its range, clockwise. 0: no rotation.
+        Largest rotation in either direction, or the range of the clockwise rotation. 0 means no rotation.
     translate : pair of float, optional
-        Largest translation either way, as fractions of width and height, from 0 to 1, rounded to whole pixels. Default:
-        none.
+        Largest translation in either direction, as fractions of width and height, from 0 to 1. It is rounded to
+        whole pixels. Default: no translation.
     scale : pair of float, optional
-        Range of the scale, above 0. Default: none.
+        Range of the scale, which must be above 0. Default: no scaling.
     shear : float, pair or four of float, optional
-        Largest shear along x in degrees, either way; or its range; or the ranges along x and y. At most 89.
+        Shear in degrees, at most 89. One number is the largest shear along x in either direction, two are its range,
+        and four are the ranges along x and y.
     p : float, default 1
-        Probability.
+        Probability that the picture is transformed.
     """
     if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
         raise ValueError(f"translate: expected fractions of width and height, found {translate!r}")
@@ -196,16 +198,16 @@ def random_affine(
 
 
 def random_rotation(degrees: Range, p: SupportsFloat = 1.0) -> str:
-    """Rotate about the centre, by nearest pixels, as torchvision's ``RandomRotation`` (without its ``p``).
+    """Rotate about the centre, taking the nearest pixels. This is torchvision's ``RandomRotation``, which has no ``p``.
 
-    Pixels from outside the picture are black. Refused together with masks, boxes and keypoints.
+    Pixels from outside the picture are black. This is refused together with masks, boxes and keypoints.
 
     Parameters
     ----------
     degrees : float or pair of float
-        Largest rotation either way, or its range, counterclockwise.
+        Largest rotation in either direction, or the range of the counterclockwise rotation.
     p : float, default 1
-        Probability.
+        Probability that the picture is rotated.
     """
     return _text("random_rotation", degrees=_range("degrees", degrees), p=_number("p", p, 1.0))
 
@@ -221,12 +223,12 @@ def random_solarize(threshold: SupportsFloat, p: SupportsFloat = 0.5) -> str:
 
 
 def random_adjust_sharpness(factor: SupportsFloat, p: SupportsFloat = 0.5) -> str:
-    """With probability ``p``, sharpen by ``factor``: 0 blurs, 1 changes nothing."""
+    """With probability ``p``, sharpen by ``factor``. 0 blurs the picture, and 1 leaves it unchanged."""
     return _text("random_adjust_sharpness", factor=_number("factor", factor), p=_number("p", p, 0.5))
 
 
 def random_autocontrast(p: SupportsFloat = 0.5) -> str:
-    """With probability ``p``, stretch each channel to all levels."""
+    """With probability ``p``, stretch each channel so that it uses all levels."""
     return _text("random_autocontrast", p=_number("p", p, 0.5))
 
 
@@ -241,7 +243,7 @@ def random_invert(p: SupportsFloat = 0.5) -> str:
 
 
 def random_grayscale(p: SupportsFloat = 0.1) -> str:
-    """With probability ``p``, convert to gray in three channels."""
+    """With probability ``p``, convert to gray, in three equal channels."""
     return _text("random_grayscale", p=_number("p", p, 0.1))
 
 
@@ -251,33 +253,36 @@ def random_gain(gain: Range) -> str:
     Parameters
     ----------
     gain : float or pair of float
-        Largest distance of the factor from 1, or its range. At least 0.
+        Largest distance of the factor from 1, or the range of the factor. The factor is at least 0.
     """
     return _text("random_gain", gain=_range("gain", gain))
 
 
 def band_jitter(gain: Range = 0, offset: Range = 0) -> str:
-    """Multiply each band of a cube by its own random factor, and add a random offset.
+    """Multiply each band of a cube by a random factor of its own, and add a random offset.
 
     Parameters
     ----------
     gain : float or pair of float, default 0
-        Largest distance of the factors from 1, or their range. At least 0.
+        Largest distance of the factors from 1, or the range of the factors. The factors are at least 0.
     offset : float or pair of float, default 0
-        Largest offset either way, or its range, in the units of the batch (with ``std``, of normalised values).
+        Largest offset in either direction, or the range of the offsets. It is in the units of the batch: with
+        ``std``, these are the units of normalised values.
     """
     return _text("band_jitter", gain=_range("gain", gain), offset=None if offset == 0 else _range("offset", offset))
 
 
 def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
-    """Replace each band of a cube by one value with probability ``p``, so that a model relies on no single band.
+    """Replace each band of a cube by one value with probability ``p``, so that a model does not rely on any single
+    band.
 
     Parameters
     ----------
     p : float
-        Probability for each band.
+        Probability that a band is replaced.
     value : float, default 0
-        The replacement, also of NaN, in the units of the batch: 0 is the mean of normalised values.
+        Value that replaces all values of the band, also NaN. It is in the units of the batch, so 0 is the mean of
+        normalised values.
     """
     return _text("band_dropout", p=_number("p", p), value=_number("value", value, 0.0))
 
@@ -285,37 +290,38 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
 def gaussian_noise(sigma: Range) -> str:
     """Add normally distributed noise to each value of a cube, after all other changes of bands.
 
-    Draws depend only on seed, epoch, sample and the value's position; all arrays of a sample get the same noise. Values
-    are rounded to float16 or bfloat16 afterwards. The host decodes cubes with noise; ``stats()["refused"]`` counts
-    them.
+    The draws depend only on seed, epoch, sample and the value's position, so all arrays of a sample get the same
+    noise. If the batch is float16 or bfloat16, values are rounded after the noise is added. The host decodes cubes
+    with noise; ``stats()["refused"]`` counts them.
 
     Parameters
     ----------
     sigma : float or pair of float
-        Standard deviation, in units of normalised values; or a range, from which each sample draws.
+        Standard deviation in units of normalised values, or a range from which each sample draws its own.
     """
     return _text("gaussian_noise", sigma=_range("sigma", sigma))
 
 
 def mixup(alpha: SupportsFloat = 1.0) -> str:
-    """For ``Loader(augment_batch=…)``: mix each picture and its label with the previous row by one weight.
+    """For ``Loader(augment_batch=…)``: mix each picture and its label with the previous row, using one weight.
 
     Parameters
     ----------
     alpha : float, default 1
-        Both parameters of the Beta distribution of the weight, 0.01 to 100. ImageNet recipes use 0.2.
+        Both parameters of the Beta distribution from which the weight is drawn, from 0.01 to 100. ImageNet recipes
+        use 0.2.
     """
     return _text("mixup", alpha=_number("alpha", alpha, 1.0))
 
 
 def cutmix(alpha: SupportsFloat = 1.0) -> str:
-    """For ``Loader(augment_batch=…)``: replace a random rectangle of each picture by the previous row's, and weight the
-    labels by area.
+    """For ``Loader(augment_batch=…)``: replace a random rectangle of each picture by the same rectangle of the previous
+    row's picture, and weight the two labels by area.
 
     Parameters
     ----------
     alpha : float, default 1
-        Both parameters of the Beta distribution of the remaining area, 0.01 to 100.
+        Both parameters of the Beta distribution from which the remaining area is drawn, from 0.01 to 100.
     """
     return _text("cutmix", alpha=_number("alpha", alpha, 1.0))
 
@@ -323,7 +329,7 @@ def cutmix(alpha: SupportsFloat = 1.0) -> str:
 def _text(name: str, **options: str | None) -> str:
     given = ",".join(f"{option}={value}" for option, value in options.items() if value is not None)
     text = f"{name}({given})" if given else name
-    # Check ranges here, not only in the loader.
+    # Check the ranges here, so that an error comes from this call.
     _shardpack.check_augmentation(text)
     return text
 
@@ -347,7 +353,7 @@ def _number(name: str, value: object, default: float | None = None) -> str | Non
 
 
 def _range(name: str, value: object, default: tuple[float, float] | None = None) -> str | None:
-    """Return ``LOW..HIGH``, or one number, as text."""
+    """Return a range as the text ``LOW..HIGH``, or a single number as text."""
     if default is None and not isinstance(value, Sequence):
         return _number(name, value)
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or len(value) != 2:

@@ -1,7 +1,7 @@
-"""Packing on a Ray cluster: the parts of a dataset as Ray tasks, then :func:`shardpack.merge`.
+"""Packing on a Ray cluster. The parts of a dataset are packed as Ray tasks, then :func:`shardpack.merge` joins them.
 
-Ray places and restarts the tasks; each calls :func:`shardpack.pack` with a ``part``. Samples do not pass through Ray's
-object store, which gets only a few numbers a second. ``pip install ray``.
+Ray places and restarts the tasks, and each task calls :func:`shardpack.pack` with a ``part``. Samples do not pass
+through Ray's object store, which gets only a few numbers a second. Install Ray with ``pip install ray``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "b
 
 
 class _Board:
-    """An actor that collects the latest figures of each part for :func:`pack`."""
+    """An actor that collects the latest figures of each part, for :func:`pack`."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, list[str]] = {}
@@ -54,7 +54,9 @@ class _Board:
 
 
 class _Figures:
-    """The latest figures from the board. Reads time out, because packing does not depend on them."""
+    """The latest figures from the board. Reading them may time out without harm, because packing does not depend on
+    them.
+    """
 
     def __init__(self, board: Any) -> None:
         self.board, self.patience = board, _PATIENCE
@@ -66,7 +68,7 @@ class _Figures:
         try:
             self.last = ray.get(self.asked, timeout=self.patience)
         except ray.exceptions.GetTimeoutError:
-            # Keep the pending call, whose answer may still come, but do not wait for it again.
+            # Keep the pending call, because its answer may still come. But do not wait for it again.
             self.patience = 0.0
             return self.last
         except ray.exceptions.RayActorError:
@@ -78,7 +80,7 @@ class _Figures:
 def _part(
     src: str, out: str, part: tuple[int, int], options: dict[str, Any], store: _Settings, listing: bytes | None, board: Any
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Pack one part in a Ray worker and return the warnings and the skipped files."""
+    """Pack one part in a Ray worker. Return the warnings and the skipped files."""
     if listing is not None:
         with tempfile.NamedTemporaryFile(prefix="shardpack-listing-") as file:
             file.write(listing)
@@ -97,7 +99,7 @@ def _part(
     try:
         report, notes = _shardpack.pack(src, out, given, tell, store)
     except BlockingIOError:
-        # A machine that Ray considers dead may still be packing this part, so wait before the next try.
+        # Ray may believe that a machine is dead while it still packs this part. Wait before the next try.
         time.sleep(5)
         raise
     return notes, json.loads(report)["skipped"]
@@ -108,7 +110,7 @@ def _merge(out: str, spool: str | None, take_over: bool, storage_options: Mappin
 
 
 def _listed(src: str, out: str, parts: int, options: dict[str, Any], storage_options: Mapping[str, Any] | None) -> bytes:
-    """List a source in a store once, so that the parts need not list it again."""
+    """List a source in a store once, so that the tasks need not list it again."""
     given: Any = {name: value for name, value in options.items() if name not in ("take_over", "spool")}
     with tempfile.TemporaryDirectory(prefix="shardpack-listing-") as folder:
         file = os.path.join(folder, "listing")
@@ -131,49 +133,52 @@ def pack(
 ) -> dict[str, Any]:
     """Convert a folder into a dataset on the machines of a Ray cluster, with the same bytes as :func:`shardpack.pack`.
 
-    Every machine must have this package and see ``src`` and ``out`` under the same path or URL. If a worker or machine
-    dies, its part restarts, on another machine if possible, and keeps its finished shards. After a failure or an
-    interruption, repeat the call to continue.
+    Every machine must have this package and see ``src`` and ``out`` under the same path or URL. If a worker or a
+    machine dies, its part is restarted, on another machine if possible, and the shards that are already finished are
+    kept. After a failure or an interruption, repeat the call to continue.
 
-    A source in a store is listed once, here, unless ``listing`` is given.
+    A source in a store is listed only once, by this call, unless ``listing`` is given.
 
     Parameters
     ----------
     src, out : str or os.PathLike
         As for :func:`shardpack.pack`, including URLs. Paths are made absolute here.
     parts : int, optional
-        Number of tasks. Default: 4 per ``cpus`` CPUs of the cluster. More parts than shards are useless.
+        Number of tasks. Default: 4 for every ``cpus`` CPUs of the cluster. It is useless to have more parts than
+        shards.
     cpus : int, default 1
-        CPUs that a task requests from Ray, and its threads unless ``threads`` is given.
+        Number of CPUs that a task requests from Ray. This is also its number of threads unless ``threads`` is given.
     retries : int, default 3
-        Maximum number of restarts of a part whose worker dies. An error, such as bad input, is raised at once.
+        Maximum number of times that a part is restarted because its worker died. Other errors, such as bad input,
+        are raised at once.
     remote : mapping, optional
         Further options of Ray's tasks: ``{"memory": 8 << 30}``, ``{"runtime_env": {...}}``.
     storage_options : mapping, optional
-        With a URL, as for :func:`shardpack.pack`. They are passed to the tasks as arguments, so for credentials prefer
-        environment variables or roles of the machines.
+        With a URL, as for :func:`shardpack.pack`. These options are passed to the tasks as arguments, so it is
+        better to give credentials by environment variables or by roles of the machines.
     progress : callable or bool, optional
-        Called about twice a second with a dict: the figures of :func:`shardpack.pack`, summed over the started parts,
-        and ``parts``, ``parts_total`` and ``retries``. True, the default on a terminal, writes one line to stderr.
+        Called about twice a second with a dict of the figures of :func:`shardpack.pack`, summed over the parts that
+        have started, and of ``parts``, ``parts_total`` and ``retries``. True, which is the default on a terminal,
+        writes one line to stderr.
     **options : PackOptions
         As for :func:`shardpack.pack`, except ``part`` and ``force``.
 
     Returns
     -------
     dict
-        As for :func:`shardpack.merge`, with the total ``seconds``, ``parts``, and ``retried``: for each restarted part,
-        the ids of its nodes.
+        As for :func:`shardpack.merge`, with the total ``seconds``, ``parts``, and ``retried``, which has the ids of
+        the nodes of each restarted part.
 
     Raises
     ------
     UsageError, FormatError, OSError
-        As for :func:`shardpack.pack`, from the first part that fails, with a note that names it. The other parts are
-        stopped.
+        As for :func:`shardpack.pack`. The error comes from the first part that fails, with a note that names the
+        part. The other parts are stopped.
     ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, …
         A part died more often than ``retries`` allows.
     BlockingIOError
-        After a wait, another run is still packing the same part. In a store, a dead run may have left its claim, which
-        ``take_over=True`` replaces.
+        Another run is still packing the same part, even after a wait. In a store, the claim may also have been left
+        by a run that died; ``take_over=True`` replaces it.
 
     Examples
     --------
@@ -204,7 +209,7 @@ def pack(
         listing = ray.put(_listed(source, target, count, given, storage_options))
     parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
-    # Parts that lost a worker of this call, and parts that another run is packing.
+    # Parts that lost a worker during this call, and parts that another run is packing.
     lost, held = set[int](), set[int]()
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
     told_by_parts = _Figures(board)
@@ -222,13 +227,13 @@ def pack(
                     if isinstance(error, ray.exceptions.RayError):
                         lost.add(part)
                     elif part not in lost:
-                        # No worker of this call: another run may be packing the same dataset.
+                        # This part lost no worker of this call, so another run may be packing the same dataset.
                         if part in held:
                             raise
                         held.add(part)
                     tries[part] += 1
                     again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
-                    # In a store, the claim of the dead worker remains.
+                    # In a store, the claim of a dead worker stays behind.
                     over = {**given, "take_over": True} if is_url(target) and part in lost else given
                     parts_of[again.remote(source, target, (part, count), over, store, listing, board)] = part
                     continue
@@ -256,12 +261,12 @@ def pack(
 
 
 def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a task that prefers nodes other than these."""
+    """Return options with which a task prefers nodes other than these."""
     return {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={"ray.io/node-id": NotIn(*nodes)})} if nodes else {}
 
 
 def _result(ref: Any, what: str) -> Any:
-    """Return the result of a task, or raise its error as in the worker."""
+    """Return the result of a task, or raise the error that the worker raised."""
     try:
         return ray.get(ref)
     except ray.exceptions.RayError as error:
@@ -271,7 +276,7 @@ def _result(ref: Any, what: str) -> Any:
 
 
 class _Line:
-    """Progress of all parts in one line on stderr."""
+    """Shows the progress of all parts in one line on stderr."""
 
     def __call__(self, now: Mapping[str, int]) -> None:
         again = f", {now['retries']} restarted" if now["retries"] else ""

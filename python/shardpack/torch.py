@@ -1,7 +1,7 @@
-"""PyTorch: a loader, or a dataset, inside a ``torch.utils.data.DataLoader``.
+"""PyTorch: a loader or a dataset inside a ``torch.utils.data.DataLoader``.
 
-You probably do not need this module: a :class:`shardpack.Loader` is already an iterable of batches and needs no worker
-processes. This module is for programs that require a ``DataLoader``.
+You probably do not need this module. A :class:`shardpack.Loader` is already an iterable of batches and needs no
+worker processes. This module is for programs that require a ``DataLoader``.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class MapDataset(_MapBase):
     """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
 
     A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class adds the type
-    ``torch.utils.data.Dataset`` and a function applied to single samples, such as a torchvision transform written for
-    ``ImageFolder``. Without such a function use a :class:`shardpack.Loader`, which decodes only the visible part of a
-    picture and sends nothing between processes.
+    ``torch.utils.data.Dataset``, and a function that is applied to single samples, such as a torchvision transform
+    written for ``ImageFolder``. If you need no such function, use a :class:`shardpack.Loader`, which decodes only
+    the visible part of a picture and sends nothing between processes.
 
     Parameters
     ----------
     dataset : Dataset
         The samples.
     transform : callable, optional
-        Takes a sample, a dict with ``"__key__"`` and every field, and returns its replacement. Spawned workers need a
-        picklable function.
+        Function that takes a sample, which is a dict with ``"__key__"`` and every field, and returns its
+        replacement. If workers are spawned, the function must be picklable.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class MapDataset(_MapBase):
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """The samples of a batch, for ``DataLoader``; neighbouring samples are read together."""
+        """Return the samples of a batch, for ``DataLoader``. Neighbouring samples are read together."""
         samples = self.dataset.get_many(indices)
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
 
@@ -75,27 +75,27 @@ class MapDataset(_MapBase):
 class IterableDataset(_Base):
     """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
 
-    Each worker makes its own loader, with its own threads: worker ``w`` of ``W`` on rank ``r`` is rank ``r·W + w`` of
-    ``world_size·W``. All samples of an epoch therefore come once, but ``W`` changes the samples of each batch and the
-    samples that ``end="drop"`` leaves out. Pass ``threads`` to the loader, or each worker starts a thread for every
-    core.
+    Each worker makes its own loader with its own threads. Worker ``w`` of ``W`` workers on rank ``r`` is rank ``r·W
+    + w`` of ``world_size·W``. All samples of an epoch therefore come once, but ``W`` changes the samples of each
+    batch and the samples that ``end="drop"`` leaves out. Pass ``threads`` to the loader, because otherwise each
+    worker starts a thread for every core.
 
-    Workers that are restarted for each epoch do not know the epoch: call :meth:`set_epoch` before each one, as for a
-    ``DistributedSampler``. With ``persistent_workers=True`` the workers count epochs themselves, and later calls do not
-    reach them.
+    Workers that are restarted for each epoch do not know which epoch it is. Call :meth:`set_epoch` before each
+    epoch, as for a ``DistributedSampler``. With ``persistent_workers=True`` the workers count epochs themselves, and
+    later calls of :meth:`set_epoch` do not reach them.
 
-    The number of batches depends on the workers, so ``len(DataLoader(…))`` is a ``TypeError``; ``len(loader)`` is exact
-    for the loader alone.
+    The number of batches depends on the workers, so ``len(DataLoader(…))`` raises ``TypeError``. ``len(loader)`` is
+    exact only for the loader without workers.
 
-    Only the workers know their position, so ``state_dict()`` of the original loader does not change. To resume within
-    an epoch, use the loader itself, or torchdata's ``StatefulDataLoader``, which saves and restores the
-    :meth:`state_dict` of each worker for the same number of workers.
+    Only the workers know their position, so ``state_dict()`` of the original loader does not change. To resume
+    within an epoch, use the loader itself, or torchdata's ``StatefulDataLoader``. That class saves and restores the
+    :meth:`state_dict` of each worker, provided that the number of workers is the same.
 
     Parameters
     ----------
     loader : Loader
-        The loader. With forked workers, its threads must not have started. A loader that decodes on a device cannot
-        have workers.
+        The loader. If workers are forked, the threads of this loader must not have started. A loader that decodes on
+        a device cannot have workers.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -108,7 +108,7 @@ class IterableDataset(_Base):
         self.loader.set_epoch(epoch)
 
     def _here(self) -> Loader:
-        """Return the loader of this worker, or of the process itself."""
+        """Return the loader of this worker, or the original loader if there is no worker."""
         worker = torch.utils.data.get_worker_info()
         if worker is None:
             return self.loader
@@ -117,19 +117,19 @@ class IterableDataset(_Base):
         return self._own
 
     def __iter__(self) -> Iterator[Batch]:
-        # The default `collate_fn` iterates over the names of a batch's fields.
+        # A default `collate_fn` iterates over the names of a batch's fields, so let it do that.
         return map(collated, iter(self._here()))
 
     def state_dict(self) -> dict[str, int | str]:
-        """Return the position of this process's loader; see :meth:`shardpack.Loader.state_dict`."""
+        """Return the position of this process's loader. See :meth:`shardpack.Loader.state_dict`."""
         return self._here().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state of this worker: :meth:`shardpack.Loader.load_state_dict`."""
+        """Continue from a state of this worker. See :meth:`shardpack.Loader.load_state_dict`."""
         self._here().load_state_dict(state)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Spawned workers start where the next iteration would.
+        # Spawned workers start where the next iteration of this loader would start.
         refuse_workers(self.loader)
         return _wrapped, travelling(self.loader, next_state(self.loader))
 

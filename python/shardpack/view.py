@@ -2,10 +2,11 @@
 
 Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack bench --image`` and
 settings files accept. The views match torchvision's transforms of the same names. Pictures are turned upright before
-cropping, and resized with antialiasing: bilinear by default, or ``interpolation="bicubic"``, both within one level of
-torchvision's with ``antialias=True`` (and of Pillow's bilinear; Pillow's bicubic differs by two levels in single
-values). ``"nearest"`` takes the pixel that contains the centre of the new pixel, like torchvision's ``NEAREST_EXACT``.
-The host decodes ``"nearest"`` and ``"bicubic"``, even with a device.
+they are cropped, and are resized with antialiasing. The interpolation is bilinear by default, or
+``interpolation="bicubic"``. Both give the result of torchvision with ``antialias=True`` to within one level. The
+same holds for Pillow's bilinear interpolation; Pillow's bicubic interpolation differs by two levels in single
+values. ``"nearest"`` takes the pixel that contains the centre of the new pixel, like torchvision's
+``NEAREST_EXACT``. With ``"nearest"`` and ``"bicubic"``, the host decodes even if there is a device.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
@@ -38,16 +39,16 @@ def random_resized_crop(
     hflip: float = 0.5,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """A random part of the picture, resized; for training.
+    """A random part of the picture, resized. This is for training.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     scale : pair of float, default (0.08, 1)
-        Range of the part's fraction of the area.
+        Range of the part's area, as a fraction of the picture's area.
     ratio : pair of float, default (3/4, 4/3)
-        Range of the part's width over its height.
+        Range of the part's width divided by its height.
     hflip : float, default 0.5
         Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
@@ -56,7 +57,7 @@ def random_resized_crop(
     Raises
     ------
     TypeError, ValueError
-        A value is not a number, or their count is wrong. The loader checks ranges.
+        A value is not a number, or the number of values is wrong. The loader checks whether they are in range.
     """
     given = [("scale", _range("scale", scale), "0.08..1.0"), ("ratio", _range("ratio", ratio), f"{3 / 4!r}..{4 / 3!r}")]
     return _text("rrc", size, [*given, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
@@ -65,15 +66,15 @@ def random_resized_crop(
 def center_crop(
     size: Size, short_side: SupportsIndex | None = None, hflip: float = 0.0, interpolation: Interpolation = "bilinear"
 ) -> str:
-    """The centre of the picture, after resizing its shorter side to ``short_side``; for evaluation.
+    """The centre of the picture, after its shorter side has been resized to ``short_side``. This is for evaluation.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     short_side : int, optional
-        Pixels of the shorter side before the crop, at least as many as the crop has. Default: 8/7 of the larger side of
-        the crop, such as 256 for 224.
+        Length of the shorter side in pixels before the crop. It must be at least as long as the crop. Default: 8/7
+        of the larger side of the crop, such as 256 for 224.
     hflip : float, default 0
         Probability of mirroring left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
@@ -105,11 +106,11 @@ def pad(
     hflip: float = 0.0,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """The whole picture at its own proportions, centred on one colour (a letterbox); for detection.
+    """The whole picture at its own proportions, centred on one colour (a letterbox). This is for detection.
 
-    The picture fills one side; the other is rounded to the nearest pixel. If the borders differ, the right or lower one
-    is a pixel wider. Aligned boxes and keypoints move with the picture, masks are filled with ``sp.align.mask(fill=)``
-    in the borders, and ``batch.views()`` maps predictions back.
+    The picture fills one side of the result. Its other side is rounded to the nearest pixel. If the two borders
+    differ in width, the right or lower border is a pixel wider. Aligned boxes and keypoints move with the picture,
+    masks are filled with ``sp.align.mask(fill=)`` in the borders, and ``batch.views()`` maps predictions back.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ def pad(
 
 
 def whole(hflip: float = 0.0) -> str:
-    """The whole picture at its own size; batches are ragged.
+    """The whole picture at its own size. Batches are ragged.
 
     Parameters
     ----------

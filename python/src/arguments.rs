@@ -1,4 +1,4 @@
-//! Converts Python keyword arguments to options of the packer.
+//! Converts the keyword arguments of Python functions to options of the packer.
 
 use crate::errors::{UsageError, raise};
 use pyo3::exceptions::PyTypeError;
@@ -13,7 +13,8 @@ use shardpack_pack::pack::PackOptions;
 use shardpack_recipe::OptionValue;
 use std::path::{Path, PathBuf};
 
-/// Returns the options by name. Python has already checked the types; a list stands for a repeated option.
+/// Returns the options by name. Python has already checked their types. A list stands for an option that is
+/// given several times.
 fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
     let mut all = Vec::new();
     for (name, given) in options {
@@ -31,7 +32,7 @@ fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
 }
 
 fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
-    // Bool first, because a Python bool is also an int.
+    // Check for a bool first, because a Python bool is also an int.
     if given.is_instance_of::<PyBool>() {
         return given.extract().map(OptionValue::Switch);
     }
@@ -50,23 +51,24 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     given.extract::<PathBuf>().map(OptionValue::Path)
 }
 
-/// Returns the number of cores that this process may use, by its affinity and cgroup: the default of loader threads.
+/// Returns the number of cores that this process may use, according to its affinity and its cgroup. This is
+/// the default number of loader threads.
 #[pyfunction]
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 pub(crate) struct Packing {
-    /// Options by name, except the fields below.
+    /// Options by name, except those that have their own field below.
     pub(crate) given: Vec<(String, OptionValue)>,
     spool: Option<PathBuf>,
     pub(crate) take_over: bool,
-    /// A note on the recipe for the user.
+    /// A note about the recipe, for the user.
     pub(crate) note: Option<Note>,
 }
 
 impl Packing {
-    /// Reads keywords. The options of a recipe come first, and no keyword may repeat them.
+    /// Reads keywords. The options of a recipe come first, and no keyword may repeat one of them.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (mut all, mut note) = (Vec::new(), None);
         let options = options.copy()?;
@@ -125,7 +127,7 @@ pub(crate) fn appending(options: &Bound<'_, PyDict>) -> PyResult<AppendOptions> 
     AppendOptions::read(given(options)?).map_err(raise)
 }
 
-/// Returns the option names of `pack`, `report` or `add`.
+/// Returns the names of the options of `pack`, `report` or `add`.
 #[pyfunction]
 pub(crate) fn option_names(of: &str) -> PyResult<Vec<&'static str>> {
     match of {

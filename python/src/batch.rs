@@ -1,5 +1,5 @@
-//! Batches and their tensors: views into a slot of the loader, exported through DLPack, NumPy's array interface and the
-//! CUDA array interface.
+//! Batches and their tensors. They are views into a slot of the loader, and are exported through DLPack,
+//! NumPy's array interface and the CUDA array interface.
 
 use crate::device;
 use crate::dlpack::{self, CPU, CUDA, Elements, LentTensor};
@@ -15,13 +15,13 @@ use shardpack_loader::Object;
 use shardpack_loader::stage::StreamHandle;
 use std::ptr::NonNull;
 
-/// A batch of the loader. Its slot is returned once this object and all tensors made from it are gone.
+/// A batch of the loader. Its slot goes back to the loader once this object and all tensors made from it are gone.
 #[pyclass(name = "Batch", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyBatch {
     pub(crate) inner: shardpack_loader::Batch,
 }
 
-/// A field of a batch: a C-contiguous tensor in host or device memory.
+/// A field of a batch. It is a C-contiguous tensor in host or device memory.
 #[pyclass(name = "Tensor", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyTensor {
     batch: shardpack_loader::Batch,
@@ -36,29 +36,29 @@ impl PyBatch {
         self.inner.len()
     }
 
-    /// Names of the fields.
     fn names(&self) -> Vec<String> {
         self.inner.names().map(str::to_owned).collect()
     }
 
-    /// Keys of the samples; empty for padding.
+    /// Returns the keys of the samples. Rows of padding have an empty key.
     fn keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || self.inner.keys().collect())
     }
 
-    /// True for each row that holds a sample.
+    /// Returns true for each row that holds a sample.
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         vector(py, self.inner.mask().to_vec())
     }
 
-    /// True for each row that has a value for the field.
+    /// Returns true for each row that has a value for the field.
     fn present<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyArray1<bool>>> {
         Ok(vector(py, self.field(field)?.mask().collect()))
     }
 
-    /// The view of each row, row after row: height and width of the picture; x, y, width and height of the
-    /// visible part, which extends beyond a padded picture; height and width of the result; and true if it is
-    /// mirrored. Zeros for rows without a picture.
+    /// Returns the view of each row, row after row. There are four lists: height and width of the picture; x,
+    /// y, width and height of the visible part, which is larger than the picture if the picture is padded;
+    /// height and width of the result; and true if the row is mirrored. All values are zero for rows without
+    /// a picture.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
         let rows = detached(py, || self.inner.shown(field))?.map_err(raise)?;
         let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -73,8 +73,8 @@ impl PyBatch {
         Ok((vector(py, sources), vector(py, crops), vector(py, sizes), vector(py, flipped)))
     }
 
-    /// The position of each row's patch: the first pixel and the size of the scene, axis by axis, row after row; -1 for
-    /// rows without a patch. The first value returned is the number of axes.
+    /// Returns the number of axes, and the position of each row's patch: its first pixel and the size of its
+    /// scene, axis by axis, row after row. The values are -1 for rows without a patch.
     fn patches<'py>(&self, py: Python<'py>) -> Option<Patches<'py>> {
         let rows = self.inner.patches()?;
         let axes = self.inner.patch_axes();
@@ -88,37 +88,38 @@ impl PyBatch {
         Some((axes, vector(py, origins), vector(py, scenes)))
     }
 
-    /// Each row's value of a field that is not a tensor; `None` if there is none.
+    /// Returns each row's value of a field that is not a tensor, or `None` for rows that have no value.
     fn objects<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyList>> {
         let rows = self.inner.objects(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
         let object = |row: Option<&Object>| row.cloned().map_or(FieldValue::Missing, FieldValue::from).into_object(py);
         PyList::new(py, rows.into_iter().map(object).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Index of each row's sample; -1 for padding.
+    /// Returns the index of each row's sample, or -1 for rows of padding.
     fn indices<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())
     }
 
-    /// The device of all fields in DLPack's notation; `None` if they are in host memory.
+    /// Returns the device of all fields in DLPack's notation, or `None` if they are in host memory.
     fn device(&self) -> Option<(i32, i32)> {
         self.inner.device().map(|device| (device.kind, device.number))
     }
 
     /// Registers a stream of the device in which a consumer uses the batch. When the batch is given back, the
-    /// slot waits for the work then in the stream.
+    /// slot waits for the work that is in the stream at that time.
     #[expect(unsafe_code, reason = "a promise of the program in Python")]
     fn used_on(&self, stream: u64) {
-        // SAFETY: the documentation of `Batch.used_on` requires this of the program.
+        // SAFETY: the documentation of `Batch.used_on` requires of the program that the stream is valid and
+        // lives long enough.
         self.inner.used_on(unsafe { dlpack::stream(device::waited_for(stream)) });
     }
 
-    /// True if the rows of the field differ in size.
+    /// Returns true if the rows of the field differ in size.
     fn is_ragged(&self, field: &str) -> PyResult<bool> {
         Ok(self.field(field)?.shape().is_none())
     }
 
-    /// The field as one tensor. A ragged field is flattened to one axis.
+    /// Returns the field as one tensor. A ragged field is flattened to one axis.
     fn tensor(&self, field: &str) -> PyResult<PyTensor> {
         let tensor = self.field(field)?;
         let bytes = tensor.on_device().map_or_else(|| tensor.memory().len(), |there| there.bytes);
@@ -127,7 +128,7 @@ impl PyBatch {
         Ok(PyTensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
 
-    /// The index of each row's first element in a field, and each row's shape, row after row.
+    /// Returns the index of each row's first element in a field, and each row's shape, row after row.
     fn rows<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Rows<'py>> {
         let tensor = self.field(field)?;
         let width = usize::try_from(tensor.dtype().bytes()).unwrap_or(1);
@@ -151,7 +152,8 @@ impl PyBatch {
 }
 
 impl PyTensor {
-    /// Returns the elements. This package never makes a slice of them, because other code may write to them.
+    /// Returns the elements. This package never makes a slice of them, because other code may write to them
+    /// at any time.
     fn elements(&self) -> Elements {
         let field = self.batch.field(&self.field);
         if let Some(there) = field.and_then(|field| field.on_device()) {
@@ -162,7 +164,7 @@ impl PyTensor {
         Elements::Host(field.map_or_else(none, |field| field.memory()))
     }
 
-    /// Returns the element type in NumPy's notation, or the name of bfloat16, which NumPy lacks.
+    /// Returns the element type in NumPy's notation. For bfloat16, which NumPy does not have, returns its name.
     fn type_text(&self) -> String {
         let ElementType::Dtype(dtype) = self.dtype else { return self.dtype.name().to_owned() };
         let kind = match dtype {
@@ -192,12 +194,12 @@ impl PyTensor {
         Ok(dict)
     }
 
-    /// Returns a copy as a NumPy array, from host or device memory.
+    /// Returns a copy as a NumPy array. The tensor may be in host or device memory.
     fn copied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let bytes = detached(py, || self.batch.field(&self.field).map(|field| field.to_host()))?;
         let bytes = bytes.transpose().map_err(raise)?.unwrap_or_default();
         let view = match self.dtype {
-            // NumPy has no bfloat16; JAX and other libraries provide it.
+            // NumPy itself has no bfloat16. JAX and other libraries provide it through `ml_dtypes`.
             ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
             ElementType::Dtype(_) => self.type_text().into_pyobject(py)?.into_any(),
         };
@@ -208,8 +210,8 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// The tensor as a capsule for another library to consume. On a device, the slot is reused only after the
-    /// work in `stream` at the time when the tensor is given back.
+    /// Returns the tensor as a capsule for another library to consume. On a device, the slot is reused only
+    /// after the work that is in `stream` when the tensor is given back.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -222,7 +224,7 @@ impl PyTensor {
         let elements = self.elements();
         let here = elements.device();
         if dl_device == Some(CPU) && here != CPU && copy != Some(false) {
-            // The specification requires consumers to accept this older form.
+            // The specification requires consumers to accept this older form of the capsule.
             return Ok(self.copied(py)?.call_method0("__dlpack__")?.unbind());
         }
         if let Some(device) = dl_device.filter(|device| *device != here) {
@@ -250,25 +252,24 @@ impl PyTensor {
         self.elements().device()
     }
 
-    /// The element type in NumPy's notation.
     #[getter]
     fn typestr(&self) -> String {
         self.type_text()
     }
 
-    /// NumPy's array interface. The NumPy array keeps a reference to this object.
+    /// Returns NumPy's array interface. A NumPy array made from it keeps a reference to this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match self.elements() {
-            // NumPy converts the number back to a pointer.
+            // NumPy turns the number into a pointer again, so its provenance must be exposed.
             Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
             Elements::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
         }
     }
 
-    /// The CUDA array interface, version 3. The values are complete, so there is no stream to wait for. The
-    /// interface does not name the consumer's stream, so the slot waits for the legacy default stream, and
-    /// thereby for all streams that are not created as non-blocking.
+    /// Returns the CUDA array interface, version 3. The values are complete, so there is no stream to wait
+    /// for. The interface does not tell which stream the consumer uses, so the slot waits for the legacy
+    /// default stream, and thereby for all streams that were not created as non-blocking.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Elements::Device { device: (CUDA, _), address } = self.elements() else {
@@ -283,7 +284,7 @@ impl PyTensor {
         Ok(dict)
     }
 
-    /// The same memory as uint16, for bfloat16, which NumPy lacks.
+    /// Returns the same memory as uint16. This is for bfloat16, which NumPy does not have.
     fn bits(&self) -> PyResult<Self> {
         match self.dtype {
             ElementType::Bf16 => {
@@ -294,7 +295,7 @@ impl PyTensor {
         }
     }
 
-    /// A copy of a device tensor as a NumPy array.
+    /// Returns a copy of a device tensor as a NumPy array.
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.elements() {
             Elements::Device { .. } => self.copied(py),

@@ -1,4 +1,4 @@
-//! The command, for `python -m shardpack` and the console script.
+//! The shardpack command, as `python -m shardpack` and the console script run it.
 
 use crate::watch::detached;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! A dataset: samples by index, columns, and metadata.
+//! A dataset, with its samples by index, its columns and its metadata.
 
 use crate::errors::{UsageError, raise};
 use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
@@ -15,19 +15,18 @@ use shardpack_reader::{DatasetOptions, Error};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An open dataset.
 #[pyclass(name = "Dataset", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyDataset {
     pub(crate) inner: shardpack_reader::Dataset,
-    /// True if a part of the dataset is behind a URL, so that each read may wait for a server.
+    /// True if any part of the dataset is behind a URL, so that each read may wait for a server.
     pub(crate) is_far: bool,
-    /// The fields of a sample: all except the figures measured by packing.
+    /// The fields of a sample: all fields except the figures that packing measured.
     fields: Arc<[Field]>,
-    /// Names of the fields whose pictures have so far been decoded with fewer bits.
+    /// Names of the fields some of whose pictures have been decoded with fewer bits so far.
     narrowed: Arc<Mutex<Vec<String>>>,
 }
 
-/// The name of a column, or a text per sample.
+/// The name of a column, or one text for each sample.
 #[derive(FromPyObject)]
 enum AttributeOption {
     Column(String),
@@ -53,7 +52,7 @@ impl PyDataset {
         Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 
-    /// Reads without holding the interpreter; Ctrl-C interrupts the wait.
+    /// Reads without holding the interpreter. Ctrl-C interrupts the wait.
     fn read<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -68,7 +67,7 @@ impl PyDataset {
         self.read(py, move |dataset| {
             let mut decoders = Decoders::new(dataset.limits().clone());
             let samples = dataset.get_many(&indices)?;
-            // Stop early when cancelled, because the result is dropped.
+            // Stop early if the read was cancelled, because its result is dropped.
             let wanted = samples.iter().take_while(|_| !shardpack_io::is_cancelled());
             let decoded = wanted.map(|sample| decoders.sample(sample, &fields)).collect();
             if !decoders.narrowed.is_empty() {
@@ -80,7 +79,7 @@ impl PyDataset {
         })
     }
 
-    /// Returns the fields with these names, in this order; without names, the fields of a sample.
+    /// Returns the fields with these names, in this order. Without names, returns the fields of a sample.
     fn named(&self, names: Option<Vec<String>>) -> PyResult<Arc<[Field]>> {
         let Some(names) = names else { return Ok(Arc::clone(&self.fields)) };
         let all = self.inner.schema().fields();
@@ -115,7 +114,7 @@ impl PyDataset {
         Ok(Self::over(opened.map_err(raise)?, is_far))
     }
 
-    /// Several datasets as one.
+    /// Makes one dataset out of several.
     #[staticmethod]
     fn concat(py: Python<'_>, datasets: Vec<Bound<'_, Self>>) -> PyResult<Self> {
         let parts: Vec<_> = datasets.iter().map(|dataset| dataset.get().inner.clone()).collect();
@@ -124,7 +123,7 @@ impl PyDataset {
         Ok(Self::over(joined.map_err(raise)?, is_far))
     }
 
-    /// Names of the array fields whose shapes differ between samples and are not in the index.
+    /// Returns the names of the array fields whose shapes differ between samples and are not in the index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.read(py, |dataset| Ok(shardpack_loader::varying_arrays(dataset)?.into_iter().map(str::to_owned).collect()))
     }
@@ -133,8 +132,8 @@ impl PyDataset {
         to_usize(self.inner.len())
     }
 
-    /// The path or URL of the manifest, or of the lone shard. Text for a URL, because `pathlib.Path` would
-    /// remove a slash.
+    /// Returns the path or URL of the manifest, or of the lone shard. A URL is text, because `pathlib.Path`
+    /// would remove one of its slashes.
     #[getter]
     fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let path = self.inner.path();
@@ -144,65 +143,64 @@ impl PyDataset {
         Ok(path.into_pyobject(py)?.into_any())
     }
 
-    /// The id of all shards, in hexadecimal digits.
+    /// Returns the id that all shards share, in hexadecimal digits.
     #[getter]
     fn id(&self) -> String {
         self.inner.dataset_id().to_string()
     }
 
-    /// A text that differs between datasets, and between generations of any copy of a dataset.
+    /// Returns a text that identifies the contents. It differs between datasets, and between the generations
+    /// of a dataset and of its copies.
     #[getter]
     fn version(&self) -> String {
         self.inner.version_id().to_string()
     }
 
-    /// Number of the generation.
     #[getter]
     fn generation(&self) -> u32 {
         self.inner.generation()
     }
 
-    /// Total size of all shards in bytes.
+    /// Returns the total size of all shards in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.inner.shards().map(|shard| shard.bytes).sum()
     }
 
-    /// Names of the classes.
     #[getter]
     fn classes(&self) -> Option<Vec<String>> {
         self.inner.classes().map(<[String]>::to_vec)
     }
 
-    /// Name, kind and element type of every field of a sample.
+    /// Returns the name, kind and element type of every field of a sample.
     fn schema(&self) -> Vec<Described> {
         let describe = |f: &Field| (f.name.clone(), format!("{:?}", f.kind).to_lowercase(), f.dtype.map(Dtype::name));
         self.fields.iter().map(describe).collect()
     }
 
-    /// Names of all scalar fields, including the figures measured by packing.
+    /// Returns the names of all scalar fields, including the figures that packing measured.
     fn scalars(&self) -> Vec<String> {
         self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// All options that made the dataset.
+    /// Returns all options with which the dataset was made.
     fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         object(py, self.inner.recipe())
     }
 
-    /// Fidelity figures by field; `None` for a lone shard.
+    /// Returns the fidelity figures by field, or `None` for a lone shard.
     fn fidelity<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.inner.fidelity().map(|figures| object(py, figures)).transpose()
     }
 
-    /// Fields of one sample, decoded.
+    /// Returns fields of one sample, decoded.
     fn get<'py>(&self, py: Python<'py>, index: u64, fields: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
         let fields = self.named(fields)?;
         let decoded = self.decode(py, vec![index], fields)?.pop();
         decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
     }
 
-    /// Fields of many samples, decoded, in the requested order.
+    /// Returns fields of several samples, decoded, in the requested order.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -215,15 +213,15 @@ impl PyDataset {
         PyList::new(py, samples.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// The stored bytes of one field; `None` if the sample has no value.
+    /// Returns the stored bytes of one field, or `None` if the sample has no value there.
     fn raw<'py>(&self, py: Python<'py>, index: u64, field: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let sample = self.read(py, move |dataset| dataset.get(index))?;
         let value = sample.field(field).map_err(raise)?;
         Ok(value.map(|value| PyBytes::new(py, value.bytes)))
     }
 
-    /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and orientation, arrays as
-    /// `.npy`, text and JSON unchanged. A clip is a list of its frames.
+    /// Returns fields of a sample in the form of the files that `unpack` writes: JPEGs with their profile and
+    /// orientation, arrays as `.npy`, text and JSON unchanged. A clip is a list of its frames.
     fn files<'py>(&self, py: Python<'py>, index: u64, fields: Vec<String>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let read = move |dataset: &shardpack_reader::Dataset| {
             let sample = dataset.get(index)?;
@@ -244,7 +242,7 @@ impl PyDataset {
         files.into_iter().map(|files| files.map(|files| files.into_python(py)).transpose()).collect()
     }
 
-    /// The stored bytes of every field that has a payload.
+    /// Returns the stored bytes of every field that has a payload.
     fn raw_all<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
         let sample = self.read(py, move |dataset| dataset.get(index))?;
         let dict = PyDict::new(py);
@@ -255,19 +253,17 @@ impl PyDataset {
         Ok(dict)
     }
 
-    /// All values of a scalar field.
     fn column<'py>(&self, py: Python<'py>, name: String) -> PyResult<Bound<'py, PyAny>> {
         let column = self.read(py, move |dataset| dataset.column(&name))?;
         let (dtype, rows) = (column.dtype(), column.len());
         ndarray(py, dtype, &[rows], column.into_bytes())
     }
 
-    /// The class of every sample.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         Ok(vector(py, self.read(py, shardpack_reader::Dataset::labels)?))
     }
 
-    /// The samples of each part of a split.
+    /// Returns the samples of each part of a split.
     #[expect(clippy::too_many_arguments, reason = "how arguments come")]
     fn split<'py>(
         &self,
@@ -297,22 +293,21 @@ impl PyDataset {
         Ok(parts.into_iter().map(|part| vector(py, part)).collect())
     }
 
-    /// Names of the fields whose pictures of more than 8 bits per sample have so far been decoded to 8 bits.
+    /// Returns the names of the fields some of whose pictures have more than 8 bits per sample and have been
+    /// decoded to 8 bits so far.
     fn narrowed(&self) -> Vec<String> {
         self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The key of a sample.
     fn key(&self, py: Python<'_>, index: u64) -> PyResult<String> {
         self.read(py, move |dataset| dataset.key(index))
     }
 
-    /// The index of the sample with this key, or `None`.
     fn index_of(&self, py: Python<'_>, key: String) -> PyResult<Option<u64>> {
         self.read(py, move |dataset| dataset.by_key(&key))
     }
 
-    /// Up to three keys that resemble a missing key. Reads all keys.
+    /// Returns up to three keys that resemble a missing key. This reads all keys.
     fn keys_like(&self, py: Python<'_>, key: String) -> PyResult<Vec<String>> {
         self.read(py, move |dataset| Ok(dataset.keys_like(&key)))
     }
@@ -332,15 +327,14 @@ impl Files {
     }
 }
 
-/// Returns a file's content in one piece.
+/// Returns the content of a file in one piece.
 fn bytes(content: &FileContent<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(usize::try_from(content.len()).unwrap_or(0));
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     content.write_to(&mut out).unwrap_or_default();
     out
 }
 
-/// Returns a JSON object as a dict.
 fn object<'py>(py: Python<'py>, object: &shardpack_format::Recipe) -> PyResult<Bound<'py, PyAny>> {
     json(py, &serde_json::Value::Object(object.clone()).to_string())
 }

@@ -1,4 +1,4 @@
-//! Devices: the stages that decode on them, and the streams in which other libraries use the decoded values.
+//! Devices, the stages that decode on them, and the streams in which other libraries use the decoded values.
 
 use crate::errors::NoDeviceError;
 use crate::watch::detached;
@@ -9,12 +9,12 @@ use shardpack_gpu::GpuError;
 use shardpack_loader::stage::Stage as _;
 use std::sync::Arc;
 
-/// The legacy default stream, as the driver and DLPack number it.
+/// Number of the legacy default stream in the driver and in DLPack.
 pub(crate) const LEGACY: u64 = 1;
-/// The default stream of the calling thread.
+/// Number of the default stream of the calling thread.
 const PER_THREAD: u64 = 2;
 
-/// A CUDA device that receives the batches of loaders, and decodes them unless the host does.
+/// A CUDA device that receives the batches of loaders. It also decodes them, unless the host does.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Stage {
     pub(crate) inner: Arc<CudaStage>,
@@ -23,7 +23,7 @@ pub(crate) struct Stage {
 
 #[pymethods]
 impl Stage {
-    /// Finds the driver and the device.
+    /// Finds the driver, and the device with this number.
     #[new]
     #[pyo3(signature = (number, decodes = true))]
     fn new(py: Python<'_>, number: u32, decodes: bool) -> PyResult<Self> {
@@ -38,13 +38,13 @@ impl Stage {
         Ok(Self { inner: Arc::new(inner?), number })
     }
 
-    /// False if the host decodes.
+    /// Returns false if the host decodes.
     #[getter]
     fn decodes(&self) -> bool {
         self.inner.decodes()
     }
 
-    /// The driver's index of the device.
+    /// Returns the driver's index of the device.
     #[getter]
     const fn number(&self) -> u32 {
         self.number
@@ -53,14 +53,14 @@ impl Stage {
 
 /// Returns the stream that the slot has to wait for if a consumer works in `stream`.
 ///
-/// The per-thread default stream has no handle that other threads could use, and any thread may give a batch back. The
-/// legacy stream waits for the default streams of all threads.
+/// The per-thread default stream has no handle that other threads could use, but any thread may give a batch
+/// back. So the slot waits for the legacy stream, which waits for the default streams of all threads.
 pub(crate) const fn waited_for(stream: u64) -> u64 {
     if stream == PER_THREAD { LEGACY } else { stream }
 }
 
-/// Reads the stream argument of `__dlpack__` for a CUDA device, as the array API defines it; `None` if no wait is
-/// required.
+/// Reads the stream argument of `__dlpack__` for a CUDA device, as the array API defines it. Returns `None`
+/// if no wait is required.
 ///
 /// # Errors
 /// `ValueError` for 0, which could mean either default stream, and for a value that is not a handle.

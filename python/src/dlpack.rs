@@ -1,20 +1,21 @@
-//! The fence around DLPack: exports a tensor to another library as C structs. That library frees the memory by calling
-//! a function.
+//! The fence around DLPack, which exports a tensor to another library as C structs. That library frees the
+//! memory by calling a function.
 //!
-//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring when the last tensor
-//! in any library is gone. The rules, by the DLPack specification 1.0:
-//! 1. The struct of a capsule is part of a [`Holder`], which is freed exactly once: by `deleter`, called by the
-//!    consumer of the capsule, or by the capsule's destructor, if there was no consumer.
-//! 2. A consumer renames the capsule. So a capsule with its first name was not consumed.
-//! 3. `deleter` may be called from any thread, without the interpreter: it touches no Python object. Dropping a
-//!    batch takes the loader's lock for a moment, and no thread holds this lock while it waits for Python.
-//! 4. The consumer of a tensor may write to it. The pointer comes from the slot itself ([`Tensor::memory`]), and
-//!    this package makes no slice of an exported batch ([`Tensor::bytes`] is never called).
-//! 5. Memory of another device is identified by its address there, which is never a pointer here. Its values are
-//!    complete when the batch is handed out, so no stream has to wait for them. [`Batch::used_on`] records, before a
-//!    capsule is made, the streams that the slot has to wait for before it is reused.
-//! 6. The stream number from Python must be valid, as for every library that accepts a stream by DLPack, and the
-//!    stream must live until the batch is gone: `Batch.used_on` and docs/gpu.md require this.
+//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring when the
+//! last tensor in any library is gone. These are the rules, according to the DLPack specification 1.0:
+//! 1. The struct of a capsule is part of a [`Holder`], which is freed exactly once: by `deleter`, which the
+//!    consumer of the capsule calls, or by the capsule's destructor, if there was no consumer.
+//! 2. A consumer renames the capsule. So a capsule that still has its first name was not consumed.
+//! 3. `deleter` may be called from any thread, without the interpreter, so it touches no Python object.
+//!    Dropping a batch takes the loader's lock for a moment, and no thread holds this lock while it waits for
+//!    Python.
+//! 4. The consumer of a tensor may write to it. The pointer comes from the slot itself ([`Tensor::memory`]),
+//!    and this package makes no slice of an exported batch ([`Tensor::bytes`] is never called).
+//! 5. Memory of another device is identified by its address there, which is never a pointer here. Its values
+//!    are complete when the batch is handed out, so no stream has to wait for them. [`Batch::used_on`]
+//!    records, before a capsule is made, the streams that the slot has to wait for before it is reused.
+//! 6. The stream number from Python must be valid, as for every library that accepts a stream by DLPack, and
+//!    the stream must live until the batch is gone. `Batch.used_on` and docs/gpu.md require this.
 //!
 //! [`Tensor::memory`]: shardpack_loader::Tensor::memory
 //! [`Tensor::bytes`]: shardpack_loader::Tensor::bytes
@@ -29,11 +30,11 @@ use shardpack_loader::stage::StreamHandle;
 use std::ffi::{CStr, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
-/// Returns the stream of this handle.
+/// Returns the stream with this handle.
 ///
 /// # Safety
-/// The handle belongs to a stream of the batch's device, and the stream lives until the batch is gone (rule 6). No
-/// driver can recognise an invalid handle.
+/// The handle belongs to a stream of the batch's device, and the stream lives until the batch is gone (rule
+/// 6). No driver can recognise an invalid handle.
 pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
     // SAFETY: by the caller's promise.
     unsafe { StreamHandle::new(handle) }
@@ -42,7 +43,7 @@ pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
 const NAME: &CStr = c"dltensor";
 const NAME_VERSIONED: &CStr = c"dltensor_versioned";
 
-/// `kDLCPU` with device index 0.
+/// DLPack's `kDLCPU`, with device index 0.
 pub(crate) const CPU: (i32, i32) = (1, 0);
 
 /// `kDLCUDA`.
@@ -92,12 +93,12 @@ struct ManagedVersioned {
     tensor: DlTensor,
 }
 
-/// One of the two structs, and the memory that it points to.
+/// One of DLPack's two structs, with the memory that it points to.
 struct Holder<M> {
     managed: M,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// Keeps the memory alive.
+    /// Keeps the memory of the tensor alive.
     _batch: Batch,
 }
 
@@ -110,10 +111,12 @@ pub(crate) struct LentTensor<'a> {
 }
 
 pub(crate) enum Elements {
-    /// A pointer to host memory for reading and writing, not a slice.
+    /// A pointer to host memory for reading and writing. It is not a slice.
     Host(NonNull<[u8]>),
-    /// An address on a device.
-    Device { device: (i32, i32), address: u64 },
+    Device {
+        device: (i32, i32),
+        address: u64,
+    },
 }
 
 impl Elements {
@@ -124,7 +127,7 @@ impl Elements {
         }
     }
 
-    /// Returns the pointer for the struct. For a device it is an address that is valid only there.
+    /// Returns the pointer for the struct. For a device, it is an address that is valid only on the device.
     fn data(&self) -> PyResult<*mut c_void> {
         match self {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
@@ -154,18 +157,18 @@ const fn data_type(element: ElementType) -> Option<DataType> {
     Some(DataType { code, bits, lanes: 1 })
 }
 
-/// Returns a capsule for `lent`, of DLPack 1.0 if `versioned`, else in the older form.
+/// Returns a capsule for `lent`. The capsule has the form of DLPack 1.0 if `versioned`, otherwise the older form.
 ///
 /// # Errors
-/// `BufferError` if DLPack has no such type or the shape does not fit its integers; Python's own error if it
-/// cannot make a capsule.
+/// `BufferError` if DLPack has no such type, or if the shape does not fit its integers. Python's own error if
+/// it cannot make a capsule.
 pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
     let dtype =
         data_type(lent.dtype).ok_or_else(|| PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype)))?;
     let axes: Result<Vec<i64>, _> = lent.shape.iter().map(|&axis| i64::try_from(axis)).collect();
     let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", lent.shape)))?;
     let ndim = i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("DLPack: too many axes"))?;
-    // Rules 4 and 5.
+    // The pointer and the device follow rules 4 and 5.
     let data = lent.elements.data()?;
     let (kind, id) = lent.elements.device();
     let device = DlDevice { kind, id };
@@ -228,10 +231,10 @@ impl<M: Exported> Holder<M> {
     }
 }
 
-/// The deleter: frees the holder of `managed`, and with it a clone of the batch.
+/// The deleter. It frees the holder of `managed`, and with it a clone of the batch.
 ///
 /// # Safety
-/// `managed` belongs to a holder made by [`Holder::boxed`] that is not freed yet, and is not used afterwards.
+/// `managed` belongs to a holder made by [`Holder::boxed`] that has not been freed yet, and it is not used afterwards.
 unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
     // SAFETY: by the caller's promise; rule 1.
     let context = unsafe { *(*managed).context() };
@@ -240,7 +243,7 @@ unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
     drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
 }
 
-/// The destructor of a capsule: frees the holder if no library consumed the capsule.
+/// The destructor of a capsule. It frees the holder if no library has consumed the capsule.
 ///
 /// # Safety
 /// Only Python calls it, with a capsule made by [`capsule`].

@@ -1,9 +1,10 @@
-//! Shardpack for Python: thin classes over the reader, the loader and the packer. The libraries do the work; this crate
-//! converts values.
+//! Shardpack for Python: thin classes over the reader, the loader and the packer. The libraries do the work,
+//! and this crate converts values.
 //!
-//! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them with documentation,
-//! types and Python conventions.
-// Unsafe code is allowed only around DLPack's C structs (one file) and where a stream comes from Python.
+//! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them and adds
+//! documentation, types and Python's conventions.
+// Unsafe code is allowed only around DLPack's C structs (in one file), and in the places where a stream comes
+// from Python.
 #![deny(unsafe_code)]
 
 mod arguments;
@@ -59,11 +60,11 @@ mod _shardpack {
     #[pymodule_export]
     use crate::writer::{PyWriter, is_mask, mask_of};
 
-    /// Default size limit of a record or decoded field, as in the command.
+    /// Default size limit of a record or of a decoded field. It is the same as in the command.
     #[pymodule_export]
     const MAX_RECORD_BYTES: u64 = shardpack::MAX_RECORD_BYTES;
 
-    /// Default number of lanes of the windowed order.
+    /// Default number of lanes in the windowed order.
     #[pymodule_export]
     const LANES: u64 = shardpack_loader::order::Order::LANES;
 

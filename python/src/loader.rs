@@ -1,4 +1,4 @@
-//! The loader, which waits without holding the interpreter and checks for signals in between.
+//! The loader. It waits without holding the interpreter, and checks for signals in between.
 
 use crate::batch::PyBatch;
 use crate::dataset::PyDataset;
@@ -16,24 +16,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Interval between checks for signals, so that Ctrl-C ends a wait within a second.
+/// Interval between checks for signals. It is short, so that Ctrl-C ends a wait within a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A loader of the library, or `None` once it is closed.
+/// A loader of the library. The inner loader is `None` once it is closed.
 #[pyclass(name = "Loader", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyLoader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
-    /// Held by a thread only while it waits for `inner`.
+    /// A thread holds this only while it waits for `inner`.
     entrance: Mutex<()>,
-    /// Number of the latest iteration. Changes only while `inner` is locked.
+    /// Number of the latest iteration. It changes only while `inner` is locked.
     turn: AtomicU64,
-    /// The process that created the loader.
     pid: u32,
-    /// True if the loader has threads, which do not exist in a fork. Readable without the lock.
+    /// True if the loader has threads, which do not exist in a fork. It can be read without the lock.
     has_threads: AtomicBool,
 }
 
-/// A state in Python's form: fingerprint, seed, epoch, samples consumed, and the unit of that count.
+/// A state in the form for Python: fingerprint, seed, epoch, samples consumed, and the unit of that count.
 type Resume = (String, u64, u32, u64, String);
 
 #[pymethods]
@@ -58,8 +57,9 @@ impl PyLoader {
         Ok(Self { inner, entrance, turn, pid, has_threads })
     }
 
-    /// Begins an iteration: of the current epoch if none of its batches was handed out, else of the next epoch. Returns
-    /// the number with which the iteration requests batches; earlier iterations get no more.
+    /// Begins an iteration. It is over the current epoch if none of its batches has been handed out,
+    /// otherwise over the next epoch. Returns the number with which the iteration requests batches. Earlier
+    /// iterations get no more batches.
     fn begin(&self, py: Python<'_>) -> PyResult<u64> {
         let begun = self.with(py, |loader| {
             if loader.phase() != EpochPhase::Fresh {
@@ -75,8 +75,8 @@ impl PyLoader {
         begun?.map_err(raise)
     }
 
-    /// The next batch of the epoch for the iteration with this number, or `None` at the end. Several threads
-    /// may call it at the same time; each batch is returned once.
+    /// Returns the next batch of the epoch to the iteration with this number, or `None` at the end. Several
+    /// threads may call it at the same time. Each batch is returned once.
     fn next(&self, py: Python<'_>, turn: u64) -> PyResult<Option<PyBatch>> {
         let next = |loader: &mut shardpack_loader::Loader| {
             let is_latest = self.turn.load(Ordering::Relaxed) == turn;
@@ -99,18 +99,19 @@ impl PyLoader {
         }
     }
 
-    /// Replaces another loader, so that an iteration that began there continues here.
+    /// Takes the place of another loader. An iteration that began there continues here.
     fn follow(&self, other: &Bound<'_, Self>) {
         self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Number of batches of the whole epoch, even after a state was restored.
+    /// Returns the number of batches in the whole epoch, even after a state was restored.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |loader| to_usize(loader.epoch_len()))
     }
 
-    /// Starts the next iteration at the beginning of this epoch, or, if a state of the epoch was restored and
-    /// nothing was handed out since, at that state. Ends all other iterations.
+    /// Starts the next iteration at the beginning of this epoch. If a state of the epoch was restored and
+    /// nothing has been handed out since, the next iteration starts at that state instead. All other
+    /// iterations end.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         let set = self.with(py, |loader| {
             self.replace_iterations();
@@ -122,8 +123,8 @@ impl PyLoader {
         set?.map_err(raise)
     }
 
-    /// State of the loader (fingerprint, seed, epoch, samples consumed and their unit), and the phase of the
-    /// epoch: fresh, running, ended or broken.
+    /// Returns the state of the loader (fingerprint, seed, epoch, samples consumed and their unit), and the
+    /// phase of the epoch: fresh, running, ended or broken.
     fn state(&self, py: Python<'_>) -> PyResult<(Resume, &'static str)> {
         let (state, phase) = self.with(py, |loader| (loader.state(), loader.phase()))?;
         let unit = state.unit.to_string();
@@ -136,13 +137,13 @@ impl PyLoader {
         Ok(((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed, unit), phase))
     }
 
-    /// True if the loader has threads; in a fork, true if it had threads.
+    /// Returns true if the loader has threads. In a fork, returns true if it had threads before the fork.
     #[getter]
     fn has_threads(&self) -> bool {
         self.has_threads.load(Ordering::Relaxed)
     }
 
-    /// Number of samples, or of patches, in an epoch over all ranks.
+    /// Returns the number of samples, or of patches, in an epoch over all ranks.
     fn positions(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.positions())
     }
@@ -164,34 +165,31 @@ impl PyLoader {
         restored?.map_err(raise)
     }
 
-    /// Names of the fields of a batch.
     fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |loader| loader.names().map(str::to_owned).collect())
     }
 
-    /// Predicted memory of the loader, in bytes.
     fn predicted_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.predicted_bytes())
     }
 
-    /// Predicted device memory of the loader, in bytes.
     fn predicted_device_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.predicted_device_bytes())
     }
 
-    /// Rows that the host decoded instead of the device: the reason, the number of rows, and the keys of the
-    /// first rows.
+    /// Returns the rows that the host decoded instead of the device. For each reason, there are the number of
+    /// rows and the keys of the first rows.
     fn refusals(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, Vec<String>)>> {
         let all = self.with(py, |loader| loader.refusals())?;
         Ok(all.into_iter().map(|refusal| (refusal.reason, refusal.rows, refusal.first)).collect())
     }
 
-    /// Number of pictures of more than 8 bits per sample that have so far been decoded to 8 bits.
+    /// Returns the number of pictures that have more than 8 bits per sample and have been decoded to 8 bits so far.
     fn narrowed_pictures(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.narrowed_pictures())
     }
 
-    /// Statistics since the loader was opened.
+    /// Returns statistics since the loader was opened.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.with(py, |loader| loader.stats())?;
         let dict = PyDict::new(py);
@@ -241,11 +239,11 @@ impl PyLoader {
         Ok(dict)
     }
 
-    /// Ends the threads, and the processes that they may wait for. Batches of the caller stay valid.
+    /// Ends the threads, and the processes that the threads may wait for. Batches that the caller holds stay valid.
     fn close(&self, py: Python<'_>, workers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_process()?;
-        // Close the loader first, so that a thread waiting for a batch gets the error of a closed loader, not
-        // of an ended process.
+        // Close the loader before the processes end. A thread that waits for a batch then gets the error of a
+        // closed loader, and not the error of a process that has ended.
         let inner = detached(py, || self.lock().take())?;
         let ended = workers.map(|workers| workers.call_method0("close")).transpose();
         detached(py, || drop(inner))?;
@@ -253,22 +251,22 @@ impl PyLoader {
     }
 }
 
-/// Releases the interpreter while the threads end, because they may wait for it to call a transform.
+/// Releases the interpreter while the threads end, because a thread may wait for the interpreter to call a transform.
 impl Drop for PyLoader {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // There is no caller to report a panic to.
+        // There is no caller to which a panic could be reported.
         Python::try_attach(|py| detached(py, || drop(inner)).ok());
     }
 }
 
 impl PyLoader {
-    /// Ends all iterations while the loader is locked, and returns the number of the next one.
+    /// Ends all iterations and returns the number of the next one. The loader must be locked.
     fn replace_iterations(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Fails in a fork, where the lock may be held by a thread that does not exist.
+    /// Fails in a fork. There, the lock may be held by a thread that does not exist.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
             true => Ok(()),
@@ -279,15 +277,15 @@ impl PyLoader {
         }
     }
 
-    /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`] and takes it again at once,
-    /// before a waiting thread wakes up. A waiting thread therefore holds the entrance, which makes it next
-    /// in line. Otherwise `close` would wait as long as a read hangs.
+    /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`], but takes it again at once,
+    /// before a waiting thread wakes up. Therefore a waiting thread holds the entrance, which makes it the
+    /// next in line. Otherwise `close` would have to wait as long as a read hangs.
     fn lock(&self) -> MutexGuard<'_, Option<shardpack_loader::Loader>> {
         let _entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on the loader without holding the interpreter, because another thread may hold the lock.
+    /// Runs `work` on the loader. Does not hold the interpreter, because another thread may hold the lock.
     fn with<T: Send>(
         &self,
         py: Python<'_>,

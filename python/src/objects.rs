@@ -1,4 +1,4 @@
-//! Objects in a folder of a store, which conversions read as files.
+//! Objects in a folder of a store. Conversions read them as files.
 
 use crate::errors::raise;
 use crate::watch::heard;
@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A folder in a store.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Objects {
     storage: Arc<dyn Storage>,
@@ -25,7 +24,7 @@ impl Objects {
         Ok(Self { storage, listed: Mutex::default() })
     }
 
-    /// Paths below the folder, sorted. An object opened later has the listed version.
+    /// Returns the paths below the folder, sorted. An object that is opened later has the version that was listed.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let storage = Arc::clone(&self.storage);
         let found = heard(py, true, move |_| storage.list())?.map_err(raise)?;
@@ -48,7 +47,6 @@ impl Objects {
     }
 }
 
-/// An open object.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Object {
     inner: Arc<dyn ReadAt>,
@@ -61,12 +59,12 @@ impl Object {
         to_usize(self.inner.len())
     }
 
-    /// Announces that these bytes will be read soon.
+    /// Announces that these bytes are going to be read soon.
     fn announce(&self, offset: u64, count: u64) {
         self.inner.advise_soon(offset, count);
     }
 
-    /// Reads at least one byte and at most `count`, or nothing if the object ends at `offset`.
+    /// Reads at least one byte and at most `count` bytes. Returns nothing if the object ends at `offset`.
     fn read<'py>(&self, py: Python<'py>, offset: u64, count: usize) -> PyResult<Bound<'py, PyBytes>> {
         let count = count.min(to_usize(self.inner.len().saturating_sub(offset)));
         let inner = Arc::clone(&self.inner);

@@ -1,4 +1,4 @@
-//! The options of a loader as Python passes them, and their conversion to the library's options.
+//! The options of a loader in the form in which Python passes them, and their conversion to the library's options.
 
 use crate::dataset::PyDataset;
 use crate::device::Stage;
@@ -20,7 +20,7 @@ use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Fails unless `text` names augmentations of rows or batches, with options in their ranges.
+/// Fails unless `text` names augmentations of rows or batches whose options are within their ranges.
 #[pyfunction]
 pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     if ["mixup", "cutmix"].contains(&text.split('(').next().unwrap_or_default()) {
@@ -29,14 +29,14 @@ pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     parse_augment(text).map(|_| ()).map_err(raise)
 }
 
-/// A range of bands such as `10..50`, or a list of band numbers.
+/// Bands as text, such as the range `10..50`, or as a list of band numbers.
 #[derive(FromPyObject)]
 enum BandsOption {
     Text(String),
     List(Vec<u64>),
 }
 
-/// Replacement for no-data values, for all cubes or by field.
+/// The number that replaces no-data values, either for all cubes or for each field.
 #[derive(FromPyObject)]
 enum NoDataOption {
     Cubes(f32),
@@ -57,32 +57,32 @@ pub(crate) struct Options<'py> {
     image: String,
     frames: String,
     cube: String,
-    /// Patches per sample; 0 means all patches of a grid.
+    /// Number of patches per sample. 0 means all patches of a grid.
     patches: u32,
     overlap: [u32; 3],
-    /// Number of scenes whose patches are mixed; 0 means the default.
+    /// Number of scenes whose patches are mixed. 0 means the default.
     open_scenes: u32,
-    /// True if patches are drawn by the classes of their mask: equally often, or by `patch_weights`.
+    /// True if patches are drawn by the classes of their mask, either equally often or by `patch_weights`.
     patches_balanced: bool,
     patch_weights: Option<BTreeMap<i64, f64>>,
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
-    /// Means and standard deviations for pictures; `normalise` has them for array fields.
+    /// Means and standard deviations for pictures. For array fields, they are in `normalise`.
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     no_data: Option<NoDataOption>,
     augment: Option<String>,
-    /// Batch augmentations, and the number of classes.
+    /// The batch augmentations as texts, and the number of classes.
     mix_batch: Option<(Vec<String>, u32)>,
-    /// Function called for every row, or the object that starts the processes which call it.
+    /// Function that is called for every row, or the object that starts the processes which call it.
     transform: Option<Py<PyAny>>,
-    /// Number of processes that call the transform; 0 means this process.
+    /// Number of processes that call the transform. 0 means that this process calls it.
     transform_workers: usize,
     fields: Option<Vec<String>>,
     /// Fields that are not tensors.
     objects: Vec<String>,
-    /// Fields that follow their picture, with the kind of alignment.
+    /// Fields that follow their picture, each with the kind of its alignment.
     align: Vec<(String, String)>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One weight per sample of the dataset.
@@ -90,16 +90,16 @@ pub(crate) struct Options<'py> {
     /// One weight per class.
     class_weights: Option<BTreeMap<i64, f64>>,
     balanced: bool,
-    /// The datasets of a mixture with their weights.
+    /// The datasets of a mixture, each with its weight.
     mix: Option<Vec<(Bound<'py, PyDataset>, f64)>>,
     threads: usize,
-    /// Number of slots; `None` means the default of the decoding device.
+    /// Number of slots. `None` means the default of the device that decodes.
     slots: Option<usize>,
     window: String,
     max_batch: u64,
     skip_corrupt: u64,
     stage: Option<Bound<'py, Stage>>,
-    /// True if values stay on the device.
+    /// True if encoded values stay on the device.
     pub(crate) resident: bool,
 }
 
@@ -109,12 +109,13 @@ impl Options<'_> {
         choice("order", &self.order, &modes)
     }
 
-    /// Returns the order of `dataset` or of one dataset of a mixture.
+    /// Returns the order of `dataset`, which may be one of the datasets of a mixture.
     fn order_of(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Order> {
         Ok(Order::of(dataset, self.seed).mode(self.mode()?).lanes(self.lanes))
     }
 
-    /// Returns the order of a subset, of weighted draws or of a mixture; `None` for the order of the whole dataset.
+    /// Returns the order of a subset, of weighted draws or of a mixture. Returns `None` if the whole dataset
+    /// is loaded in its own order.
     fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
         if let Some(mix) = &self.mix {
             let source = |(part, weight): &(Bound<'_, PyDataset>, f64)| {
@@ -260,7 +261,7 @@ impl Options<'_> {
     }
 }
 
-/// Reads a keyword whose value is one of a few words.
+/// Reads a keyword that must have one of a few words as its value.
 fn choice<T: Copy>(keyword: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let found = choices.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
@@ -274,7 +275,7 @@ fn aligned((field, text): &(String, String)) -> PyResult<(String, Align)> {
     Ok((field.clone(), text.parse().map_err(raise)?))
 }
 
-/// Converts ascending neighbouring bands to a range, which is cheaper than a list.
+/// Converts bands to a range if they are consecutive and ascending, because a range is cheaper than a list.
 fn bands_of(bands: &[u64]) -> Bands {
     let in_a_row = bands.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b)));
     match (bands.first(), bands.last().and_then(|last| last.checked_add(1))) {

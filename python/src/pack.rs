@@ -1,4 +1,4 @@
-//! Packing, merging and verifying from Python.
+//! The functions that pack, merge and verify, for Python.
 
 use crate::arguments::{Packing, adding};
 use crate::errors::{UsageError, raise, raise_where};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs, and returns the JSON that `shardpack pack --json` prints, and the notes for the user.
+/// Packs. Returns the JSON that `shardpack pack --json` prints, and the notes for the user.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn pack(
     Ok((json.to_string(), in_python(&notes)))
 }
 
-/// Plans, and returns the JSON that `shardpack plan --json` prints.
+/// Plans. Returns the JSON that `shardpack plan --json` prints.
 #[pyfunction]
 pub(crate) fn plan(
     py: Python<'_>,
@@ -74,18 +74,18 @@ pub(crate) fn plan(
     Ok(found.map_err(raise)?.to_json().to_string())
 }
 
-/// Returns the notes for the user, worded for Python.
+/// Returns the notes for the user in the wording for Python.
 pub(crate) fn in_python(notes: &[Note]) -> Vec<String> {
     notes.iter().map(|note| note.told(Voice::Python)).collect()
 }
 
-/// Returns the bytes of a size in the command line's notation, such as `4GiB`.
+/// Returns the number of bytes for a size in the notation of the command line, such as `4GiB`.
 #[pyfunction]
 pub(crate) fn size(text: &str) -> PyResult<u64> {
     parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
 }
 
-/// Joins the parts of a dataset, and returns the JSON that `shardpack merge --json` prints.
+/// Joins the parts of a dataset. Returns the JSON that `shardpack merge --json` prints.
 #[pyfunction]
 pub(crate) fn merge(
     py: Python<'_>,
@@ -113,7 +113,7 @@ pub(crate) fn merge(
     Ok(shardpack_pack::pack::report_json(&report).to_string())
 }
 
-/// Verifies a dataset, and returns the JSON that `shardpack verify --json` prints.
+/// Verifies a dataset. Returns the JSON that `shardpack verify --json` prints.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
 pub(crate) fn verify(
@@ -141,7 +141,7 @@ pub(crate) fn verify(
     Ok(checked.map_err(raise)?.to_json(deep, digest).to_string())
 }
 
-/// Adds samples, and returns the JSON that `shardpack add --json` prints, and the notes for the user.
+/// Adds samples. Returns the JSON that `shardpack add --json` prints, and the notes for the user.
 #[pyfunction]
 pub(crate) fn add(
     py: Python<'_>,
@@ -183,7 +183,7 @@ pub(crate) fn remove(
     Ok((removed.to_json().to_string(), removed.notes))
 }
 
-/// Deletes all generations but the newest, and returns the JSON that `shardpack compact --json` prints.
+/// Deletes all generations except the newest. Returns the JSON that `shardpack compact --json` prints.
 #[pyfunction]
 pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<String> {
     let gone = detached(py, || shardpack_pack::grow::compact(&dataset))?.map_err(raise)?;

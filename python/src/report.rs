@@ -1,4 +1,4 @@
-//! Reports from Python.
+//! The function that makes a report, for Python.
 
 use crate::arguments::reporting;
 use crate::errors::raise;

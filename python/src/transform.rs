@@ -1,4 +1,4 @@
-//! A transform written in Python, called by the loader's threads while they hold the interpreter.
+//! A transform written in Python. The loader's threads call it while they hold the interpreter.
 
 use crate::values::vector;
 use numpy::{PyArray1, PyArrayMethods};
@@ -9,11 +9,11 @@ use shardpack_format::{ElementType, Note};
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
 
-/// Block of draws for the seed of a row; follows the block of turns.
+/// Block of random draws that gives the seed of a row. It follows the block for turns.
 const SEEDS: u32 = (1 << 31) + 3;
 
-/// A function of `shardpack._transform`. It receives arrays by field, and the sample's number, key, epoch and seed, and
-/// writes its result to the arrays.
+/// A function of `shardpack._transform`. It receives the arrays by field, and the number, key, epoch and seed
+/// of the sample. It writes its result to the arrays.
 pub(crate) struct Function(pub(crate) Py<PyAny>);
 
 impl fmt::Debug for Function {
@@ -34,7 +34,7 @@ impl Function {
         let arrays = PyDict::new(py);
         let mut owners: Vec<Bound<'_, PyArray1<u8>>> = Vec::with_capacity(row.fields.len());
         for field in &mut row.fields {
-            // The array owns a copy of the bytes, because a program may keep the array.
+            // Let the array own a copy of the bytes, because the program may keep the array.
             let owner = vector(py, field.bytes.to_vec());
             let view = match field.dtype {
                 ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
@@ -71,7 +71,7 @@ pub(crate) fn seed(row: &TransformRow<'_>) -> u64 {
     (draw * (1_u64 << 53) as f64) as u64
 }
 
-/// Describes an exception on one line: its type, its message, and its origin.
+/// Describes an exception on one line, with its type, its message, and the place where it was raised.
 #[pyfunction]
 pub(crate) fn described(error: Bound<'_, PyAny>) -> String {
     let py = error.py();

@@ -1,4 +1,5 @@
-//! Values of a sample, decoded without holding the interpreter, then converted to Python objects while holding it.
+//! Values of a sample. They are decoded without holding the interpreter, then converted to Python objects
+//! while holding it.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -25,11 +26,11 @@ pub(crate) struct Decoded {
     values: Vec<(String, FieldValue)>,
 }
 
-/// The decoders of one call, with scratch memory shared by many samples.
+/// The decoders of one call. They share scratch memory between samples.
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
-    /// Names of the fields whose pictures were decoded with fewer bits.
+    /// Names of the fields some of whose pictures were decoded with fewer bits.
     pub(crate) narrowed: Vec<String>,
 }
 
@@ -38,7 +39,7 @@ impl Decoders {
         Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(limits), narrowed: Vec::new() }
     }
 
-    /// Decodes the given fields of a sample. Does not need the interpreter.
+    /// Decodes the given fields of a sample. This does not need the interpreter.
     pub(crate) fn sample(&mut self, sample: &Sample, fields: &[Field]) -> Result<Decoded, Error> {
         let view = sample.view();
         let fields = fields.iter();
@@ -71,7 +72,7 @@ impl Decoders {
 }
 
 impl Decoded {
-    /// Converts to a dict of `__key__` and every field by its name.
+    /// Converts to a dict that has `__key__` and every field by its name.
     pub(crate) fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("__key__", self.key)?;
@@ -113,7 +114,7 @@ impl FieldValue {
     }
 }
 
-/// Returns a NumPy array that owns `bytes`, without a copy.
+/// Returns a NumPy array that owns `bytes`. Nothing is copied.
 pub(crate) fn ndarray<'py>(
     py: Python<'py>,
     dtype: Dtype,
@@ -127,12 +128,11 @@ pub(crate) fn ndarray<'py>(
     array.call_method1("view", (dtype.name(),))?.call_method1("reshape", (shape,))
 }
 
-/// Returns a one-dimensional NumPy array that owns `values`.
 pub(crate) fn vector<'py, T: numpy::Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyArray1<T>> {
     PyArray1::from_vec(py, values)
 }
 
-/// Returns the value of a JSON text, as `json.loads` does.
+/// Returns the value of a JSON text, as `json.loads` would.
 pub(crate) fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     LOADS.import(py, "json", "loads")?.call1((text,))

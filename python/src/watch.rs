@@ -1,10 +1,10 @@
-//! Long work without the interpreter: it runs on its own thread, while the caller's thread checks for signals and
-//! reports progress.
+//! Runs long work without holding the interpreter. The work runs on its own thread, while the caller's thread
+//! checks for signals and reports progress.
 //!
-//! Work that writes gets a request to stop, and the caller waits for its end ([`watch`]). Work that only
-//! reads is abandoned ([`leave`], [`heard`]), so that a silent or slow server blocks no caller. Short work
-//! takes no thread ([`detached`]). In each of them a panic becomes an exception, so no other file releases
-//! the interpreter (`tests/integration/layers.rs`).
+//! Work that writes gets a request to stop, and the caller waits until it has ended ([`watch`]). Work that only
+//! reads is abandoned ([`leave`], [`heard`]), so that a silent or slow server cannot block a caller. Short
+//! work gets no thread ([`detached`]). All of these functions turn a panic into an exception, so no other
+//! file releases the interpreter (`tests/integration/layers.rs`).
 
 use crate::errors::raise;
 use pyo3::prelude::*;
@@ -17,10 +17,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Interval between checks for signals and progress reports.
+/// Interval between checks for signals, and between reports of progress.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// State shared between the working and the waiting thread.
+/// State that the working thread and the waiting thread share.
 struct Told<P> {
     has_ended: Mutex<bool>,
     changed: Condvar,
@@ -34,7 +34,7 @@ impl<P> Default for Told<P> {
     }
 }
 
-/// Signals the end of the work when dropped, even after a panic.
+/// Signals that the work has ended. It does so when it is dropped, even after a panic.
 struct EndOnDrop<'a, P>(&'a Told<P>);
 
 impl<P> Drop for EndOnDrop<'_, P> {
@@ -45,7 +45,7 @@ impl<P> Drop for EndOnDrop<'_, P> {
 }
 
 impl<P> Told<P> {
-    /// Waits up to [`PATIENCE`], and returns true if the work has ended.
+    /// Waits for up to [`PATIENCE`]. Returns true if the work has ended.
     fn wait(&self) -> bool {
         let ended = self.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(ended, PATIENCE, |ended| !*ended);
@@ -81,13 +81,13 @@ fn named() -> thread::Builder {
     thread::Builder::new().name("shardpack".into())
 }
 
-/// Runs `work` on this thread without holding the interpreter. A panic is raised as an error.
+/// Runs `work` on this thread without holding the interpreter. A panic is raised as a Python error.
 pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| defect(&*panic))
 }
 
 /// Runs `work` without holding the interpreter. `work` gets a flag that tells it to stop, and a function that
-/// reports its progress. `progress` is called with each report, as a dict, on this thread.
+/// reports its progress. `progress` is called on this thread with each report, as a dict.
 ///
 /// An exception from `progress` or from a signal (Ctrl-C) stops the work, and is raised once the work has stopped.
 pub(crate) fn watch<P: Send, R: Send>(
@@ -99,7 +99,7 @@ pub(crate) fn watch<P: Send, R: Send>(
     watch_with(py, &Arc::default(), progress, describe, work)
 }
 
-/// Like [`watch`], but sets `cancel`, a flag that lower layers already check.
+/// Like [`watch`], but sets `cancel`, which is a flag that the lower layers already check.
 pub(crate) fn watch_with<P: Send, R: Send>(
     py: Python<'_>,
     cancel: &Arc<AtomicBool>,
@@ -136,8 +136,8 @@ pub(crate) fn watch_with<P: Send, R: Send>(
     })
 }
 
-/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its store reads get
-/// a request to stop; a pending request to a silent server times out on its own thread.
+/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its reads from a
+/// store get a request to stop. If a request to a silent server is still pending, it times out on its own thread.
 pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -162,8 +162,9 @@ pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     }
 }
 
-/// Runs `work`, which only reads, without holding the interpreter. If `work` may wait for a network (`is_far`), Ctrl-C
-/// interrupts it as in [`leave`]; else it takes no thread. In both cases a panic is raised as an error.
+/// Runs `work`, which only reads, without holding the interpreter. If `work` may wait for a network
+/// (`is_far`), Ctrl-C interrupts it as in [`leave`]. Otherwise the work gets no thread. In both cases a panic
+/// is raised as a Python error.
 pub(crate) fn heard<R: Send + 'static>(
     py: Python<'_>,
     is_far: bool,

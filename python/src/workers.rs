@@ -1,16 +1,17 @@
-//! A transform written in Python, called in separate processes. Each has its own interpreter, and the loader's threads
-//! need none.
+//! A transform written in Python that is called in separate processes. Each process has its own interpreter,
+//! and the loader's threads need none.
 //!
-//! A thread that has decoded a row sends it to a process over a socket, waits, and stores the changed row in its place.
-//! `python/shardpack/_workers.py` starts the processes and implements their side. Message for a row, all integers
-//! little-endian:
+//! A thread that has decoded a row sends it to a process over a socket, waits, and stores the changed row in
+//! its place. `python/shardpack/_workers.py` starts the processes and implements their side. The message for
+//! a row has two parts. All integers are little-endian:
 //!
 //! 1. the length of a JSON object as u32, and the object: `index`, `key`, `epoch`, `seed`, and
-//!    `fields`, a list of `[name, type, shape]`;
+//!    `fields`, which is a list of `[name, type, shape]`;
 //! 2. the bytes of each field.
 //!
-//! Answer: the length of an error as u32, and its text; or a length of 0, and the bytes of each field. A
-//! process that is ready announces this by a length of 0.
+//! The answer begins with the length of an error as u32. If the length is not 0, the text of the error
+//! follows. If it is 0, the bytes of each field follow. A process announces that it is ready by a length of
+//! 0.
 
 use crate::transform::{describe, seed, type_name};
 use pyo3::prelude::*;
@@ -24,20 +25,20 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
-/// Size limit of an error from a process, in bytes.
+/// Size limit in bytes of an error that a process sends.
 const MAX_ERROR: u32 = 1 << 20;
 
-/// Processes that transform rows, started on demand. A process that has ended is replaced when a row next
-/// needs it. If the first processes end before they are ready, no more are started.
+/// Processes that transform rows. They are started on demand, and a process that has ended is replaced when
+/// the next row needs it. If the first processes end before they are ready, no more are started.
 pub(crate) struct Workers {
     /// `shardpack._workers.Workers`.
     processes: Py<PyAny>,
-    /// One slot per process: its number, and the process if it is running.
+    /// One slot for each process: its number, and the socket of the process if it is running.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
-    /// The reason why the first process ended before it was ready. Others would end in the same way.
+    /// The reason why the first process ended before it was ready. Other processes would end in the same way.
     failed: OnceLock<Note>,
-    /// True once a process has been ready.
+    /// True once any process has been ready.
     had_one: AtomicBool,
 }
 
@@ -59,7 +60,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a free slot, preferring slots with a running process.
+    /// Waits for a free slot. Slots with a running process are preferred.
     fn take(&self) -> (usize, Option<UnixStream>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -79,7 +80,7 @@ impl Workers {
     fn start(&self, number: usize) -> Result<UnixStream, Note> {
         let (mut ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for a process: {error}"))?;
         let started = Python::try_attach(|py| {
-            // From now on the other side owns the descriptor.
+            // From now on, the other side owns this descriptor.
             let started = self.processes.call_method1(py, "start", (number, theirs.into_raw_fd()));
             started.map(drop).map_err(|error| describe(py, &error))
         });
@@ -105,8 +106,8 @@ impl Workers {
         }
     }
 
-    /// Lets process `number` transform a row, starting it if necessary. Returns the process and, if the
-    /// transform raised an exception, its message.
+    /// Lets process `number` transform a row, and starts the process if necessary. Returns the process and,
+    /// if the transform raised an exception, its message.
     fn changed(
         &self,
         number: usize,
@@ -121,7 +122,7 @@ impl Workers {
         match exchange(&mut process, row) {
             Ok(said) => Ok((process, said)),
             Err(_) => {
-                // Closing the socket ends the process if it is still running.
+                // If the process is still running, closing the socket ends it.
                 drop(process);
                 Err(format!("a worker {}", self.ended(number)).into())
             }
@@ -155,7 +156,7 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     let said = json!({ "index": row.index, "key": row.key, "epoch": epoch, "seed": seed(row), "fields": fields });
     let said = said.to_string();
     let length = u32::try_from(said.len()).map_err(io::Error::other)?.to_le_bytes();
-    // Not vectored, because a vectored write raises SIGPIPE if the program has enabled it and the process is gone.
+    // Do not use a vectored write. It raises SIGPIPE if the program has enabled that signal and the process is gone.
     process.write_all(&[&length, said.as_bytes()].concat())?;
     for field in &row.fields {
         process.write_all(field.bytes)?;
@@ -169,7 +170,7 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     Ok(None)
 }
 
-/// Reads the error that a process may send.
+/// Reads the error that a process sends, if it sends one.
 fn error_of(process: &mut UnixStream) -> io::Result<Option<String>> {
     let mut length = [0; 4];
     process.read_exact(&mut length)?;

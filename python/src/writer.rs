@@ -1,4 +1,4 @@
-//! The writer: converts Python values to a sample and encodes the sample without holding the interpreter.
+//! The writer. It converts Python values to a sample, and encodes the sample without holding the interpreter.
 
 use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise, raise_of_sample};
@@ -20,30 +20,29 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A collector, or `None` once it is closed.
+/// A collector of samples. It is `None` once it is closed.
 #[pyclass(name = "Writer", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
     /// The report, once the dataset is complete.
     report: Mutex<Option<String>>,
-    /// Set when a commit has to stop; it cancels requests to a store.
+    /// Set when a commit has to stop. This cancels requests to a store.
     stop: Arc<AtomicBool>,
     /// True if the writer writes to a store.
     is_far: bool,
-    /// The process that created the writer.
     pid: u32,
 }
 
-/// A value in the form that `_given.py` makes.
+/// A value in the form in which `_given.py` passes it.
 #[derive(FromPyObject)]
 enum WriterValue<'py> {
-    /// Elements of an array as bytes, their type and shape, and true if they are the pixels of a picture.
+    /// The elements of an array as bytes, their type, the shape, and true if the array is the pixels of a picture.
     Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
-    /// A number, with its type if given.
+    /// A number, with its type if the program gave one.
     Number(Digits, Option<String>),
-    /// Text, and true if it is a JSON document.
+    /// A text, and true if it is a JSON document.
     Text(String, bool),
-    /// Whole JPEG files, the frames of a clip.
+    /// Whole JPEG files, which are the frames of a clip.
     Frames((Vec<Bound<'py, PyBytes>>,)),
     Bytes(#[pyo3(from_py_with = crate::writer::bytes)] Vec<u8>),
 }
@@ -58,7 +57,7 @@ impl<'py> FromPyObject<'_, 'py> for Digits {
     type Error = PyErr;
 
     fn extract(ob: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // Bool first, because a Python bool is also an int.
+        // Check for a bool first, because a Python bool is also an int.
         if ob.is_instance_of::<pyo3::types::PyBool>() {
             return ob.extract().map(Self::Bool);
         }
@@ -104,7 +103,7 @@ impl WriterValue<'_> {
     }
 }
 
-/// Copies the progress of writing to a dict.
+/// Copies the progress of writing into a dict.
 pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict>) -> PyResult<()> {
     dict.set_item("samples", now.samples)?;
     dict.set_item("samples_total", now.samples_total)?;
@@ -118,7 +117,7 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl PyWriter {
-    /// Opens a writer with the packing options `options`. With `on_known_key` the samples are added to an
+    /// Opens a writer with the packing options `options`. With `on_known_key`, the samples are added to an
     /// existing dataset.
     #[new]
     #[pyo3(signature = (path, schema, classes, options, storage_options, on_known_key=None))]
@@ -154,33 +153,33 @@ impl PyWriter {
         Ok(Self::of(collector.map_err(raise)?, stop, is_far))
     }
 
-    /// The fields and their kinds, if known: from the existing dataset, or from the first sample.
+    /// Returns the fields and their kinds, if they are known from the existing dataset or from the first sample.
     fn fields(&self) -> PyResult<Option<Vec<(String, String)>>> {
         let fields = self.collector()?.fields();
         Ok(fields.map(|fields| fields.into_iter().map(|(name, kind)| (name, kind.to_string())).collect()))
     }
 
-    /// The class names, in the order of their numbers in the dataset.
+    /// Returns the names of the classes, in the order of their numbers in the dataset.
     fn classes(&self) -> PyResult<Option<Vec<String>>> {
         Ok(self.collector()?.classes().map(<[String]>::to_vec))
     }
 
-    /// True if samples are stored in the order of writing.
+    /// Returns true if samples are stored in the order in which they are written.
     fn keeps_order(&self) -> PyResult<bool> {
         Ok(self.collector()?.keeps_order())
     }
 
-    /// The number that becomes the key of the first sample without a key.
+    /// Returns the number that becomes the key of the first sample without a key.
     fn first_number(&self) -> PyResult<u64> {
         Ok(self.collector()?.first_number())
     }
 
-    /// True if the existing dataset has a sample with this key.
+    /// Returns true if the existing dataset has a sample with this key.
     fn holds(&self, key: &str) -> PyResult<bool> {
         self.collector()?.holds(key).map_err(raise)
     }
 
-    /// Encodes a sample and adds it.
+    /// Encodes a sample and adds it to the dataset.
     fn write(
         &self,
         py: Python<'_>,
@@ -196,12 +195,12 @@ impl PyWriter {
         detached(py, || collector.add(sample))?.map_err(raise_of_sample)
     }
 
-    /// Number of samples so far.
+    /// Returns the number of samples written so far.
     fn __len__(&self) -> PyResult<usize> {
         Ok(usize::try_from(self.collector()?.len())?)
     }
 
-    /// Writes the dataset and returns the report as JSON. After an error the samples are kept.
+    /// Writes the dataset and returns the report as JSON. After an error, the samples are kept.
     fn commit(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let report = || self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report() {
@@ -210,14 +209,14 @@ impl PyWriter {
         let collector = self.collector()?;
         let result = watch_with(py, &self.stop, progress, describe, |cancel, tell| {
             let done = collector.commit(Some(&|now| tell(*now)), Some(cancel))?;
-            // If an exception from `progress` comes too late to stop the work, the dataset is complete anyway.
+            // An exception from `progress` may come too late to stop the work. The dataset is then complete anyway.
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
-        // Another commit may follow, and must be able to release the claim in the store.
+        // Another commit may follow, and it must be able to release the claim in the store.
         self.stop.store(false, Ordering::Relaxed);
-        // Dropping the last reference releases the claim in a store, which waits for the network. `abort`
-        // does so without holding the interpreter.
+        // Dropping the last reference releases the claim in a store, which has to wait for the network.
+        // `abort` does this without holding the interpreter.
         drop(collector);
         if report().is_some() {
             self.abort(py)?;
@@ -227,13 +226,13 @@ impl PyWriter {
         report.ok_or_else(|| PyRuntimeError::new_err("a defect of shardpack: no report"))
     }
 
-    /// Drops everything that was not committed.
+    /// Drops everything that has not been committed.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.pid == std::process::id() {
             heard(py, self.is_far, move |_| drop(taken))
         } else {
-            // The collector belongs to the parent process, so this one must not touch the folder.
+            // The collector belongs to the parent process, so this process must not touch the folder.
             std::mem::forget(taken);
             Ok(())
         }
@@ -260,21 +259,21 @@ impl PyWriter {
 
 impl Drop for PyWriter {
     fn drop(&mut self) {
-        // As in `abort`.
+        // As in `abort`, a fork must not touch the folder.
         if self.pid != std::process::id() {
             std::mem::forget(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }
 
-/// Returns true if the field's name marks a mask field.
+/// Returns true if a field with this name is a mask field.
 #[pyfunction]
 pub(crate) fn is_mask(field: &str) -> bool {
     shardpack_reader::mask_names::is_mask(field)
 }
 
-/// Reads the class numbers of a mask from the bytes of its file, as packing stores them: integers `[height, width]`.
-/// Errors name the file `name`.
+/// Reads the class numbers of a mask from the bytes of its file. They are integers `[height, width]`, in the
+/// form in which packing stores them. Errors call the file `name`.
 #[pyfunction]
 pub(crate) fn mask_of<'py>(
     py: Python<'py>,
@@ -284,7 +283,7 @@ pub(crate) fn mask_of<'py>(
     let content = content.as_bytes().to_vec();
     let mask =
         detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
-            // The error's own hint names a packing option.
+            // Keep the error without its own hint, which names an option of packing.
             error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
             error => raise(error),
         })?;

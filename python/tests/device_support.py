@@ -1,4 +1,4 @@
-"""Common code of the GPU decoding tests: pictures, and loaders for host and device."""
+"""Code that the tests of decoding on a GPU share: pictures, and loaders for host and device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIG = 96
 
 
 def why_not() -> str | None:
-    """The reason why no device can be tested, or None."""
+    """The reason why no device can be tested, or None if one can be tested."""
     try:
         _shardpack.Stage(0)
     except _shardpack.NoDeviceError as error:
@@ -39,7 +39,7 @@ def gpu() -> None:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """96 detailed JPEGs of about 300 × 400 pixels, upright and turned, grey and in colour."""
+    """96 detailed JPEGs of about 300 × 400 pixels. Some are stored turned, and they are grey or in colour."""
     source, rng = tmp_path_factory.mktemp("big"), np.random.default_rng(5)
     for number in range(BIG):
         folder = source / ("even", "odd")[number % 2]
@@ -54,7 +54,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loader(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Loader:
-    """A loader that decodes on the device, or fails."""
+    """A loader that fails unless it decodes on the device."""
     dataset = dataset if isinstance(dataset, sp.Dataset) else sp.Dataset(dataset)
     return sp.Loader(dataset, rows, **{"to": "torch", "device": "cuda:0", "decode": "device"} | options)
 
@@ -65,7 +65,7 @@ def on_host(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Lo
 
 
 def same(device: Any, host: Any) -> None:
-    """Assert that a field of two batches is equal bit for bit."""
+    """Assert that a field is equal in two batches, bit for bit."""
     if isinstance(host, list):
         assert device == host
         return
@@ -76,7 +76,7 @@ def same(device: Any, host: Any) -> None:
         return
     assert device.device.type == "cuda" and tuple(device.shape) == host.shape
     if host.dtype.name == "bfloat16":
-        # PyTorch cannot convert it to a NumPy array.
+        # PyTorch cannot convert bfloat16 to a NumPy array, so compare the bits.
         import torch
 
         device, host = device.view(torch.int16), host.view(np.int16)
@@ -88,7 +88,7 @@ def same(device: Any, host: Any) -> None:
 
 
 def compare(dataset: Path | sp.Dataset, epochs: int = 1, rows: int = 16, **options: Any) -> dict[str, Any]:
-    """Return the statistics of a loader after asserting that all its batches equal the host's."""
+    """Assert that all batches of a loader equal the host's batches, and return the statistics of the loader."""
     hosts = {name: value for name, value in options.items() if name != "resident"}
     with loader(dataset, rows, **options) as device, on_host(dataset, rows, **hosts) as host:
         batches = 0

@@ -1,4 +1,4 @@
-"""Common code of the loader tests."""
+"""Code that the tests of the loader share."""
 
 from __future__ import annotations
 

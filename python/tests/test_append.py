@@ -1,4 +1,4 @@
-"""`Writer(…, append=True)`: a program's samples as the next generation of a dataset."""
+"""`Writer(…, append=True)`, which adds the samples of a program to a dataset as its next generation."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path
     whole(out, 1)
     assert len(sp.Dataset(out, generation=1)) == 4
     report = write(out, range(4, 40), append=True)
-    # If killed at the very end, the generation exists already or appears with the next call.
+    # If the program was killed at the very end, the generation either exists already or appears with the next call.
     assert report["outcome"] in ("complete", "already-complete") if when == "during" else report["outcome"] == "complete"
     assert (report["generation"], report["samples_of_dataset"]) == (2, 40)
     write(tmp_path / "one", range(40))
@@ -293,7 +293,7 @@ def test_a_packed_dataset_gets_samples_of_a_program_too(tmp_path: Path) -> None:
     with sp.Writer(out, append=True) as writer:
         writer.write({"image": jpeg(1), "label": "b"}, key="b/1.jpg")
     whole(out)
-    # Same as from a folder of the same files.
+    # The fields are the same as those from a folder with the same files.
     sp.pack(photos(tmp_path / "third", ["c/7.jpg"]), tmp_path / "again")
     assert sp.Dataset(tmp_path / "again").schema == dataset.schema
 
@@ -338,7 +338,7 @@ def test_a_profile_that_the_dataset_has_no_field_for_is_refused(tmp_path: Path) 
     with pytest.raises(sp.UsageError, match="sample `b`: field `image`: the picture has a colour profile, and the dataset has no field `icc`"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write({"image": path}, key="b")
-    # A dataset with the field accepts both.
+    # A dataset that has the field accepts pictures with and without a profile.
     with sp.Writer(tmp_path / "with") as writer:
         writer.write({"image": path}, key="a")
     with sp.Writer(tmp_path / "with", append=True) as writer:
@@ -355,7 +355,7 @@ def test_adding_files_says_how_such_a_dataset_grows(tmp_path: Path) -> None:
 
 
 def test_columns_of_a_table_stand_behind_those_of_the_picture(tmp_path: Path) -> None:
-    """The order of fields is the dataset's, even if a program gives its own fields first."""
+    """The fields keep the order of the dataset, even if a program gives its own fields first."""
     from PIL import ImageCms
 
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()

@@ -1,4 +1,4 @@
-"""Flips, turns, normalisation and bfloat16 of arrays, compared with NumPy."""
+"""Flips, turns, normalisation and bfloat16 of arrays, all compared with NumPy."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ MEANS, STDS = np.linspace(-1, 20, 8), np.linspace(0.5, 4, 8)
 
 
 def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Returns the upper halves of float32 values, rounded to nearest, ties to even."""
+    """Returns the upper halves of float32 values, rounded to the nearest, with ties to even."""
     bits = values.view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def normalised(values: NDArray[np.float32], means: Any, stds: Any) -> NDArray[np.float32]:
-    """Fused multiply-add: an exact product in float64, and a sum rounded far below float32's precision."""
+    """Gives the result of a fused multiply-add: the product is exact in float64, and the sum is rounded far below the
+    precision of float32.
+    """
     scale, bias = np.float32(1 / np.asarray(stds)), np.float32(-np.asarray(means) / stds)
     return (values.astype(np.float64) * scale + bias).astype(np.float32)
 
@@ -33,7 +35,7 @@ def turns(square: bool) -> list[tuple[bool, bool, int]]:
 
 
 def turned(values: NDArray[Any], turn: tuple[bool, bool, int]) -> NDArray[Any]:
-    """Applies quarter turns, then flips, to ``[height, width, …]``."""
+    """Applies quarter turns and then flips to ``[height, width, …]``."""
     vertical, horizontal, quarters = turn
     values = np.rot90(values, quarters)
     values = values[::-1] if vertical else values
@@ -61,7 +63,7 @@ def test_a_cube_and_its_mask_are_turned_alike(cubes: Path, cube_values: list[np.
                     ]
                     assert found, index
                     seen.add(found[0])
-    # Two flips are half a turn, so each result can be reached in two ways.
+    # Two flips together are half a turn, so each result can be reached in two ways.
     assert len(seen) == (8 if cube != "whole" else 4)
 
 
@@ -150,13 +152,13 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
     noisy, plain = rows(1), rows(1, augment=sp.augment.random_gain((2, 2)))
     noise = (noisy - plain).astype(np.float64)
     count = noise.size
-    # Noise follows the gain, whatever the order of the list; the tolerance is five standard errors.
+    # Noise is added after the gain, in whatever order the list names them. The tolerance is five standard errors.
     assert abs(noise.mean()) < 5 * 0.5 / count**0.5
     assert abs(noise.std() / 0.5 - 1) < 5 / (2 * count) ** 0.5 + 1e-3
     assert (rows(3) == noisy).all() and (masks >= 0).all()
     assert (rows(1, epoch=1) != noisy).mean() > 0.99
     assert (noise[0] != noise[1]).mean() > 0.99, "samples differ"
-    # The position in [height, width, bands] decides, whatever the layout.
+    # The noise depends on the position in [height, width, bands], whatever the layout.
     assert (rows(2, layout="chw").transpose(0, 2, 3, 1) == noisy).all()
     assert sp.augment.gaussian_noise((0.1, 0.2)) == "gaussian_noise(sigma=0.1..0.2)"
     short = rows(1, dtype={"cube": "float16"})

@@ -1,4 +1,4 @@
-"""Batches as mappings with objects and tensors, and the fields of a sample that are read."""
+"""Batches as mappings that hold objects and tensors, and samples of which only some fields are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import shardpack as sp
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """50 samples with a picture, a caption, a document and bytes; every fifth lacks a caption."""
+    """50 samples with a picture, a caption, a document and bytes. Every fifth sample lacks a caption."""
     out = tmp_path_factory.mktemp("batch") / "mixed"
     schema = {"image": "image", "label": "int64", "caption": "text", "meta": "json", "blob": "bytes"}
     with sp.Writer(out, schema) as writer:
@@ -91,14 +91,14 @@ def test_a_batch_is_updated(mixed: sp.Dataset, fields: list[str] | None) -> None
 
 
 class MissingValue(dict[str, Any]):
-    """A dict that claims a field it lacks."""
+    """A dict that claims to have a field that it lacks."""
 
     def keys(self) -> Any:
         return ["image", "missing"]
 
 
 def test_a_batch_of_fields_alone() -> None:
-    """As Accelerate and Hugging Face do."""
+    """Accelerate and Hugging Face make such batches."""
     batch = sp.Batch({"x": np.zeros((3, 2)), "y": [1, 2, 3]})
     for batch in (batch, copy.copy(batch), pickle.loads(pickle.dumps(batch))):
         assert len(batch) == 3 and list(batch.keys()) == ["x", "y"] and dict(batch)["y"] == [1, 2, 3]
@@ -164,7 +164,7 @@ def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
         mixed.get(0, fields=["captions"])
     with pytest.raises(TypeError, match=r"hint: fields=\['caption'\]"):
         mixed.get_many([0], fields="caption")
-    # Without checksums, damage in a picture that is not decoded goes unnoticed.
+    # Without checksums, damage in a picture goes unnoticed if the picture is not decoded.
     for file in mixed.path.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     shard = next(tmp_path.glob("*.shard"))

@@ -1,4 +1,4 @@
-"""Datasets written to S3 on moto's server, if installed."""
+"""Datasets that are written to S3, on moto's server if it is installed."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_tar_that_cannot_be_read_is_no_bad_input(bucket: Bucket, tmp_path: Pat
     url = f"s3://{bucket.name}/tars/train-000.tar"
     with pytest.raises(OSError, match="train-000.tar"):
         sp.convert("webdataset", url, tmp_path / "out", on_bad_input="skip", storage_options=bucket.options)
-    # A damaged tar is bad input, as on disk.
+    # As on disk, a damaged tar is bad input.
     bucket.client.put_object(Bucket=bucket.name, Key="tars/train-000.tar", Body=path.read_bytes()[:4000])
     found = sp.convert("webdataset", url, tmp_path / "out", on_bad_input="skip", storage_options=bucket.options)
     assert found["samples_skipped"] == 1 and url in found["skipped"][0]["reason"]

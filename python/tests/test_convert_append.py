@@ -1,4 +1,4 @@
-"""`convert(…, append=True)` and `shardpack convert … --append`: weekly deliveries."""
+"""Weekly deliveries, added with `convert(…, append=True)` and `shardpack convert … --append`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_tars_of_two_weeks_are_those_of_one(tmp_path: Path) -> None:
     same(tmp_path / "both", tmp_path / "out")
     assert len(sp.Dataset(tmp_path / "out", generation=1)) == 6
     whole(tmp_path / "out")
-    # Without `classes`, labels refer to the classes of the dataset, and unknown names become new classes.
+    # Without `classes`, labels refer to the classes of the dataset, and names that it does not have become new classes.
     three = tar(tmp_path / "three.tar", range(20, 23), ["owl", "dog", "cat"])
     report = sp.convert("webdataset", three, tmp_path / "out", append=True, classes=["owl", "cat", "dog"])
     assert report["new_classes"] == ["owl"]
@@ -59,7 +59,7 @@ def test_keys_that_are_there(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "out").generation == 1
     report = sp.convert("webdataset", again, tmp_path / "out", append=True, on_known_key="skip")
     assert (report["samples"], report["known"], report["samples_of_dataset"]) == (2, 1, 6)
-    # The same call again.
+    # Repeat the same call.
     report = sp.convert("webdataset", again, tmp_path / "out", append=True, on_known_key="skip")
     assert (report["outcome"], report["samples"], report["known"]) == ("already-complete", 0, 3)
 
@@ -92,7 +92,7 @@ def test_no_dataset_and_one_too_many(tmp_path: Path) -> None:
 
 
 def coco(root: Path, names: list[str], objects: dict[int, list[str]]) -> Path:
-    """Pictures by number, with the classes of their objects."""
+    """Writes pictures by number, with the classes of their objects."""
     (root / "annotations").mkdir(parents=True)
     (root / "val2017").mkdir()
     ids = {name: 3 + 10 * number for number, name in enumerate(names)}

@@ -1,4 +1,6 @@
-"""HDF5, Zarr and LMDB files built to run code, show other files, hang, fill the memory or end the process."""
+"""HDF5, Zarr and LMDB files that are built to run code, to show other files, to hang, to fill the memory, or to end the
+process.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="links and pipes")
 
 
 class Runs:
-    """An object whose pickle makes a file."""
+    """An object that makes a file when its pickle is loaded."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -52,7 +54,7 @@ def v2(folder: Path, chunk: bytes | None, **changes: Any) -> Path:
 
 
 def v3(folder: Path, chunk: bytes | None, **changes: Any) -> Path:
-    """Makes a version 3 codec that unpacks a chunk to a bounded size."""
+    """Makes a version 3 group with one array of three numbers."""
     array = {"zarr_format": 3, "node_type": "array", "shape": [3], "data_type": "int32", "fill_value": 0}
     array |= {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}}, "attributes": {}}
     array |= {"chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
@@ -79,7 +81,7 @@ PICKLES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("place", ["array", "consolidated", "sample", "zip"])
 @pytest.mark.parametrize("case", PICKLES)
 def test_a_pickle_in_zarr_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, place: str) -> None:
-    # Older versions of numcodecs lack this switch, which is then always on.
+    # Older versions of numcodecs do not have this switch. In them it is always on.
     monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     mark, source, options = tmp_path / "ran", tmp_path / "a.zarr", {}
     v2(source / "s" if place == "sample" else source, pickle.dumps(Runs(mark)), **PICKLES[case])
@@ -137,7 +139,7 @@ def test_no_name_or_extra_key_hides_a_codec(tmp_path: Path, monkeypatch: pytest.
 def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from shardpack.convert import _zarr_store
 
-    # As if a document had passed the check of its text.
+    # Act as if the document had passed the check of its text.
     monkeypatch.setattr(_zarr_store, "checked", lambda name, text, most: text)
     settings = {"chunk_shape": [3], "codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}], "index_codecs": [{"name": "bytes"}]}
     sources = [v2(tmp_path / f"{number}.zarr", b"", **PICKLES[case]) for number, case in enumerate(("second filter", "compressor", "inside of ours"))]
@@ -242,13 +244,13 @@ def zeros(size: int, wbits: int = 15) -> bytes:
     """Returns zeros compressed by zlib, with a wrong checksum at the end."""
     packer = zlib.compressobj(1, wbits=wbits)
     head = packer.compress(bytes(1)) + packer.flush(zlib.Z_FULL_FLUSH)
-    # Each piece is independent.
+    # Each piece can be unpacked independently.
     piece = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
     return head + piece * (size >> 24) + packer.flush()
 
 
 def zstd(size: int, said: bool) -> bytes:
-    """Returns a frame of zeros in run-length blocks."""
+    """Returns a zstd frame of zeros in run-length blocks. The header states the size if `said`."""
     blocks = size >> 17
     frame = struct.pack("<I", 0xFD2FB528) + (b"\xe0" + struct.pack("<Q", size) if said else b"\x00\x58")
     return frame + b"".join(struct.pack("<I", (1 << 17) << 3 | 1 << 1 | (n == blocks - 1))[:3] + b"\0" for n in range(blocks))
@@ -299,7 +301,7 @@ def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", (MANY,), "u1", chunks=(1 << 20,), compression="gzip")
     with h5py.File(tmp_path / "groups.h5", "w") as file:
-        # Each is a gibibyte of fill values.
+        # Each dataset is a gibibyte of fill values.
         file.create_dataset("pool", (1 << 28,), "f4", chunks=(1 << 20,))
         for number in range(100):
             file[f"data/s{number}/x"] = file["pool"]
@@ -307,7 +309,7 @@ def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
         ("hdf5", tmp_path / "a.h5"),
         ("zarr", v2(tmp_path / "2.zarr", None, shape=[MANY], chunks=[1 << 20])),
         ("zarr", v3(tmp_path / "3.zarr", None, shape=[MANY])),
-        # A sample of 2^27 chunks.
+        # A single sample of 2^27 chunks.
         ("zarr", v2(tmp_path / "chunks.zarr", None, shape=[1, 1 << 27], chunks=[1, 1])),
     ]
     for format, source in sources:
@@ -329,7 +331,7 @@ def test_fill_values_are_values(tmp_path: Path) -> None:
     for out in ("h", "z"):
         dataset = sp.Dataset(tmp_path / out)
         assert len(dataset) == 300 and (dataset[299]["mask"] == 7).all()
-    # If there really are only fill values, the option allows them.
+    # If there really are only fill values, the option can allow them.
     v2(tmp_path / "b.zarr", None, shape=[200_000], chunks=[200_000], dtype="|u1")
     with pytest.raises(ValueError, match="raise max_expansion"):
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out")
@@ -408,7 +410,7 @@ def test_filters_of_hdf5(tmp_path: Path) -> None:
 def test_a_chunk_of_lzf_that_unpacks_to_more(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("x", (4,), "f4", chunks=(4,), compression="lzf")
-        # One zero, then repeated copies of 264 bytes from one byte back.
+        # One zero, followed by copies of 264 bytes, each from one byte back.
         data.id.write_direct_chunk((0,), b"\0\0" + b"\xe0\xff\0" * (4 << 20))
     assert "row 0: the chunk at [0] unpacks to more than 80 bytes: damaged" in bounded("hdf5", tmp_path / "a.h5")
 
@@ -430,7 +432,7 @@ def test_a_large_chunk_of_hdf5_is_checked_once(tmp_path: Path, monkeypatch: pyte
 
 
 def many_times(path: Path, shape: tuple[int, ...], data: bytes) -> None:
-    """Makes a dataset of texts that all refer to the same place."""
+    """Makes a dataset of texts which all refer to the same place in the file."""
     with h5py.File(path, "w") as file:
         text = file.create_dataset("s/text", shape, h5py.string_dtype())
         text[(0,) * len(shape)] = data
@@ -453,7 +455,7 @@ def test_one_large_text_many_times(tmp_path: Path) -> None:
     "shape", [(200,), pytest.param((1, 200), marks=pytest.mark.long), pytest.param((2, 200), marks=pytest.mark.long)]
 )
 def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    # By groups, by rows, and as an array of varying shape.
+    # The source is read by groups, by rows, and as an array of varying shape.
     many_times(tmp_path / "a.h5", shape, b"x" * (4 << 20))
     message = "the sample has more than 1048576 bytes"
     for options in ({"samples": "groups"}, {"group": "s", "samples": "rows"}):
@@ -607,12 +609,12 @@ def test_a_changed_byte_of_an_lmdb_ends_no_program(tmp_path: Path) -> None:
     env.close()
     file = tmp_path / "a/data.mdb"
     whole = bytearray(file.read_bytes())
-    # The node of a large value: its size in two halves, the large-value flag, the key size, the key.
+    # The node of a large value has its size in two halves, the flag for large values, the size of the key, and the key.
     at = whole.rindex(b"\x01\x00\x03\x00" + b"012") - 4
     whole[at + 3] = 0x20
     whole[at + 2] = 0
     file.write_bytes(whole)
-    # The file grows without bytes on disk, so only the page after its end is missing.
+    # The file grows but gets no bytes on disk, so only the page after its end is missing.
     with pytest.raises(ValueError, match=r"a`, after key `011`: .*damaged|SIGBUS|SIGSEGV"):
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
     report = sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input="skip")

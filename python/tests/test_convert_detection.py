@@ -1,4 +1,4 @@
-"""COCO, Pascal VOC and YOLO: the same objects in the numbers of each format, and bad input."""
+"""COCO, Pascal VOC and YOLO, with the same objects in the numbers of each format, and with bad input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import shardpack as sp
 Image = pytest.importorskip("PIL.Image")
 
 NAMES = ["cat", "dog", "owl"]
-# Class number; left, top, right, bottom in pictures of 40 × 24.
+# Class number, and left, top, right, bottom, in pictures of 40 × 24 pixels.
 OBJECTS: dict[str, list[tuple[int, tuple[int, int, int, int]]]] = {
     "a.jpg": [(0, (1, 2, 11, 22)), (2, (20, 0, 40, 24))],
     "b.jpg": [],
@@ -48,7 +48,7 @@ def write_coco(root: Path, **change: Any) -> Path:
     whole = {
         "images": [{"id": 70 + number, "file_name": name} for number, name in enumerate(OBJECTS)],
         "annotations": annotations,
-        # Ids have gaps and no order.
+        # The ids have gaps and are in no particular order.
         "categories": [{"id": 10 * number + 3, "name": name} for number, name in reversed(list(enumerate(NAMES)))],
     }
     (root / "annotations").mkdir()
@@ -85,7 +85,7 @@ def write_yolo(root: Path, points: bool = False) -> Path:
             f"{of_class} {(x0 + x1) / 80} {(y0 + y1) / 48} {(x1 - x0) / 40} {(y1 - y0) / 24}" + " 0.5 0.25 2" * points
             for of_class, (x0, y0, x1, y1) in objects
         ]
-        # A picture without objects may have no file.
+        # A picture without objects need not have a file.
         if lines:
             (root / "labels" / "train" / f"{Path(name).stem}.txt").write_text("\n".join(lines) + "\n")
     (root / "data.yaml").write_text("path: .\ntrain: images/train\nnames:\n  0: cat\n  1: dog\n  2: owl\n")
@@ -93,7 +93,7 @@ def write_yolo(root: Path, points: bool = False) -> Path:
 
 
 def check(out: Path, corners: Any) -> dict[str, dict[str, Any]]:
-    """Asserts unchanged pictures and all objects, and returns the samples."""
+    """Asserts that pictures are unchanged and all objects are there, and returns the samples."""
     dataset = sp.Dataset(out)
     assert dataset.classes == NAMES
     found = content(dataset, "image")
@@ -170,7 +170,7 @@ def test_areas_of_coco_are_not_made_up(tmp_path: Path) -> None:
 
 
 def grey_of_4_bits(number: int, width: int, height: int) -> bytes:
-    """Returns a PNG of one class number, in fewer bits than Pillow writes."""
+    """Returns a PNG that contains a single class number, in fewer bits than Pillow would write."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -198,7 +198,7 @@ def test_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="split is one of train"):
         sp.convert("voc", root, tmp_path / "never", split="val")
 
-    # PNG optimisers write a few classes in few bits.
+    # Programs that optimise PNGs store a few classes in few bits.
     (root / "SegmentationClass" / "c.png").write_bytes(grey_of_4_bits(5, width=40, height=24))
     sp.convert("voc", root, tmp_path / "bits", split="train", names=NAMES, masks="SegmentationClass")
     (sample,) = content(tmp_path / "bits").values()
@@ -236,7 +236,7 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
     report = sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (3, 1)
-    # If names do not match, all pictures would be without objects.
+    # If the names do not match, all pictures would seem to have no objects.
     for path in sorted(labels.glob("?.txt")):
         path.rename(path.with_name(f"{path.stem}_labels.txt"))
     with pytest.raises(sp.SourceError, match=r"no picture has a label file such as `.*a.txt`; found only 3 others, such as `.*a2.txt`\nhint: "):
@@ -334,7 +334,7 @@ def test_a_batch_of_coco_and_its_boxes(tmp_path: Path) -> None:
     )  # fmt: skip
     (batch,) = loader
     rows = {key: row for row, key in enumerate(batch.sample_keys)}
-    # Twice as large and mirrored, so 1 to 11 of 40 becomes 58 to 78 of 80.
+    # The picture is twice as large and mirrored, so 1 to 11 of 40 pixels becomes 58 to 78 of 80.
     assert batch["boxes"][rows["a.jpg"]].tolist() == [[58, 4, 20, 40], [0, 0, 40, 48]]
     assert batch["classes"][rows["a.jpg"]].tolist() == [0, 2] and batch["boxes"][rows["b.jpg"]].shape == (0, 4)
 
@@ -354,7 +354,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     sp.convert("coco", path, tmp_path / "kept", boxes="xywh")
     assert content(tmp_path / "kept")["a.jpg"]["boxes"].tolist() == corners
     sp.convert("coco", path, tmp_path / "none", drop=["boxes"])
-    # A few boxes may belong to objects that are cut off.
+    # Only a few boxes extend beyond their pictures, so they may belong to objects that are cut off.
     few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
     sp.convert("coco", few, tmp_path / "parts")
     assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
@@ -379,7 +379,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "one").classes == NAMES and set(content(tmp_path / "one")) == set(OBJECTS) and report["notes"] == []
     add_split(root, "val")
     for names in ("[cat, dog, owl]", "{0: cat, 2: owl, 1: dog}"):
-        # The path of the original machine does not exist here.
+        # The path on the original machine does not exist here.
         (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
         for source in (root, root / "data.yaml"):
             with pytest.raises(sp.SourceError, match="data.yaml`: expected the pictures of one split, found: train, val\nhint: split='train'"):
@@ -388,7 +388,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
             assert sp.Dataset(tmp_path / "val").classes == NAMES and set(content(tmp_path / "val")) == {"d.jpg"}
     sp.convert("yolo", root, tmp_path / "train", split="train", names=["a", "b", "c"])
     assert sp.Dataset(tmp_path / "train").classes == ["a", "b", "c"] and set(content(tmp_path / "train")) == set(OBJECTS)
-    # Two names for one folder are one split.
+    # If two names mean the same folder, there is only one split.
     (root / "data.yaml").write_text("train: images/train\nval: images/train\n")
     assert sp.convert("yolo", root, tmp_path / "same")["samples"] == len(OBJECTS)
     (root / "data.yaml").write_text("train: images/gone\n")
@@ -437,7 +437,7 @@ def test_links_out_of_a_dataset_are_refused(tmp_path: Path) -> None:
         path.unlink()
         os.mkfifo(path)
         report = sp.convert(format, source, tmp_path / format / "pipe", on_bad_input="skip", **options)
-        # For VOC and YOLO, no picture of this name is found, or it is ignored.
+        # For VOC and YOLO, either no picture with this name is found, or the name is ignored.
         assert report["samples_skipped"] <= 1
         path.unlink()
         path.write_bytes(whole)

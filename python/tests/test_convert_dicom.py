@@ -1,4 +1,4 @@
-"""From DICOM files."""
+"""Conversion from DICOM files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def oriented(z: float) -> dict[str, Any]:
 
 
 def test_a_series_is_a_volume_in_the_order_of_its_places(tmp_path: Path) -> None:
-    # Names and numbers are not in the order of the positions.
+    # Neither the file names nor the instance numbers are in the order of the positions.
     for number, z in enumerate([4.0, -2.0, 10.0]):
         save(tmp_path / "src" / f"IM{number}", plane(number), InstanceNumber=number, RescaleSlope=1, RescaleIntercept=-1024, **oriented(z))
     save(tmp_path / "src" / "other" / "x.dcm", plane(7, (3, 6, 5)), series=SERIES + ".9", WindowCenter=[40, 50])
@@ -111,7 +111,7 @@ def test_tables_and_doses_give_the_values_of_the_modality(tmp_path: Path) -> Non
 
 
 def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
-    """Returns the functional groups of an enhanced CT, for each frame and for all frames."""
+    """Returns the functional groups of an enhanced CT: the groups for each frame, and the groups for all frames."""
     from pydicom.dataset import Dataset
     from pydicom.sequence import Sequence
 
@@ -140,7 +140,9 @@ def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
 
 
 def enhanced(path: Path, pixels: np.ndarray[Any, Any], slopes: list[float], places: list[float], **tags: Any) -> None:
-    """Saves an enhanced file of many frames, as newer scanners write it, without frame attributes at the top level."""
+    """Saves an enhanced file of many frames in the form in which newer scanners write it. It has no frame attributes at
+    the top level.
+    """
     save(path, pixels, PixelSpacing=None, SliceThickness=None, NumberOfFrames=len(pixels), **groups(slopes, places), **tags)
 
 
@@ -155,11 +157,11 @@ def test_an_enhanced_file_is_a_volume_in_the_order_of_its_places(tmp_path: Path)
     assert meta["PixelSpacing"] == [0.25, 0.5] and meta["SliceThickness"] == 3
     assert meta["WindowCenter"] == 40 and meta["ImageOrientationPatient"] == [1, 0, 0, 0, 1, 0]
     assert [place[2] for place in meta["ImagePositionsPatient"]] == [-2, 4, 10]
-    # A single file keeps its order and gives the positions of its frames.
+    # A single file keeps its order, and gives the positions of its frames.
     sp.convert("dicom", tmp_path / "src", tmp_path / "files", samples="files")
     (sample,) = content(tmp_path / "files").values()
     assert np.array_equal(sample["image"], values) and [place[2] for place in sample["meta"]["ImagePositionsPatient"]] == [4, -2, 10]
-    # Two files of a series are one volume, even with fractional slopes.
+    # Two files of one series become one volume, even if the slopes are fractional.
     enhanced(tmp_path / "src" / "b", frames, [0.5, 1, 1], [7.0, 13.0, 1.0])
     sp.convert("dicom", tmp_path / "src", tmp_path / "both")
     (sample,) = content(tmp_path / "both").values()
@@ -196,7 +198,7 @@ def test_a_missing_slice_is_named(tmp_path: Path) -> None:
     (tmp_path / "src" / "1.dcm").unlink()
     with pytest.raises(sp.SourceError, match="4 slices: expected 5, found 2.5 from 5 to 7.5"):
         sp.convert("dicom", tmp_path / "src", tmp_path / "out")
-    # Positions are rounded.
+    # These positions are rounded.
     for number, z in enumerate([0, 0.6, 1.3, 1.9, 2.5, 3.1]):
         save(tmp_path / "rounded" / f"{number}.dcm", plane(number), **oriented(z))
     sp.convert("dicom", tmp_path / "rounded", tmp_path / "even")
@@ -230,7 +232,7 @@ def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
 
 
 def deflated(pieces: int) -> bytes:
-    """Returns a deflated file: an element, and zeros."""
+    """Returns a deflated file that contains an element and zeros."""
     uid = b"1.2.840.10008.1.2.1.99"
     meta = b"\x02\x00\x10\x00UI" + struct.pack("<H", len(uid)) + uid
     packer = zlib.compressobj(1, wbits=-15)

@@ -1,4 +1,4 @@
-"""Runs every block of docs/python/converting.md on sources made here."""
+"""Runs every code block of docs/python/converting.md on sources that are made here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "python" / "converting.md"
 
 
 def sections() -> dict[str, list[str]]:
-    """Maps each heading to the blocks below it."""
+    """Maps each heading to the code blocks below it."""
     found: dict[str, list[str]] = {}
     for part in re.split(r"^#+ ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         blocks = re.findall(r"^```python\n(.*?)^```", part, flags=re.MULTILINE | re.DOTALL)
@@ -28,7 +28,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def helper(test: str, function: str) -> Callable[..., Any]:
-    """Returns a function of another test file, which skips if the format's library is missing."""
+    """Returns a function of another test file. If the library of the format is missing, the import skips the test."""
     found: Callable[..., Any] = getattr(importlib.import_module(test), function)
     return found
 

@@ -1,4 +1,4 @@
-"""Masks stored as pictures: class numbers with `masks`, a note without."""
+"""Masks that are stored as pictures. With `masks` they become class numbers, and without it there is a note."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASSES = np.arange(24 * 40, dtype=np.uint16).reshape(24, 40) % 7
 
 
 def png(numbers: np.ndarray[Any, Any], mode: str | None = None) -> bytes:
-    """A PNG of class numbers, grey or with a palette of bright colours."""
+    """A PNG that contains class numbers, either grey or with a palette of bright colours."""
     out = io.BytesIO()
     picture = pil.fromarray(numbers if mode != "P" else numbers.astype(np.uint8))
     if mode == "P":
@@ -60,7 +60,7 @@ def test_masks_are_those_that_pack_stores(tmp_path: Path, name: str) -> None:
     [
         (png(CLASSES.astype(np.uint8)), np.uint8),
         (png(CLASSES * 300), np.uint16),
-        # One-bit greys are 0 and 1, not 0 and 255.
+        # Grey values of one bit are 0 and 1, not 0 and 255.
         (png(CLASSES.astype(np.uint8) % 2 * 255, "1"), np.uint8),
     ],
     ids=["8 bits", "16 bits", "1 bit"],
@@ -79,7 +79,7 @@ def test_masks_of_several_types_become_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=said):
         sp.convert("webdataset", source, tmp_path / "no", masks=["seg"])
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], schema={"seg": "array:uint16"})
-    # Values that fit the first mask's type need no note.
+    # If all values fit the type of the first mask, no note is needed.
     sp.convert("webdataset", tar_of(tmp_path / "b.tar", [wide, narrow]), tmp_path / "b", masks=["seg"])
     for out, keys in (("out", "01"), ("b", "10")):
         found = content(tmp_path / out)
@@ -105,7 +105,7 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
     assert "`masks` makes an array of 'seg', but `schema` says 'image'" in why(colours, schema={"seg": "image"})
     with pytest.raises(TypeError, match=r"masks: expected a list of columns, found: 'seg'\nhint: masks=\['seg'\]"):
         sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", masks="seg")
-    # Next to a JPEG, a plain PNG is often the mask.
+    # A plain PNG next to a JPEG is often its mask.
     said = why(png(CLASSES.astype(np.uint8)), "png", masks=[])
     assert "if it holds masks, rename={'png': 'mask'} and masks=['png']" in said
     sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", rename={"png": "mask"}, masks=["png"])

@@ -1,5 +1,5 @@
-"""MosaicML's MDS. The sources are written here by the layout of the format, or by `mosaicml-streaming` where it
-is installed."""
+"""MosaicML's MDS. The sources are written here according to the layout of the format, or by `mosaicml-streaming` if
+that is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ COLUMNS = {"image": ("jpeg", None), "label": ("int", 8), "caption": ("str", None
 
 
 def encoded_array(array: np.ndarray[Any, Any]) -> bytes:
-    """An array whose encoding names neither type nor shape: int16 or float32, axes below 256."""
+    """An array whose encoding names neither type nor shape. It is int16 or float32, and its axes are shorter than
+    256.
+    """
     code = {"int16": 17, "float32": 34}[array.dtype.name]
     return bytes([code, array.ndim << 2, *array.shape]) + array.tobytes()
 

@@ -1,8 +1,10 @@
 """Structural mutations of sources. Checksums are corrected, so that a change reaches the code behind them. Whatever the
-change, `convert` succeeds or raises an error of its own that says what is wrong, in bounded time and memory.
+change is, `convert` must either succeed or raise an error of its own that says what is wrong, within bounded time
+and memory.
 
-    SHARDPACK_MUTATIONS=5000 SHARDPACK_SEED=7 python -m pytest python/tests/test_convert_mutations.py     default 40
-    a format
+    SHARDPACK_MUTATIONS=5000 SHARDPACK_SEED=7 python -m pytest python/tests/test_convert_mutations.py
+
+Without SHARDPACK_MUTATIONS, there are 40 mutations for each format.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ BAD_CODECS = ["pickle", "numcodecs.pickle", "json2", "msgpack2", "categorize", "
 
 
 class Runs:
-    """An object whose pickle makes a folder."""
+    """An object that makes a folder when its pickle is loaded."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -79,7 +81,7 @@ def png() -> bytes:
     return out.getvalue()
 
 
-# Replacements for a value.
+# Texts that replace a value.
 TEXTS = [
     "", "a", "../../x", "/etc/passwd", "a\0b", "\ud800", "\x1b[2J\x07\u202e", "x" * 5000, "0", "-1", "1e999", "NaN", "é" * 300, "a/b/../c",
     "__key__", "é\u0301", "0 0 1 1", "true", " ", "\n", "*", "!!python/object/apply:os.system [x]", "\ufeff", "CON", "~", "//", "/dev/zero",
@@ -103,7 +105,7 @@ def anything(r: Random) -> Any:
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
-    """Returns each container of a tree with each key."""
+    """Returns every pair of a container in a tree and one of its keys."""
     found: list[tuple[Any, Any]] = []
     left = [tree]
     while left:
@@ -116,7 +118,7 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def changed(r: Random, tree: Any) -> Any:
-    """Returns a tree with one to four changes."""
+    """Returns a copy of a tree with one to four changes."""
     tree = copy.deepcopy(tree)
     for _ in range(r.choice([1, 1, 1, 2, 4])):
         found = places(tree)
@@ -142,7 +144,7 @@ def changed(r: Random, tree: Any) -> Any:
 
 
 def document(r: Random, tree: Any) -> bytes:
-    """Returns a changed tree as JSON, sometimes with changed text."""
+    """Returns a changed tree as JSON. Sometimes the text is changed too."""
     if r.calm and r.random() < 0.8:
         return json.dumps(tree).encode()
     text = bytearray(json.dumps(changed(r, tree), ensure_ascii=r.random() < 0.9).encode("utf-8", "surrogatepass"))
@@ -171,7 +173,7 @@ def coco(r: Random, folder: Path) -> Any:
 
 
 def element(r: Random, name: str, *inside: str) -> str:
-    """Returns an XML element, sometimes changed."""
+    """Returns an XML element, which is sometimes changed."""
     share = r.random() * (10 if r.calm else 1)
     if share < 0.03:
         return ""
@@ -244,7 +246,7 @@ def varint(value: int) -> bytes:
 
 
 def message(r: Random, number: int, value: Any, share: float) -> bytes:
-    """Returns a protobuf field (bytes, a number, or a list of fields), sometimes changed."""
+    """Returns a protobuf field, which is sometimes changed. Its value is bytes, a number, or a list of fields."""
     wire = 0 if isinstance(value, int) else 2
     if isinstance(value, list):
         value = b"".join(message(r, *one, share) for one in value)
@@ -407,7 +409,7 @@ def parquet(r: Random, folder: Path) -> Any:
     data = bytearray(out.getvalue())
     if r.random() < 0.3:
         for _ in range(r.choice([1, 3])):
-            # Mostly in the footer.
+            # Most changes are in the footer.
             at = r.randrange(max(0, len(data) - 600), len(data)) if r.random() < 0.6 else r.randrange(len(data))
             data[at] = r.choice([0, 255, r.randrange(256)])
     (folder / "a.parquet").write_bytes(data)
@@ -470,14 +472,14 @@ def dicom(r: Random, folder: Path) -> Any:
                 at = r.randrange(132, len(raw))
                 raw[at] = r.choice([0, 255, r.randrange(256), raw[at] ^ 1])
         if chance(r, 0.1):
-            # Nested sequences of undefined length.
+            # Sequences of undefined length, nested in each other.
             raw += (b"\x08\x00\x40\x11SQ\0\0\xff\xff\xff\xff" + b"\xfe\xff\x00\xe0\xff\xff\xff\xff") * r.choice([3, 300, 5000])
         (folder / f"{number}.dcm").write_bytes(raw)
     return folder, r.choice([{}, {"samples": "files"}, {"uneven": True}, {"max_sample_bytes": 1000}])
 
 
 def bad_codecs(r: Random, *arrays: dict[str, Any]) -> None:
-    """Names an unsupported codec in some of the arrays, and adds keys of the other version."""
+    """Names an unsupported codec in some of the arrays, and adds keys of the other Zarr version."""
     for array in arrays:
         if not chance(r, 0.3):
             continue
@@ -601,8 +603,8 @@ FORMATS: dict[str, Mutation] = {
 
 
 def run(format: str, count: int, seed: int, root: Path) -> None:
-    """Converts `count` changed sources in this process. Prints results that are neither a success
-    nor an error of the package."""
+    """Converts `count` changed sources in this process. Prints every result that is neither a success nor an error of
+    the package."""
     import resource
 
     import shardpack as sp
@@ -676,7 +678,7 @@ def test_changed_sources_are_converted_or_refused(tmp_path: Path, format: str) -
     assert ended.returncode == 0, f"{lines[-1:]}: {ended.returncode}\n{ended.stderr[-3000:]}"
     assert not found, "\n".join(found)
     converted, refused, count = map(int, re.findall(r"\d+", lines[-1]))
-    # Otherwise the changes do not get past the first check, or change nothing.
+    # Otherwise the changes would never get past the first check, or would change nothing.
     assert count < 40 or converted * 10 >= count and refused > 0, lines[-1]
     print(f"{format}: {lines[-1]}, {time.monotonic() - started:.0f} s")
 

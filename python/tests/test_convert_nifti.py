@@ -1,4 +1,4 @@
-"""From NIfTI files."""
+"""Conversion from NIfTI files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ nibabel = pytest.importorskip("nibabel")
 
 
 def volume(seed: int, shape: tuple[int, ...] = (6, 5, 4), dtype: Any = np.int16) -> np.ndarray[Any, Any]:
-    """Returns values `[x, y, z]`, the order that nibabel takes."""
+    """Returns values in the order that nibabel takes, `[x, y, z]`."""
     return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(dtype)
 
 
@@ -54,7 +54,7 @@ def test_volumes_keep_every_bit_and_their_place(tmp_path: Path) -> None:
 
 
 def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
-    """Several modalities in a file, as in BraTS and the Medical Segmentation Decathlon."""
+    """Several modalities are in one file, as in BraTS and the Medical Segmentation Decathlon."""
     values = volume(0, (6, 5, 4, 3))
     save(tmp_path / "src" / "a.nii", values)
     save(tmp_path / "labels" / "a.nii", volume(1) % 3)
@@ -76,7 +76,7 @@ def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
         for key in ("a.nii", "b.nii"):
             assert found[key]["meta"]["axes"] == axes and len(found[key]["meta"]["zooms"]) == 4
             assert found[key]["meta"]["zooms"][axes.index("z")] == 2.0 and found[key]["mask"].shape == (4, 5, 6)
-    # A loader cuts boxes along the spatial axes.
+    # A loader must be able to cut boxes along the spatial axes.
     save(tmp_path / "boxes" / "a.nii", values)
     sp.convert("nifti", tmp_path / "boxes", tmp_path / "boxed", channels="last", **options)
     batch = next(iter(sp.Loader(sp.Dataset(tmp_path / "boxed"), 2, cube="patch3x4x4", patches_per_sample=2)))
@@ -98,7 +98,7 @@ def test_vectors_are_channels_too(tmp_path: Path) -> None:
 def test_scaled_values_are_nibabels(tmp_path: Path) -> None:
     path = tmp_path / "a.nii"
     save(path, np.zeros((4, 3, 2), np.int16))
-    # Slope and intercept are at byte 112 of the header; the values start at byte 352.
+    # Slope and intercept are at byte 112 of the header, and the values start at byte 352.
     data = bytearray(path.read_bytes())
     data[112:120] = np.array([0.5, -3.0], "<f4").tobytes()
     numbers = volume(3, (4, 3, 2))
@@ -157,7 +157,7 @@ def test_a_mask_lies_where_its_volume_does(tmp_path: Path) -> None:
         assert (report["samples"], report["samples_skipped"]) == (1, 1)
         sp.convert("nifti", tmp_path / "images", tmp_path / "any", any_affine=True, **options)
         assert np.array_equal(content(tmp_path / "any")["b.nii"]["mask"], (volume(4) % 3).T)
-    # Rounding by programs and by quaternions.
+    # The rounding that programs and quaternions cause must be accepted.
     turn = np.eye(4)
     turn[:2, :2] = [[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]
     save(tmp_path / "images" / "b.nii", volume(2), affine=turn @ AFFINE)

@@ -1,4 +1,4 @@
-"""From TFRecord files of `tf.train.Example`."""
+"""Conversion from TFRecord files of `tf.train.Example`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def message(number: int, data: bytes) -> bytes:
 
 
 def feature(values: Any) -> bytes:
-    """A `Feature`: a list of bytes, of floats, or of ints."""
+    """A `Feature`, which is a list of bytes, of floats, or of ints."""
     if all(isinstance(value, bytes) for value in values):
         return message(1, b"".join(message(1, value) for value in values))
     if all(isinstance(value, float) for value in values):
@@ -61,7 +61,7 @@ def write(path: Path, examples: list[bytes]) -> Path:
 
 
 def test_lists_of_features_are_refused(tmp_path: Path) -> None:
-    """A SequenceExample, whose context looks like an Example."""
+    """A SequenceExample is refused. Its context looks like an Example."""
     sequence = example(label=[1]) + message(2, message(1, message(1, b"frames") + message(2, message(1, feature([jpeg(0)])))))
     with pytest.raises(ValueError, match="record 0: expected a tf.train.Example, found a SequenceExample"):
         sp.convert("tfrecord", write(tmp_path / "a.tfrecord", [sequence]), tmp_path / "out")
@@ -145,7 +145,7 @@ def test_a_damaged_record_takes_no_other_with_it(tmp_path: Path) -> None:
     report = sp.convert("tfrecord", path, tmp_path / "out", on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (9, 1, True)
     assert "record 3: the CRC32C of the record does not match" in report["skipped"][0]["reason"]
-    # Without the length, the next record cannot be found.
+    # Without the length of a record, the next record cannot be found.
     damaged[7 * length] ^= 4
     path.write_bytes(damaged)
     report = sp.convert("tfrecord", path, tmp_path / "out", on_bad_input="skip", force=True)

@@ -1,4 +1,4 @@
-"""From map-style datasets like torchvision's, with and without torchvision."""
+"""Conversion from map-style datasets like torchvision's. torchvision need not be installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(root: Path) -> Path:
 
 
 class Folder:
-    """The attributes of `ImageFolder` that matter."""
+    """Has those attributes of `ImageFolder` that matter."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)

@@ -1,4 +1,4 @@
-"""From Zarr groups."""
+"""Conversion from Zarr groups."""
 
 from __future__ import annotations
 

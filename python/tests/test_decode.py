@@ -1,4 +1,4 @@
-"""Pictures as floats, and loaders without a GPU."""
+"""Pictures as floats, and loaders that have no GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def rounded(exact: Fraction) -> np.float32:
-    """The nearest float32, ties to even."""
+    """The nearest float32. Ties go to even."""
     near = np.float32(float(exact))
     around = [np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)]
     even = lambda value: int(value.view(np.uint32)) % 2  # noqa: E731
@@ -32,7 +32,7 @@ def rounded(exact: Fraction) -> np.float32:
 
 
 def expected(levels: NDArray[np.uint8], scale: list[np.float32], bias: list[np.float32], dtype: str) -> NDArray[Any]:
-    """``level · scale + bias`` for pixels ``[…, 3]``, rounded once to float32, then to ``dtype``."""
+    """``level · scale + bias`` for pixels ``[…, 3]``, rounded once to float32 and then to ``dtype``."""
     table = np.array(
         [
             [rounded(level * Fraction(float(a)) + Fraction(float(b))) for level in range(256)]
@@ -142,7 +142,7 @@ def test_cupy_is_named_if_it_is_not_installed(photos: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def framework(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces PyTorch by a framework without a GPU; there is no driver."""
+    """Replaces PyTorch by a framework without a GPU. There is no driver either."""
 
     def no_driver(number: int, decodes: bool) -> None:
         raise _shardpack.NoDeviceError(f"device {number}: no driver")
@@ -210,7 +210,7 @@ def test_a_driver_that_refuses_is_an_error(photos: Path, monkeypatch: pytest.Mon
 
 
 def test_copies_under_way_are_waited_for_at_the_end() -> None:
-    """Batch memory is held until JAX's copies are done or the loader is closed."""
+    """The memory of a batch is held until JAX's copies are done or the loader is closed."""
     waited: list[int] = []
     lent = _convert._Lent()
     for number in range(3):
@@ -221,7 +221,7 @@ def test_copies_under_way_are_waited_for_at_the_end() -> None:
 
 
 def test_this_machine_has_a_device_or_a_reason(photos: Path) -> None:
-    """Uses the real driver, without a stand-in."""
+    """Uses the real driver, not a stand-in."""
     try:
         device = _shardpack.Stage(0)
     except RuntimeError as error:

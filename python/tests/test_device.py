@@ -1,6 +1,6 @@
-"""Decoding on a GPU gives the same batches as the host, bit for bit.
+"""Decoding on a GPU gives the same batches as decoding on the host, bit for bit.
 
-Each test needs a GPU and PyTorch, and is skipped, with the reason, if one is missing.
+Each test needs a GPU and PyTorch. If one of them is missing, the test is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
-    # And maybe part of the next epoch, which is prepared ahead.
+    # The counts may include part of the next epoch, which is prepared ahead of time.
     assert 2 * BIG <= stats["device_rows"] + refused <= 3 * BIG, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
@@ -89,7 +89,7 @@ def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) ->
     stats = compare(big, epochs=3, resident=True, **options)
     rows = sum(stats["refused"].values())
     assert 3 * BIG <= stats["device_rows"] + rows <= 4 * BIG
-    # Of these, only the rows decoded by the host were read.
+    # With all samples on the device, data are read again only for rows that the host decodes.
     assert stats["read_bytes"] == before or rows > 0
 
 
@@ -171,7 +171,7 @@ def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list
     for codec in ("blosc2-lz4", "blosc2-zstd", "zstd", "raw"):
         out = pack(source, tmp_path / codec, "--values", "keep", "--codec", codec)
         stats = compare(out, rows=6, dtype="float32")
-        # One cube of each sample in a batch, none decoded by the host.
+        # Each sample in a batch has one cube, and the host decoded none of them.
         assert (stats["refused"], stats["device_rows"]) == ({}, len(cube_values) // 6 * 6), codec
 
 
@@ -252,7 +252,7 @@ def test_a_damaged_picture_harms_no_other(big: Path, tmp_path: Path) -> None:
     middle = content.index(stored) + len(stored) // 2
     content[middle : middle + 40] = bytes(byte ^ 0x5A for byte in content[middle : middle + 40])
     shard.write_bytes(content)
-    # With checksums the host finds the damage, without them the device does.
+    # With checksums, the host finds the damage. Without them, the device does.
     for check in (True, False):
         damaged = sp.Dataset(copy, verify_crc=check)
         with (
@@ -267,5 +267,5 @@ def test_a_damaged_picture_harms_no_other(big: Path, tmp_path: Path) -> None:
             if check:
                 assert stats["skipped"] == 1
             else:
-                # The device, or the host's search for markers, finds it; no other row is refused.
+                # Either the device finds it, or the host does when it searches for markers. No other row is refused.
                 assert sum(stats["refused"].values()) == 1, stats["refused"]

@@ -1,4 +1,4 @@
-"""Batch memory on a GPU is not overwritten and does not grow."""
+"""The memory of batches on a GPU is not overwritten while it is in use, and does not grow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_slots_are_not_overwritten_while_a_stream_works_with_them(big: Path) -> 
                     image = batch["image"]
                     batch.used_on(side)
                 with torch.cuda.stream(side):
-                    # About 100 ms, in which the loader could decode the rest of the epoch.
+                    # This takes about 100 ms, in which the loader could decode the rest of the epoch.
                     torch.cuda._sleep(150_000_000)
                     seen.append(image.clone())
                 del image, batch
@@ -56,7 +56,7 @@ def test_batches_may_be_kept(big: Path) -> None:
         del tensors
         for _ in device:
             pass
-    # The batch outlives the loader.
+    # The batch must outlive the loader.
     same(last, expected[-1])
 
 
@@ -74,10 +74,11 @@ def test_addresses_stay_and_graphs_can_be_captured(big: Path) -> None:
                 if place not in graphs:
                     torch.cuda.synchronize()
                     graph = torch.cuda.CUDAGraph()
-                    # Every second one in the strictest mode, where no other thread may wait for the device.
+                    # Capture every second graph in the strictest mode, in which no other thread may wait for the
+                    # device.
                     mode = ("thread_local", "global")[len(graphs) % 2]
                     with torch.cuda.graph(graph, capture_error_mode=mode):
-                        # Long enough for the loader's threads to finish batches meanwhile.
+                        # This is long enough for the loader's threads to finish batches in the meantime.
                         time.sleep(0.2)
                         out = image.float().square().mean(dim=(1, 2, 3))
                     graphs[place] = graph, out

@@ -1,8 +1,8 @@
-"""Runs the Python blocks of the pages and compares their output.
+"""Runs the Python blocks of the documentation pages and compares their output.
 
-The blocks of a page run in order, in one namespace and one temporary folder. A ``text`` block right after a ``python``
-block is its expected output; ``…`` in it stands for anything. The files that a page assumes (``it stands in a folder
-with …``) are made by the function below with the page's name.
+The blocks of a page run in order, in one namespace and one temporary folder. A ``text`` block right after a
+``python`` block is its expected output, and ``…`` in it stands for anything. The files that a page assumes (``it
+stands in a folder with …``) are made by the function below that is registered with the name of the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAGES: dict[str, Callable[[Path], None]] = {}
 
 
 def page(name: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Register the function that prepares a page's folder."""
+    """Register the function that prepares the folder for a page."""
 
     def note(setup: Callable[[Path], None]) -> Callable[[Path], None]:
         PAGES[name] = setup
@@ -95,7 +95,7 @@ def augmentation(folder: Path) -> None:
 
 @page("alignment.md")
 def alignment(folder: Path) -> None:
-    """Pictures of three rectangles, with masks, boxes, classes and a caption."""
+    """Pictures with three rectangles each, with masks, boxes, classes and a caption."""
     rng = np.random.default_rng(0)
     schema = {"image": "image", "mask": "array", "boxes": "array", "classes": "array", "caption": "text"}
     schema |= {"masks": "array", "segmentation": "json"}
@@ -169,7 +169,9 @@ def package(folder: Path) -> None:
 
 @page("../../README.md")
 def readme(folder: Path) -> None:
-    """The datasets of its commands, with only one batch of pictures, because the model is a real one."""
+    """Makes the datasets that its commands would make. They have only one batch of pictures, because the model is a
+    real one.
+    """
     pytest.importorskip("torchvision")
     photos(folder / "photos", 64)
     sp.pack(folder / "photos", folder / "train")
@@ -189,7 +191,7 @@ def coming_from(folder: Path) -> None:
 
 
 def blocks(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yields line, code and expected output (or nothing) of each Python block."""
+    """Yields the line, the code, and the expected output (or nothing) of each Python block."""
     found = list(BLOCK.finditer(text))
     for block, following in zip(found, [*found[1:], None], strict=True):
         if block[1] == "python":
@@ -212,7 +214,7 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
         out = io.StringIO()
         try:
             with contextlib.redirect_stdout(out):
-                # Keep the line numbers of the page, so that a traceback points into it.
+                # Keep the line numbers of the page, so that a traceback points into the page.
                 exec(compile("\n" * (line - 1) + code, str(DOCS / name), "exec"), namespace)
         except Exception as error:
             raise AssertionError(f"{name}, block at line {line}: {type(error).__name__}: {error}") from error

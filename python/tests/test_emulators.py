@@ -1,4 +1,4 @@
-"""Sources and datasets on an Azure emulator, if `AZURITE` names its program: npm install azurite;
+"""Sources and datasets on an Azure emulator. They run if `AZURITE` names its program: npm install azurite;
 AZURITE=node_modules/.bin/azurite-blob.
 """
 
@@ -18,7 +18,7 @@ import pytest
 
 import shardpack as sp
 
-# The emulator's key is public: it is in its documentation.
+# The emulator's key is public, because the documentation of the emulator contains it.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
@@ -75,7 +75,7 @@ def test_a_container_is_packed_into_a_container(azure: tuple[Any, dict[str, Any]
     }
     assert found == digests(tmp_path / "here")
     assert sp.verify("az://data/train", deep=True, storage_options=options)["whole"]
-    # With the same size.
+    # Change the file without changing its size.
     changed = bytearray((source / "05.npy").read_bytes())
     changed[-1] ^= 1
     sp.plan("az://data/cubes", tmp_path / "out", 1, listing=tmp_path / "listing", storage_options=options)

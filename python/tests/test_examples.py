@@ -1,4 +1,4 @@
-"""Runs every example as its page describes, in a separate process, and checks its figures."""
+"""Runs every example in a separate process, in the way its page describes, and checks its figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def run(name: str, *arguments: str | Path) -> str:
-    """Returns the output of an example, with one thread per operation, because tests share the machine."""
+    """Returns the output of an example. It uses one thread per operation, because tests share the machine."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py", *arguments],
@@ -63,7 +63,7 @@ def test_classify_photos(tmp_path: Path) -> None:
         shutil.copytree(folder, tmp_path / "photos" / folder.name)
     shardpack.pack(tmp_path / "photos", tmp_path / "packed")
     output = run("classify", tmp_path / "packed")
-    # One picture per class: enough to fit, nothing to learn.
+    # With one picture per class, the model can fit the pictures, but there is nothing to learn from them.
     assert losses(output)[-1] < losses(output)[0]
     assert "of 6 right, among 60 classes" in output
 
@@ -73,7 +73,7 @@ def test_imagenet_recipe(tmp_path: Path) -> None:
     output = run("imagenet_recipe")
     assert losses(output)[-1] < losses(output)[0] and len(losses(output)) == 12
     right = int(re.findall(r"without augmentation: (\d+) of 150 right", output)[0])
-    # Three classes, so 50 by chance.
+    # There are three classes, so chance would give 50.
     assert right > 90
 
 
@@ -118,7 +118,7 @@ def test_segment() -> None:
     pytest.importorskip("torch")
     output = run("segment")
     assert losses(output)[-1] < losses(output)[0] / 3
-    # 24 scenes with four patches of 24 × 24 pixels each per epoch, and all pixels at the end.
+    # Each epoch has four patches of 24 × 24 pixels from each of 24 scenes. At the end, all pixels are predicted.
     shares = [float(share) for share in re.findall(r"([\d.]+)% of 55296 pixels right", output)]
     assert len(shares) == 5 and shares[-2] > 90
     assert "24 whole scenes" in output and shares[-1] > 90
@@ -204,7 +204,7 @@ def test_dataloader() -> None:
     assert re.findall(r"map style, (\d) workers: (\d+) samples", output) == [("0", "150"), ("2", "150")]
     epochs = re.findall(r"iterable, (\d) workers, epoch (\d): (\d+) samples, (\d+) different, first (\S+)", output)
     assert [epoch[2:4] for epoch in epochs] == [("150", "150")] * 4
-    # The other epoch has a different order.
+    # The other epoch must have a different order.
     assert epochs[0][4] != epochs[1][4]
 
 
@@ -215,7 +215,7 @@ def test_metric(kind: str, tmp_path: Path) -> None:
     masks.mkdir()
     for number in range(24):
         if kind == "pictures":
-            # Classes are colours, which a linear model can separate.
+            # The classes are colours, which a linear model can separate.
             (source / str(number % 3)).mkdir(parents=True, exist_ok=True)
             pixels = rng.integers(0, 80, (24, 24, 3), np.uint8)
             pixels[..., number % 3] += 120
@@ -265,7 +265,7 @@ def test_every_step_of_the_poster_gives_the_same_cubes(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # More batches than the ring has slots. The GPU steps run here too, with the CPU as the device.
+    # There are more batches than the ring has slots. The steps for a GPU run here too, with the CPU as the device.
     size = ["--cubes", "14", "--shape", "20,30,8", "--batch", "2", "--workers", "2", "--device", "cpu", "--codec", "zstd"]
     job = poster.prepare(poster.arguments(size), tmp_path)
     monkeypatch.setattr(poster, "augment", lambda cubes: cubes.permute(0, 3, 1, 2))
@@ -288,7 +288,7 @@ def test_the_poster_turns_cubes_without_shearing_them(monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # A disc in the middle of a picture that is not square stays a disc wherever it moves.
+    # A disc in the middle of a picture that is not square must stay a disc wherever it is moved.
     rows, columns = np.mgrid[:80, :120]
     disc = ((rows - 39.5) ** 2 + (columns - 59.5) ** 2 < 24**2).astype(np.float32)
     torch.manual_seed(3)
@@ -321,7 +321,7 @@ def test_weekly(tmp_path: Path) -> None:
     assert lines[1] == "week 1: generation 2, 16 photos"
     assert lines[2] == "refused: the state is of generation 1, but the dataset is generation 2"
     assert lines[3:5] == ["week 2: generation 3, 24 photos, new class wart", "week 3: generation 4, 32 photos"]
-    # Each job finishes the previous job's epoch and starts the next on the newest generation.
+    # Each job finishes the epoch of the job before it, and starts the next epoch on the newest generation.
     for epoch in range(4):
         assert lines[5 + epoch] == f"epoch {epoch} on generation {epoch + 1}: {8 * (epoch + 1)} photos, as without a stop: True"
     assert lines[9:] == ["generation 5: 28 photos; 4 older generations deleted", "whole: True"]
@@ -348,14 +348,14 @@ def test_detect_draws_what_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     detect.draw(batch, tmp_path / "batch.png")
     with Image.open(tmp_path / "batch.png") as file:
         sheet = np.asarray(file.convert("RGB"))
-    # Two rows of pictures, the second half full.
+    # There are two rows of pictures, and the second row is half full.
     assert sheet.shape == (2 * detect.SIDE, 8 * detect.SIDE, 3) and not sheet[detect.SIDE :, 4 * detect.SIDE :].any()
     drawn = 0
     for row, boxes in enumerate(batch["boxes"]):
         top, left = row // 8 * detect.SIDE, row % 8 * detect.SIDE
         cell = sheet[top : top + detect.SIDE, left : left + detect.SIDE]
         for box in boxes.numpy():
-            # The last pixel of a box is inside its edge.
+            # The last pixel of a box is inside the edge of the box.
             x0, y0, x1, y1 = np.clip(np.ceil(box - np.float32([0.5, 0.5, 1.5, 1.5])).astype(int), 0, detect.SIDE - 1)
             for line in (cell[y0, x0 : x1 + 1], cell[y1, x0 : x1 + 1], cell[y0 : y1 + 1, x0], cell[y0 : y1 + 1, x1]):
                 assert (line == detect.BOX).all()

@@ -1,4 +1,4 @@
-"""Hostile Exif, ICC, XMP and comments in JPEGs. None stops packing or changes a pixel."""
+"""Hostile Exif, ICC, XMP and comments in JPEGs. None of them may stop packing or change a pixel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ COUNT = int(os.environ.get("SHARDPACK_HOSTILE_METADATA", "240"))
 
 
 def exif(rng: random.Random) -> bytes:
-    """Returns a TIFF structure with entries of any type and count, offsets past the end, and directory cycles."""
+    """Returns a TIFF structure that has entries of any type and count, offsets past its end, and directories that form
+    a cycle.
+    """
     order = rng.choice("<>")
     entries = []
     for _ in range(rng.randrange(6)):
@@ -31,7 +33,7 @@ def exif(rng: random.Random) -> bytes:
         entries.append(struct.pack(order + "HHI", tag, kind, count) + (short if rng.random() < 0.6 else struct.pack(order + "I", value)))
     start = rng.choice((8, 8, 8, 8, *EDGES)) & 0xFFFFFFFF
     said = rng.choice((len(entries), len(entries), rng.choice(EDGES) & 0xFFFF))
-    # The next directory is this one, or at any offset.
+    # The next directory is this directory again, or is at an arbitrary offset.
     behind = rng.choice((0, 8, start, rng.choice(EDGES))) & 0xFFFFFFFF
     head = {"<": b"II", ">": b"MM"}[order] if rng.random() < 0.95 else rng.randbytes(2)
     tiff = head + struct.pack(order + "HI", rng.choice((42, 42, 42, 43)), start)
@@ -40,7 +42,7 @@ def exif(rng: random.Random) -> bytes:
 
 
 def profile(rng: random.Random) -> bytes:
-    """Returns a chunk of an ICC profile with arbitrary number, size and tags."""
+    """Returns a chunk of an ICC profile with an arbitrary number, size and tags."""
     body = bytearray(rng.randbytes(rng.choice((0, 1, 127, 128, 132, 500))))
     if len(body) >= 132:
         body[36:40] = b"acsp"
@@ -50,7 +52,7 @@ def profile(rng: random.Random) -> bytes:
 
 
 def hostile(rng: random.Random, plain: bytes) -> bytes:
-    """Returns the picture with up to eight such extra segments."""
+    """Returns the picture with up to eight such segments added."""
     segments = []
     for _ in range(1 + rng.randrange(8)):
         marker, body = rng.choice(
@@ -72,7 +74,7 @@ def hostile(rng: random.Random, plain: bytes) -> bytes:
 
 
 def bare(jpeg: bytes) -> bytes:
-    """Returns the picture without its metadata, because Pillow cannot open all of them."""
+    """Returns the picture without its metadata, because Pillow cannot open some of the pictures with them."""
     out, at = jpeg[:2], 2
     while jpeg[at + 1] != 0xDA:
         end = at + 2 + struct.unpack_from(">H", jpeg, at + 2)[0]
@@ -83,7 +85,7 @@ def bare(jpeg: bytes) -> bytes:
 
 
 def turned(pixels: np.ndarray) -> list[bytes]:
-    """Returns a picture in the eight orientations."""
+    """Returns one picture in each of the eight orientations."""
     flips = [pixels, pixels[:, ::-1], pixels[::-1], pixels[::-1, ::-1]]
     return [view.tobytes() + bytes(str(view.shape), "ascii") for flip in flips for view in (flip, flip.swapaxes(0, 1))]
 

@@ -1,4 +1,4 @@
-"""Names with terminal control characters, which errors, warnings and reprs escape."""
+"""Names that contain terminal control characters. Errors, warnings and reprs must escape them."""
 
 from __future__ import annotations
 

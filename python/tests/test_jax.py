@@ -41,14 +41,14 @@ def test_devices_are_those_of_jax(squares: Path) -> None:
 
 
 def test_copies_hold_what_is_copied_until_they_are_done(photos: Path) -> None:
-    """Takes the path of device tensors to JAX, with host tensors."""
+    """Sends host tensors to JAX in the way in which device tensors are sent."""
     lent = _convert._Lent()
     with sp.Loader(sp.Dataset(photos), 20, image="center32", prefetch=2) as loader:
         for batch in loader:
             assert batch._core is not None
             copy = lent.copy(batch._core.tensor("image"))
             assert np.array_equal(copy, batch["image"])
-            # A consumer may donate the copy.
+            # A consumer of the copy may donate it.
             copy.delete()
             jax.block_until_ready(lent._held[-1][0])
             assert len(lent._held) == 1

@@ -1,4 +1,4 @@
-"""Limits for files, the same as in the command unless the program sets others."""
+"""Size limits for files. They are the same as in the command unless the program sets others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shardpack import _shardpack
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four cubes of 768 KiB, compressed to far less."""
+    """Four cubes of 768 KiB each, which compress to much less."""
     out = tmp_path_factory.mktemp("limits") / "large"
     with sp.Writer(out, codec="blosc2-zstd", values="keep") as writer:
         for number in range(4):
@@ -51,7 +51,7 @@ def test_a_part_counts_by_its_own_size(large: Path) -> None:
     for options in ({"cube": "patch64x64"}, {"cube": "cycle100x100"}, {"cube": "center8x8", "bands": [1]}, {"bands": "0..2"}):
         both = zip(sp.Loader(small, 2, **options), sp.Loader(whole, 2, **options), strict=True)  # type: ignore[arg-type]
         assert [np.array_equal(one["cube"], other["cube"]) for one, other in both] == [True, True]
-    # A patch that is itself too large is refused.
+    # If the patch itself is too large, it is refused.
     with pytest.raises(sp.LimitError, match="raise `max_record`"):
         list(sp.Loader(small, 2, cube="patch250x250"))
 

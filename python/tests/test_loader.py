@@ -1,4 +1,4 @@
-"""Loaders with NumPy: batches, views, epochs, ends, options, threads."""
+"""Loaders with NumPy: batches, views, epochs, the ways to end an epoch, options, threads."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_ends(dataset: sp.Dataset) -> None:
 
 def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
     def trace(frame: Any, *_: Any) -> Any:
-        # A debugger calls `locals()` at each line, and Python 3.12 then writes into the result.
+        # A debugger calls `locals()` at each line. In Python 3.12, that writes into the result.
         len(frame.f_locals)
         return trace
 
@@ -279,11 +279,11 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
     ("ranks", "cores", "affinity", "launcher", "expected"),
     [
         (None, 8, 8, 8, 0), ("1", 8, 8, 8, 0), ("x", 8, 8, 8, 0), ("4", 8, 8, 8, 2), ("16", 8, 8, 8, 1),
-        # Bound to cores of their own, two of eight; bound to four of eight, shared by two ranks.
+        # Four ranks are bound to two of eight cores each; then they share four of eight cores in pairs.
         ("4", 2, 2, 8, 0), ("4", 4, 4, 8, 1),
-        # A container with 8 of a machine's 64 cores, where no rank is bound.
+        # A container has 8 of the 64 cores of a machine, and no rank is bound.
         ("8", 8, 8, 8, 1),
-        # In a container with a quota, the default of the Rust core counts, not the affinity.
+        # In a container with a quota, the default of the Rust core counts, and the affinity does not.
         ("2", 6, 64, 64, 3), ("4", 2, 16, 64, 1),
         # The launcher has ended.
         ("4", 2, 2, None, 1),
@@ -309,7 +309,7 @@ def test_ranks_of_a_machine_share_its_cores(
     monkeypatch.setattr(_arguments._shardpack, "cores", lambda: cores)
     assert _arguments._threads(None, 0) == expected
     assert _arguments._threads(3, 0) == 3
-    # At least one thread per worker.
+    # There must be at least one thread per worker.
     assert _arguments._threads(None, 1) == expected
     assert _arguments._threads(None, 64) == 64
 
@@ -335,5 +335,5 @@ def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatc
 
 
 def test_a_loader_starts_as_many_threads_as_it_may() -> None:
-    # A container's quota is not simulated here; without one, the affinity counts.
+    # The quota of a container is not simulated here. Without a quota, the affinity counts.
     assert 1 <= _arguments._shardpack.cores() <= len(os.sched_getaffinity(0))

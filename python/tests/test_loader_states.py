@@ -1,4 +1,4 @@
-"""Positions in an epoch: ranks, lanes, resumed states, and copies."""
+"""Positions in an epoch: ranks, lanes, states that are resumed, and copies."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """24 samples in runs of about four."""
+    """24 samples of 1 MiB, about four of which are read at a time."""
     path = tmp_path_factory.mktemp("runs") / "out"
     random = np.random.default_rng(1)
     with sp.Writer(path, {"noise": "array"}) as writer:
@@ -149,7 +149,7 @@ def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
 
 
 class Named(sp.Loader):
-    """A loader with its own signature."""
+    """A loader whose constructor has its own signature."""
 
     def __init__(self, name: str, dataset: sp.Dataset) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Pictures written by other programs: all that can be packed decode to Pillow's pixels."""
+"""Pictures that other programs wrote. All pictures that can be packed must decode to the same pixels as with Pillow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rgb(data: bytes) -> Pixels:
 
 
 def loaded(place: Path) -> Pixels:
-    """Returns the only picture of a dataset, asserting that all ways of reading agree."""
+    """Returns the only picture of a dataset, after asserting that all ways to read it agree."""
     assert sp.verify(place, deep=True)["whole"]
     dataset = sp.Dataset(place)
     pixels: Pixels = dataset[0]["image"]
@@ -76,7 +76,7 @@ def test_tiffs_have_the_pixels_of_pillow(tmp_path: Path, mode: str, compression:
             writer.write({"image": data})
     for place in (tmp_path / "out", tmp_path / "written"):
         difference = np.abs(loaded(place).astype(int) - rgb(data))
-        # We compute chroma in floats, Pillow with integer tables.
+        # We compute chroma in floats, whereas Pillow uses integer tables.
         assert difference.max() <= (2 if mode == "YCbCr" else 0)
         assert sp.Dataset(place).raw(0, "image") == data
 
@@ -115,7 +115,7 @@ def test_a_fourth_band_is_no_colour(tmp_path: Path) -> None:
 
 def test_alpha_is_told(tmp_path: Path) -> None:
     clear = photo("RGB")
-    # WebP encoders drop an alpha of 255, and colours where alpha is 0.
+    # WebP encoders drop an alpha channel that is 255 everywhere, and colours where alpha is 0.
     clear.putalpha(photo("L").point(lambda level: level // 2 + 1))
     for name, data in [
         ("a.png", written(clear, "png")),
@@ -143,11 +143,11 @@ def test_palettes_of_masks_are_indices(tmp_path: Path) -> None:
 def test_bmps_of_any_kind(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     data = written(photo("RGB"), "bmp")
-    # Reserved bytes that are not zero.
+    # The reserved bytes are not zero.
     (tmp_path / "src" / "a.bmp").write_bytes(data[:6] + b"abcd" + data[10:])
     sp.pack(tmp_path / "src", tmp_path / "out")
     assert np.array_equal(loaded(tmp_path / "out"), rgb(data))
-    # A palette of four colours, and run lengths that skip all but two pixels.
+    # A palette of four colours, and run lengths that skip all but two of the pixels.
     header = struct.pack("<IiiHHIIiiII", 40, 8, 4, 1, 8, 1, 0, 0, 0, 4, 0)
     palette = bytes([9, 8, 7, 0, 1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0])
     runs = bytes([2, 1, 0, 1])

@@ -1,4 +1,4 @@
-"""`pack`, `merge`, `verify` and the command, from Python."""
+"""`pack`, `merge`, `verify` and the command, called from Python."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_a_datasets_columns_of_figures_are_not_shown_as_the_users(tmp_path: Path
     assert done.returncode == 0, done.stderr
     expected = {**(sp.Dataset(tmp_path / "out").fidelity or {})}
     found = sp.Dataset(rebuilt).fidelity or {}
-    # No column states why a picture was kept.
+    # No column says why a picture was kept unchanged.
     expected["photo"] = {name: value for name, value in expected["photo"].items() if name != "kept_because"}
     assert found == expected
 

@@ -1,4 +1,4 @@
-"""Several patches of a scene, and grids of them."""
+"""Several patches of each scene, and grids of patches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = tuple[str, tuple[int, ...], bytes, bytes]
 
 
 def rows(loader: sp.Loader) -> list[Row]:
-    """Returns all rows of an epoch: key, origin, and bytes of both fields."""
+    """Returns all rows of an epoch, each with its key, its origin, and the bytes of both fields."""
     found = []
     for batch in loader:
         for row in range(len(batch)):
@@ -55,14 +55,14 @@ def test_few_patches_and_many_are_the_same_crops(layout: Any, values: list[NDArr
             writer.write({"cube": cube}, key=f"s{number}")
     dataset = sp.Dataset(tmp_path / "out")
     seen = []
-    # One patch is a small part of a scene; forty show all pixels more than once.
+    # One patch is a small part of a scene. Forty patches show all its pixels more than once.
     for each in (1, 2, 40):
         options: dict[str, Any] = {"patches_per_sample": each, "end": "uneven", "seed": 3}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
                 np.testing.assert_array_equal(batch["cube"][row], values[index][y : y + 16, x : x + 12])
                 seen.append(each)
-        # The same with value conversions.
+        # Load the same patches with values converted.
         more = {"dtype": "float16", "mean": {"cube": 0.5}, "std": {"cube": 2.0}}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options, **more):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
@@ -79,7 +79,7 @@ def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dic
         assert rows(sp.Loader(scenes, 4, threads=threads, **options)) == expected
     ranks = [rows(sp.Loader(scenes, 3, rank=rank, world_size=3, **options)) for rank in range(3)]
     assert sorted(sum(ranks, [])) == sorted(expected)
-    # In the middle of scenes, with a different batch size.
+    # Stop in the middle of scenes, and use a different batch size.
     loader = sp.Loader(scenes, 4, **options)
     before: list[Row] = []
     for number, batch in enumerate(loader):
@@ -94,7 +94,7 @@ def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dic
     again = sp.Loader(scenes, 5, threads=7, **options)
     again.load_state_dict(state)
     assert before + rows(again) == expected
-    # Like a copy sent to a worker.
+    # This is like a copy that is sent to a worker.
     assert rows(pickle.loads(pickle.dumps(sp.Loader(scenes, 4, **options)))) == expected
 
 
@@ -161,7 +161,7 @@ def test_patches_show_the_classes_that_are_asked_for(tmp_path: Path) -> None:
     for number in range(5):
         assert anywhere[str(number)] < 0.35 and 0.3 < balanced[str(number)] < 0.8 and only[str(number)] == 1
     assert only["5"] == 0, "a scene without the class has patches anywhere"
-    # Threads, ranks and a stop in the middle change nothing.
+    # The rows must not depend on threads, ranks, or a stop in the middle.
     options = {**OPTIONS, "patches_per_sample": 5, "patches": {5: 2.0, 0: 1.0}}
     expected = rows(sp.Loader(rare, 4, threads=1, **options))
     assert rows(sp.Loader(rare, 4, threads=5, **options)) == expected
@@ -205,7 +205,7 @@ def test_memory_is_predicted_and_held(alike: sp.Dataset) -> None:
         loader = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=8, open_scenes=scenes, threads=1, end="uneven")
         assert sum(len(batch) for batch in loader) == 40
         stats = loader.stats()
-        # The open scenes, plus one that is being decoded.
+        # The memory holds the open scenes, and one more scene that is being decoded.
         assert 8 * 16 * 12 * 4 * 4 <= stats["peak_run_bytes"] <= (scenes + 1) * 8 * 16 * 12 * 4 * 4
         assert stats["peak_run_bytes"] < loader.predicted_bytes
 
@@ -257,7 +257,8 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
     for batch in sp.Loader(dataset, 8, augment=["hflip", "vflip", "rot90"], patches={5: 1.0}, fields=fields, **options):
         assert (batch["mask"] == 5).any(axis=(1, 2, 3)).all()
         for row, index in enumerate(batch.indices):
-            # The origin of each voxel: planes keep their order, and all are turned the same way.
+            # Each voxel contains the place it came from: planes keep their order, and all planes are turned in the
+            # same way.
             z, y, x = batch["place"][row].transpose(3, 0, 1, 2)
             whole = dataset[int(index)]
             np.testing.assert_array_equal(batch["volume"][row], whole["volume"][z, y, x])
@@ -285,7 +286,7 @@ def test_the_length_is_that_of_the_epoch(scenes: sp.Dataset, ranks: int) -> None
             assert len(loader) == sum(1 for _ in loader), epoch
             lengths.add(len(loader))
     assert len(lengths) > 1, "scenes of several sizes, drawn anew"
-    # Also after a resume in the middle of a later epoch.
+    # The same holds after resuming in the middle of a later epoch.
     with sp.Loader(scenes, 8, epoch=3, **options) as loader:
         iteration = iter(loader)
         next(iteration)

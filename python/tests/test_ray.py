@@ -1,4 +1,4 @@
-"""`shardpack.ray.pack` with a real Ray on this machine."""
+"""`shardpack.ray.pack`, with a real Ray on this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import shardpack.ray  # noqa: E402
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[None]:
-    """Ray with two nodes on this machine, each with room for all tasks, and one process per task."""
+    """Ray with two nodes on this machine. Each node has room for all tasks, and each task has its own process."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
@@ -37,7 +37,7 @@ def workers() -> Iterator[None]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Returns everything in a folder except locks, which remain."""
+    """Returns all files in a folder except locks, which stay behind."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".shardpack-lock")}
 
 
@@ -50,7 +50,7 @@ def slow_cubes(folder: Path, count: int, side: int = 128) -> Path:
 
 
 class Killer(threading.Thread):
-    """Kills the worker of a part as soon as that part has finished one shard and has another to write."""
+    """Kills the worker of a part as soon as the part has finished a shard and has another shard to write."""
 
     def __init__(self, out: Path, part: str, shards: int) -> None:
         super().__init__(daemon=True)
@@ -122,7 +122,7 @@ def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None
 
 @pytest.fixture
 def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A client of an empty bucket `of-ray`, and its storage options."""
+    """A client with an empty bucket `of-ray`, and the storage options for it."""
     moto = pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
     boto3 = pytest.importorskip("boto3")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
@@ -140,7 +140,7 @@ def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def objects(client: Any) -> dict[str, bytes]:
-    """Returns all objects below `train`, including a leftover claim."""
+    """Returns all objects below `train`. A claim that was left behind would be among them."""
     found = client.list_objects_v2(Bucket="of-ray", Prefix="train/")["Contents"]
     return {
         entry["Key"].removeprefix("train/"): client.get_object(Bucket="of-ray", Key=entry["Key"])["Body"].read()
@@ -177,7 +177,7 @@ def test_a_worker_that_is_killed_changes_no_byte_of_a_bucket(tmp_path: Path, wor
     killer.ended.set()
     killer.join()
     assert killer.killed and list(packed["retried"]) == [2]
-    # The dead worker leaves no claim and nothing in the spool.
+    # The dead worker must leave no claim, and nothing in the spool.
     assert objects(client) == files(tmp_path / "whole")
     assert list(spool.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Picture augmentations: names, draws by key, and comparison with torchvision, if installed."""
+"""Augmentations of pictures: their names, draws by key, and a comparison with torchvision, if that is installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAIN = [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.5)]
 
 @pytest.fixture(scope="module")
 def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 PNGs of 37 × 31 pixels, which decode to the same levels everywhere."""
+    """40 PNGs of 37 × 31 pixels, which every decoder decodes to the same levels."""
     source = tmp_path_factory.mktemp("lossless")
     random = np.random.default_rng(2)
     y, x = np.mgrid[:37, :31]
@@ -127,7 +127,7 @@ def test_batches_are_mixed_with_soft_labels(photos: Path) -> None:
         for before, after in zip(plain, mixed, strict=True):
             weights, own = after["label"], np.eye(3, dtype=np.float32)[before["label"]]
             assert weights.dtype == np.float32 and weights.shape == (16, 3)
-            # One weight for the whole batch.
+            # The whole batch has a single weight.
             shares = {round(float(row[a]), 5) for row, a, b in zip(weights, before["label"], np.roll(before["label"], 1), strict=True) if a != b}
             (share,) = shares
             assert np.allclose(weights, own * share + np.roll(own, 1, axis=0) * (1 - share), atol=1e-5)
@@ -170,7 +170,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
         list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))
 
 
-# Comparison with torchvision
+# Comparison with torchvision.
 
 
 def tensor(row: NDArray[np.uint8]) -> Any:
@@ -179,8 +179,8 @@ def tensor(row: NDArray[np.uint8]) -> Any:
 
 
 def near(found: NDArray[np.uint8], expected: Any, moved: bool = False) -> bool:
-    """True if the pictures agree within one level. If pixels move, one in a hundred may differ, because its source lies
-    between two.
+    """True if the pictures agree to within one level. If the augmentation moves pixels, one pixel in a hundred may
+    differ, because its source lies between two pixels.
     """
     apart = np.abs(found.astype(int) - expected.permute(1, 2, 0).numpy()) > 1
     return bool(apart.any(axis=-1).mean() <= (0.01 if moved else 0))
@@ -232,7 +232,7 @@ def test_a_map_is_torchvisions(lossless: Path, augment: str, name: str, options:
 
 
 def choices(transform: Any, bins: range, size: tuple[int, int]) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Returns all possible results of one of torchvision's policies."""
+    """Returns all results that one of torchvision's policies could give."""
     found = []
     for name, (magnitudes, signed) in transform._AUGMENTATION_SPACE.items():
         table = magnitudes(transform.num_magnitude_bins, *size)
@@ -264,6 +264,6 @@ def test_a_policy_does_what_torchvisions_may_do(lossless: Path, policy: str) -> 
             image = tensor(plain[index])
             matching = {name for name, apply in candidates if near(row, apply(image), name in MOVE)}
             assert matching, (epoch, index)
-            # Several match where the magnitude is 0.
+            # Where the magnitude is 0, several operations match.
             seen |= matching if len(matching) == 1 else set()
     assert seen == set(twin._AUGMENTATION_SPACE) - (set() if policy == "RandAugment" else {"Identity"}), seen

@@ -1,4 +1,4 @@
-"""No silent loss: warnings for changed, skipped and misunderstood input."""
+"""Nothing may be lost silently: there are warnings for input that is changed, skipped or misunderstood."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def told(found: list[warnings.WarningMessage]) -> list[str]:
-    """Returns the texts of the warnings, which point to the program and not into the package."""
+    """Returns the texts of the warnings, after asserting that they point to the program and not into the package."""
     assert {warning.filename for warning in found} <= {__file__}
     return [str(warning.message) for warning in found]
 
 
-# 16 bits
+# Pictures of 16 bits.
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         for _ in range(3):
             list(loader)
     assert [text in message for message in told(found)] == [True]
-    # Three in each epoch, and maybe some of the next one, which is prepared ahead.
+    # There are three in each epoch, and possibly some of the next epoch, which is prepared ahead of time.
     assert 9 <= loader.stats()["narrowed_pictures"] <= 12
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -189,7 +189,7 @@ def test_a_warning_that_is_an_error_leaves_the_dataset_whole(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Photos of one size with masks, and arrays of a different size."""
+    """Photos of one size with masks, and with arrays of a different size."""
     out = tmp_path_factory.mktemp("silence") / "masked"
     with sp.Writer(out, {"image": "image", "mask": "array", "code": "array"}) as writer:
         for number in range(8):
@@ -216,7 +216,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
     with pytest.raises(sp.UsageError, match="picture `image` is whole, but `mask` is flipped or turned\nhint: have the array follow the picture"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
-    # Arrays whose size differs from the picture's may be cut separately.
+    # An array whose size differs from the picture's may be cut on its own.
     assert load(masked, "image", "code", cube="patch16x16")["code"].shape == (4, 16, 16)
 
 
@@ -224,7 +224,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
 def test_a_view_of_the_size_of_whole_masks_is_refused(masked: sp.Dataset, image: str) -> None:
     with pytest.raises(sp.UsageError, match="picture `image` is cut, scaled or mirrored, but `mask` is not"):
         load(masked, "mask", "image", image=image)
-    # Arrays of other sizes do not count as aligned.
+    # An array of another size does not count as aligned.
     assert load(masked, "image", "mask", image="rrc32")["mask"].shape == (4, 64, 64)
     assert load(masked, "image", "code", image="rrc32")["code"].shape == (4, 32, 32)
 
@@ -259,7 +259,7 @@ def test_a_mask_is_not_stored_as_a_picture_unawares(tmp_path: Path, field: str) 
     assert sp.Dataset(tmp_path / "meant")[0][field].shape == (12, 10, 3)
 
 
-# File names
+# Names of files.
 
 
 def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, mon
         with pytest.raises(sp.UsageError, match="name of a file"):
             writer.write({"image": file.name})
         writer.write({"image": file})
-    # File names in text fields, and text that is not a file name.
+    # Text fields may hold names of files, and text that is not the name of a file.
     with sp.Writer(tmp_path / "names", {"image": "text", "image_path": "text", "caption": "text"}) as writer:
         writer.write({"image": file.name, "image_path": str(file), "caption": "as in a.jpg"})
     with sp.Writer(tmp_path / "undeclared") as writer:

@@ -1,4 +1,4 @@
-"""Splits of a dataset: disjoint, stable, with the requested shares."""
+"""Splits of a dataset. The parts are disjoint and stable, and have the requested shares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from PIL import Image
 
 
 def write(out: Path, numbers: range, **options: object) -> sp.Dataset:
-    """Samples of three classes of unequal sizes, from patients with five samples each."""
+    """Samples of three classes with unequal sizes. Each patient has five samples."""
     with sp.Writer(out, classes=["a", "b", "c"], **options) as writer:  # type: ignore[arg-type]
         for number in numbers:
             values = {"x": np.arange(3), "label": min(number % 10 // 4, 2), "site": number % 2, "weight": number / 7, "note": "-"}
@@ -53,7 +53,7 @@ def test_classes_have_their_share_in_each_part(dataset: sp.Dataset) -> None:
     assert (counts(train), counts(val)) == ([64, 64, 32], [16, 16, 8])
     train, val = dataset.split(0.77, stratify="label", seed=3)
     assert len(train) == 154 and np.abs(np.array(counts(train)) - 0.77 * np.array([80, 80, 40])).max() <= 1
-    # The same by values, by another column, and by texts.
+    # The split is the same by values, by another column, and by texts.
     for by in (dataset.labels, dataset.labels.tolist(), [dataset.classes[label] for label in dataset.labels]):  # type: ignore[index]
         assert keys(dataset.split(0.8, stratify=by)[1]) == keys(dataset.split(0.8, stratify="label")[1])
     both = [f"{label} {site}" for label, site in zip(dataset.labels, dataset.columns["site"], strict=True)]
@@ -77,7 +77,7 @@ def test_patients_stay_together(dataset: sp.Dataset) -> None:
     numbers = np.array([int(key[8:11]) for key in dataset.keys])
     assert len(patients(dataset.split(0.8, groups=numbers)[1])) == 8
     assert keys(dataset.split(0.8, groups="site")[0]) == {key for key in dataset.keys if int(key[-4:]) % 2 == dataset.split(0.8, groups="site")[0].columns["site"][0]}
-    # Also stratified: each patient counts as its most common class.
+    # The same holds with `stratify`. A patient counts as the class that most of its samples have.
     train, val = dataset.split(0.75, groups=patient, stratify="label")
     assert len(train) == 150 and not patients(train) & patients(val)
     assert np.abs(np.array(counts(train)) - 0.75 * np.array([80, 80, 40])).max() <= 10
@@ -89,7 +89,7 @@ def test_parts_depend_on_keys_and_seed_alone(dataset: sp.Dataset, tmp_path: Path
     for options in ({}, {"stratify": "label"}, {"groups": lambda key: key[:11]}, {"growing": True}, {"seed": 7}):
         ours, theirs = dataset.split(0.7, **options), other.split(0.7, **options)  # type: ignore[arg-type]
         assert list(map(keys, ours)) == list(map(keys, theirs))
-    # As documented: sorted by a hash of seed and key.
+    # As documented, samples are sorted by a hash of seed and key.
     def place(key: str) -> bytes:
         return hashlib.sha256(b"shardpack split 1\0" + (7).to_bytes(8, "little") + key.encode()).digest()[:8]
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
             dataset.split(**given)  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="share 0.5 of 0 samples"):
         dataset.subset([]).split(0.5)
-    # A part of a growing split has the hashes of its half.
+    # A part of a growing split contains only hashes from its own half.
     part = dataset.split(0.5, growing=True)[0]
     with pytest.raises(sp.UsageError, match="to split a part of a growing split, use another `?seed"):
         part.split(0.6, growing=True)

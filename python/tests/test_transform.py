@@ -1,4 +1,4 @@
-"""Transforms of every row, in the loader's threads, and of every batch."""
+"""Transforms of every row, called in the loader's threads, and transforms of every batch."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_loader_with_a_transform_can_be_copied_and_resumed(photos: Path) -> No
 
 
 def test_a_loader_ends_while_threads_wait_for_the_interpreter(photos: Path) -> None:
-    """The program ends even if the loader is dropped or never closed."""
+    """The program must end even if the loader is only dropped, or is never closed."""
     program = f"""
 import time, shardpack as sp
 def slow(row):

@@ -1,4 +1,4 @@
-"""Picture views by their parameters, and the views that a batch reports."""
+"""Views of pictures by their parameters, and the views that a batch reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from PIL import Image
 
 @pytest.fixture(scope="module")
 def ramps(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Pictures whose colours are coordinates: red is x, green is y. Every third picture is stored turned."""
+    """Pictures whose colours are their coordinates: red is x, and green is y. Every third picture is stored turned."""
     source = tmp_path_factory.mktemp("ramps")
     for number in range(12):
         height, width = 120 + number * 5, 180 - number * 7
@@ -110,7 +110,7 @@ def test_views_say_which_part_each_row_shows(ramps: sp.Dataset, name: str) -> No
                 assert views.size[row].tolist() == list(pixels.shape[:2])
                 left, top, width, height = views.crop[row]
                 assert left >= 0 and top >= 0 and left + width <= 180 - number * 7 and top + height <= 120 + number * 5
-                # The colour of each pixel of the row gives the position of its centre.
+                # The colour of each pixel of the row tells the position of its centre.
                 y, x = np.mgrid[3 : pixels.shape[0] - 3, 3 : pixels.shape[1] - 3] + 0.5
                 there = views.to_source(row, np.stack([x, y], axis=-1))
                 found = pixels[3:-3, 3:-3, :2] + 0.5
@@ -134,7 +134,7 @@ def test_what_is_predicted_in_a_padded_picture_is_put_back(ramps: sp.Dataset, si
             rows, columns = pixels.shape[:2]
             left, top, covered, high = views.crop[row]
             assert left <= 0 and top <= 0 and left + covered >= width - 1e-9 and top + high >= height - 1e-9
-            # Only the picture has little blue.
+            # Only the picture has little blue, because the borders are blue.
             inside = np.argwhere(pixels[..., 2] < 128)
             (y0, x0), (y1, x1) = inside.min(0), inside.max(0) + 1
             assert y1 - y0 == rows or x1 - x0 == columns
@@ -144,7 +144,7 @@ def test_what_is_predicted_in_a_padded_picture_is_put_back(ramps: sp.Dataset, si
             boxes = np.random.default_rng(row).uniform([0, 0], [width, height], (9, 2, 2))
             there = views.from_source(row, boxes)
             np.testing.assert_allclose(views.to_source(row, there), boxes, atol=1e-9)
-            # Red is x and green is y of the whole picture, wherever it is in the row.
+            # In the whole picture, red is x and green is y, wherever the picture is in the row.
             y, x = np.mgrid[y0 + 2 : y1 - 2, x0 + 2 : x1 - 2]
             back = views.to_source(row, np.stack([x, y], axis=-1) + 0.5)
             assert np.abs(back - pixels[y, x, :2] - 0.5).max() < 4

@@ -1,4 +1,4 @@
-"""A file server that answers range requests, unlike that of the standard library."""
+"""A file server that answers range requests. The server in the standard library does not."""
 
 import functools
 import http.server
@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    """Serves a folder until the block ends. `url` is its address, `seen` lists the requests."""
+    """Serves a folder until the block ends. `url` is its address, and `seen` lists the requests it has received."""
 
     def __init__(self, folder):
         self.seen = []

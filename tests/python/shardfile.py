@@ -1,6 +1,6 @@
-"""Reads a shard without the project's code, for tests that decode stored bytes with other libraries.
+"""Reads a shard without using the project's code, for tests that decode stored bytes with other libraries.
 
-Deliberately checks little; `format-spec/reader.py` checks everything.
+It deliberately checks little, because `format-spec/reader.py` checks everything.
 """
 
 import json
@@ -78,7 +78,7 @@ class Field:
 
 
 def records(path):
-    """Yields key and stored fields by name of each record of a shard."""
+    """Yields the key and the stored fields, by name, of each record in a shard."""
     data = Path(path).read_bytes()
     footer = data[-128:]
     record_count, index_offset, _ = struct.unpack_from("<3Q", footer, 72)
@@ -107,7 +107,7 @@ def records(path):
 
 
 def blosc2_chunks(payload):
-    """Yields the chunks of a `blosc2` payload. Each states its own size in bytes 12 to 15."""
+    """Yields the chunks of a `blosc2` payload. Each chunk states its own size in its bytes 12 to 15."""
     while payload:
         (size,) = struct.unpack_from("<i", payload, 12)
         yield payload[:size]
@@ -115,8 +115,8 @@ def blosc2_chunks(payload):
 
 
 def with_value(data, value):
-    """Replaces the stored bytes in a shard of one record, which has one stored field and no scalars. The new bytes have
-    the same codec and decoded size. Corrects every length and checksum.
+    """Replaces the stored bytes in a shard of one record, which has one stored field and no scalars. The new bytes must
+    have the same codec and decoded size. All lengths and checksums are corrected.
     """
     footer = bytearray(data[-128:])
     (index_offset, index_bytes) = struct.unpack_from("<2Q", footer, 80)
@@ -129,7 +129,7 @@ def with_value(data, value):
     struct.pack_into("<I", frame, 28, zlib.crc32(body))
     struct.pack_into("<I", frame, 60, zlib.crc32(frame[:60]))
     (metadata_bytes,) = struct.unpack_from("<Q", index, 16)
-    # Columns of one row, each aligned: offset, length, crc32.
+    # The index columns have one row, and each column is aligned: offset, length, crc32.
     at = 64 + -(-metadata_bytes // 64) * 64
     struct.pack_into("<Q", index, at + 64, record_bytes)
     struct.pack_into("<I", index, at + 128, zlib.crc32(body))

@@ -1,4 +1,4 @@
-"""Shared by the command's tests: its path, runs of it, and small sources to pack."""
+"""Code that the tests of the command share: its path, running it, and small sources to pack."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# A shell ignores Ctrl-C in background processes, and commands started here would inherit that.
+# A shell lets background processes ignore Ctrl-C, and commands that are started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,9 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def command_path():
-    """Return the built command: the debug build of this checkout, or the release build if that is newer."""
+    """Return the path of the built command. It is the debug build of this checkout, or the release build if that is
+    newer.
+    """
     built = [ROOT / "target" / profile / "shardpack" for profile in ("debug", "release")]
     built = [path for path in built if path.exists()]
     if not built:
@@ -35,7 +37,7 @@ COMMAND = str(command_path())
 
 
 class Result:
-    """Exit code, stdout and stderr of one run, as text. `bytes` is the raw stdout."""
+    """Exit code, stdout and stderr of one run. The two outputs are text; `bytes` is the raw stdout."""
 
     def __init__(self, args, done):
         self.args, self.code, self.bytes = args, done.returncode, done.stdout
@@ -52,7 +54,7 @@ class Result:
 
 
 def shardpack(*args, **options):
-    """Run the command to its end. A panic fails every test."""
+    """Run the command and wait for its end. If it panics, the test fails."""
     args = [str(arg) for arg in args]
     done = subprocess.run([COMMAND, *args], capture_output=True, timeout=600, **options)
     result = Result(args, done)
@@ -62,7 +64,7 @@ def shardpack(*args, **options):
 
 
 class CommandTest(unittest.TestCase):
-    """A test with a folder of its own."""
+    """A test case in which each test has a temporary folder of its own."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="shardpack-test-", dir=os.environ.get("TMPDIR"))
@@ -78,11 +80,13 @@ class CommandTest(unittest.TestCase):
         return result
 
     def assertSameTree(self, left, right):
-        """Assert that both folders have the same files with the same bytes."""
+        """Assert that both folders have the same files, with the same bytes."""
         self.assertEqual(digests(left), digests(right))
 
     def assertCloseAsFloat16(self, source, got):
-        """Assert that every value is within float16's rounding, and that NaN and infinities are in the same places."""
+        """Assert that every value is within float16's rounding of the source, and that NaN and infinities are in the
+        same places.
+        """
         source, got = source.astype(np.float64), got.astype(np.float64)
         self.assertEqual(source.shape, got.shape)
         np.testing.assert_array_equal(np.isfinite(source), np.isfinite(got))
@@ -93,7 +97,7 @@ class CommandTest(unittest.TestCase):
 
 
 def digests(folder):
-    """Return the SHA-256 of every file below a folder, by its path."""
+    """Return the SHA-256 of every file below a folder, by the path of the file."""
     folder = Path(folder)
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -103,12 +107,12 @@ def digests(folder):
 
 
 def names(folder):
-    """Return the sorted names of a folder's entries, including hidden files."""
+    """Return the sorted names of a folder's entries. Hidden files are included."""
     return sorted(path.name for path in Path(folder).iterdir())
 
 
 def jpeg(seed, height=64, width=96, **options):
-    """A JPEG of noise and gradients."""
+    """A JPEG that shows noise and gradients."""
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (height // 8, width // 8, 3), dtype=np.uint8)
     picture = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
@@ -124,7 +128,7 @@ def png(seed):
 
 
 def pictures(folder, count=30, classes=3):
-    """Make a folder of class folders and return it."""
+    """Make a folder that contains class folders of pictures, and return it."""
     for i in range(count):
         path = folder / f"class {i % classes}" / f"{i:04d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +137,7 @@ def pictures(folder, count=30, classes=3):
 
 
 def cube(seed, shape=(24, 20, 17), dtype=np.float32):
-    """A smooth cube with noise, [height, width, channels], values in 0..1."""
+    """A smooth cube with noise, [height, width, channels]. Its values are between 0 and 1."""
     rng = np.random.default_rng(seed)
     height, width, channels = shape
     y, x, c = np.ogrid[:height, :width, :channels]
@@ -160,7 +164,7 @@ def unpacked(folder, stem, field="cube"):
 
 
 def wait_until(condition, process=None, seconds=600):
-    """Wait for a condition. Return False if the process ends or the time is over first."""
+    """Wait for a condition. Return False if the process ends or the time is over before it becomes true."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -178,7 +182,7 @@ def catches(process, number):
 
 
 def shards(folder):
-    """Return the finished shards in a folder, or nothing if the folder does not exist."""
+    """Return the finished shards in a folder. If the folder does not exist, there are none."""
     return sorted(Path(folder).glob("shard-*.shard"))
 
 

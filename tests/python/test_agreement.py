@@ -1,9 +1,9 @@
-"""Two readers that share no code, on mutated files: both must accept and refuse the same files, and
-read the same values.
+"""Runs two readers that share no code on mutated files. Both must accept and refuse the same files, and read the same
+values.
 
     SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
-Bytes are changed at random, then the checksums are corrected, so that most mutations get past them.
+Bytes are changed at random, and then the checksums are corrected, so that most mutations get past the checksums.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def u64(data, at):
 
 
 def reseal(data, offsets, crc_column, index):
-    """Correct every checksum, as far as the lengths are valid."""
+    """Correct every checksum, as far as the lengths are still valid."""
     footer = len(data) - 128
     put_crc(data, 0, 60, 60)
     for i, at in enumerate(offsets):
@@ -78,7 +78,7 @@ def mutate(data, rng):
 
 
 def mutate_text(text, rng):
-    """Insert, remove or duplicate a token in a manifest."""
+    """Insert, remove or duplicate a token in the text of a manifest."""
     for _ in range(rng.choice([1, 1, 2])):
         start = rng.randrange(len(text))
         end = min(len(text), start + rng.choice([0, 1, 1, 2, 5, 12]))
@@ -100,7 +100,8 @@ def spec_verdict(path):
 class Agreement(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # With the features of `cargo test --workspace --all-features`, which has already compiled it.
+        # Use the features of `cargo test --workspace --all-features`, because that command has already compiled the
+        # example.
         build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "verdicts"]
         subprocess.run(build, cwd=ROOT, check=True)
 
@@ -122,8 +123,8 @@ class Agreement(unittest.TestCase):
                 (path / shard.name).symlink_to(shard)
             (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
 
-        # The shards are links to one folder, because this test compares manifests. Another test
-        # covers the refusal of links.
+        # The shards are links to one folder, because this test compares only manifests. Another test checks that
+        # links are refused.
         with unittest.mock.patch("os.path.realpath", os.path.abspath):
             self.compare("{}", make)
 

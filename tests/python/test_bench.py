@@ -1,4 +1,4 @@
-"""`bench`: the table, the JSON object, options without effect, damage, and exit codes."""
+"""`bench`: its table, its JSON object, options that have no effect, damage, and exit codes."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ STAGES = {"read", "crc", "decode", "waiting_for_data", "waiting_for_slot", "othe
 
 
 def hurt_record(shard, which=1):
-    """Flip a bit in the first field of one record and return its key."""
+    """Flip a bit in the first field of one record, and return the record's key."""
     key, fields = list(records(shard))[which]
     field = next(iter(fields.values())).data
     data = bytearray(shard.read_bytes())
@@ -46,16 +46,16 @@ class Figures(BenchTest):
         self.assertEqual((got["samples"], got["batches"], len(got["epochs"])), (24, 5, 3))
         self.assertIsNotNone(got["warm_up"])
         self.assertAlmostEqual(got["samples_per_s"], 24 / got["seconds"], delta=1e-6 * got["samples_per_s"])
-        # 32 × 32 × 3 bytes and an 8-byte label; fields begin at multiples of 64.
+        # A sample has 32 × 32 × 3 bytes and an 8-byte label. Fields begin at multiples of 64.
         per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
         self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
-        # Part of each epoch is read before the previous epoch ends.
+        # Part of each epoch is read before the epoch before it has ended.
         read = sum(epoch["read_mb_per_s"] * 1e6 * epoch["seconds"] for epoch in got["epochs"])
         self.assertTrue(2 * 0.9 * stored < read < 4 * 1.1 * stored, (read, stored))
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
         self.assertEqual(set(got["thread_s"]), STAGES)
         self.assertTrue(all(seconds >= 0 for seconds in got["thread_s"].values()))
-        # A wait is counted when it ends, perhaps in the next epoch.
+        # A wait is counted when it ends, which may be in the next epoch.
         self.assertGreater(sum(got["thread_s"].values()), got["seconds"])
         self.assertTrue(0 <= got["consumer_wait_s"] <= got["seconds"])
         self.assertTrue(0 <= got["queue_fill"] <= 3)
@@ -112,7 +112,7 @@ class Views(BenchTest):
     def test_batches_have_the_requested_shape_and_type(self):
         out = self.pictures()
         bytes_of = lambda *args: (got := self.bench(out, *args))["output_mb_per_s"] * 1e6 * got["seconds"] / 24
-        # The pictures are 64 × 96.
+        # The pictures have 64 × 96 pixels.
         self.assertAlmostEqual(bytes_of(), 64 * 96 * 3, delta=200)
         self.assertAlmostEqual(bytes_of("--image", "full"), 64 * 96 * 3, delta=200)
         self.assertAlmostEqual(bytes_of("--image", "rrc48"), 48 * 48 * 3, delta=200)
@@ -148,7 +148,7 @@ class Views(BenchTest):
     def test_large_cubes_come_in_small_batches(self):
         (self.tmp / "src").mkdir()
         for i in range(4):
-            # 96 MiB that compress to almost nothing.
+            # Each cube has 96 MiB, which compress to almost nothing.
             np.save(self.tmp / "src" / f"{i}.npy", np.full((512, 512, 96), i + 0.5, np.float32))
         out = self.packed(self.tmp / "src")
         batch_size = lambda *args: self.bench(out, "--epochs", 1, *args)["options"]["batch_size"]
@@ -224,7 +224,7 @@ class Refused(BenchTest):
         self.assertEqual(result["options"]["mean"], [0.485, 0.456, 0.406])
         plain = self.expect(0, "bench", out, "--json", "--image", "rrc32").json()
         rate = lambda run: run["output_mb_per_s"] / run["samples_per_s"]
-        # 3 × 32 × 32 levels become two-byte floats; the scalars do not change.
+        # The 3 × 32 × 32 levels become floats of two bytes. The scalars do not change.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
             (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std: no pictures are loaded as floats"),

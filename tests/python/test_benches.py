@@ -1,4 +1,4 @@
-"""Code shared by the benches."""
+"""The code that the benches share."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
-"""Damaged datasets: `verify` finds and names the damage, the other commands never return wrong
-values, and `salvage` copies the rest."""
+"""Damaged datasets: `verify` must find and name the damage, the other commands must never return wrong values, and
+`salvage` must copy the rest."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Damage(CommandTest):
             file.write(bytes([byte ^ 0x10]))
 
     def hurt_record(self, shard, which=1):
-        """Flip a bit in the picture of one record and return its key."""
+        """Flip a bit in the picture of one record, and return the record's key."""
         key, fields = list(records(shard))[which]
         at = shard.read_bytes().index(fields["image"].data)
         self.flip(shard, at + len(fields["image"].data) // 2)

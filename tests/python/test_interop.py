@@ -1,5 +1,6 @@
-"""Stored arrays are decoded by the original libraries, python-blosc2 and zstandard, and assembled by NumPy.
-Chunks made by python-blosc2 are read by the command and by the reader of the specification, or refused with a reason.
+"""Stored arrays are decoded by the original libraries, python-blosc2 and zstandard, and assembled by NumPy. Chunks that
+python-blosc2 makes are either read by both the command and the reader of the specification, or refused with a
+reason.
 """
 
 import struct
@@ -19,7 +20,7 @@ STREAM_BYTES = 64 << 10
 
 
 def decode(field):
-    """Return the bytes of a field's payload, decompressed by the codec's own library."""
+    """Return the payload of a field, decompressed by the codec's own library."""
     if field.codec == "blosc2":
         return b"".join(blosc2.decompress2(chunk) for chunk in blosc2_chunks(field.data))
     if field.codec == "zstd":
@@ -44,7 +45,9 @@ class Interop(CommandTest):
         return found
 
     def check(self, dataset, sources):
-        """Assert that other libraries decode every cube, equal or within float16's rounding."""
+        """Assert that other libraries can decode every cube, and that the values are equal or within float16's
+        rounding.
+        """
         fields = self.read_all(dataset)
         self.assertEqual(sorted(fields), sorted(sources))
         for stem, source in sources.items():
@@ -68,7 +71,8 @@ class Interop(CommandTest):
         source = self.tmp / "src"
         source.mkdir()
         for seed in range(2):
-            # Repeating columns, so that every codec finds matches even without a filter, and none falls back to raw.
+            # The columns repeat, so that every codec finds matches even without a filter, and no codec falls back to
+            # raw.
             np.save(source / f"cube{seed}.npy", np.tile(cube(seed, shape=(40, 8, 50)), (1, 4, 1)))
         expected = {path.stem: np.load(path) for path in source.iterdir()}
         for codec, format_code in BLOSC2_CODECS.items():
@@ -81,8 +85,8 @@ class Interop(CommandTest):
                             self.check_chunk(chunk, format_code, ids)
 
     def check_chunk(self, chunk, format_code, filter_ids):
-        """Assert that the header has the values required by the specification, so that the streams are many and of
-        equal size.
+        """Assert that the header has the values that the specification requires. They make sure that there are many
+        streams, all of the same size.
         """
         flags, typesize, nbytes, blocksize = struct.unpack_from("<BBii", chunk, 2)
         self.assertEqual(typesize, 2)
@@ -116,7 +120,7 @@ class Interop(CommandTest):
         for name in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"):
             (source / name).mkdir(parents=True)
             array = cube(3, dtype=np.float64)
-            # Spread over the whole integer range, so that only one can be narrowed.
+            # Spread the values over the whole range of the type, so that they do not fit a narrower integer type.
             info = np.iinfo(name) if name[0] in "ui" else None
             array = (info.min + array * (info.max - float(info.min)) * 0.9).astype(name) if info else array.astype(name)
             np.save(source / name / "a.npy", array)
@@ -159,7 +163,7 @@ class Interop(CommandTest):
 
 
 class ForeignChunks(CommandTest):
-    """Replaces our chunk with one from python-blosc2, for an array of one unit."""
+    """Replaces our chunk with a chunk from python-blosc2, for an array of one unit."""
 
     SHAPE = (10, 50, 100)
 
@@ -168,7 +172,7 @@ class ForeignChunks(CommandTest):
         self.shells = {}
 
     def shell(self, dtype):
-        """Return a shard with one cube of this type, stored with Blosc2."""
+        """Return a shard that contains one cube of this type, stored with Blosc2. Its chunk can be replaced."""
         if dtype not in self.shells:
             source = self.tmp / f"src-{dtype}"
             source.mkdir()
@@ -190,7 +194,7 @@ class ForeignChunks(CommandTest):
         return path
 
     def check(self, expected, chunk):
-        """Assert that both readers decode the array. The slow reader of the specification knows only one type."""
+        """Assert that both readers decode the array. The specification's reader is slow, so it reads only float32."""
         shard = self.shard(expected.dtype.name, chunk)
         np.testing.assert_array_equal(blosc2.decompress2(chunk), expected.tobytes())
         out = self.tmp / "cube.npy"
@@ -201,7 +205,7 @@ class ForeignChunks(CommandTest):
             self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
 
     def refuse(self, dtype, chunk, *words):
-        """Assert that both readers refuse the chunk with a reason, although c-blosc2 decodes it."""
+        """Assert that both readers refuse the chunk with a reason, although c-blosc2 can decode it."""
         shard = self.shard(dtype, chunk)
         verified = self.expect(1, "verify", shard, "--deep")
         for word in words:
@@ -211,7 +215,9 @@ class ForeignChunks(CommandTest):
 
     @staticmethod
     def chunk(array, **given):
-        """Make a chunk with the compression parameters that the format requires, changed by the arguments."""
+        """Make a chunk with the compression parameters that the format requires, except for those given as
+        arguments.
+        """
         size = array.dtype.itemsize
         filters = given.pop("filters", [blosc2.Filter.SHUFFLE])
         options = {

@@ -1,5 +1,5 @@
-"""`pack` stopped at any moment: finished shards stay, unfinished ones are never visible, and a
-second run ends with the bytes of an undisturbed run."""
+"""`pack`, stopped at any moment: finished shards stay, unfinished shards are never visible, and a second run ends with
+the same bytes as an undisturbed run."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ import unittest
 import numpy as np
 from support import CommandTest, cube, digests, names, pictures, shardpack, shards, start, wait_until
 
-# The slowest encoder, so that the tests can interrupt a run.
+# Options of the slowest encoder, so that the tests have time to interrupt a run.
 SLOW = ["--codec", "blosc2-zstd", "--level", "22", "--filter", "bitshuffle", "--shard-size", "300KiB", "--threads", "2"]
 
 
@@ -20,13 +20,13 @@ class Interruption(CommandTest):
         super().setUp()
         self.source = self.tmp / "src"
         self.source.mkdir()
-        # Many small cubes, because an interrupted worker must finish its cube within two seconds.
+        # Use many small cubes, because a worker that is interrupted must finish its cube within two seconds.
         for i in range(240):
             np.save(self.source / f"cube{i:03d}.npy", cube(i, shape=(20, 20, 60)))
         self.out = self.tmp / "out"
 
     def start(self, *options):
-        """Start packing and wait until a shard or two are finished."""
+        """Start packing, and wait until a shard or two are finished."""
         process = start("pack", self.source, self.out, *SLOW, *options)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -34,7 +34,7 @@ class Interruption(CommandTest):
         return process
 
     def reference(self):
-        """Return the digests of the undisturbed run."""
+        """Return the digests of the files that an undisturbed run makes."""
         self.ok("pack", self.source, self.tmp / "reference", *SLOW)
         return digests(self.tmp / "reference")
 
@@ -46,7 +46,9 @@ class Interruption(CommandTest):
         return process.returncode, err.decode()
 
     def finish(self, kept):
-        """Run the same command again and assert that finished shards stay and that the result equals that of one run."""
+        """Run the same command again. Assert that finished shards stay, and that the result is the same as after an
+        undisturbed run.
+        """
         self.assertNotIn("manifest.json", names(self.out))
         self.ok("pack", self.source, self.out, *SLOW)
         for path, inode in kept.items():
@@ -68,7 +70,7 @@ class Interruption(CommandTest):
     def test_sigkill_loses_no_finished_shard(self):
         code, _ = self.interrupt(signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
-        # The last shard may lack its line in the journal, in which case it is written again with the same bytes.
+        # The last shard may not be in the journal yet. Then it is written again, with the same bytes.
         self.finish({path: path.stat().st_ino for path in shards(self.out)[:-1]})
 
     def test_killed_again_and_again(self):

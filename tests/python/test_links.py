@@ -1,4 +1,4 @@
-"""The check of Markdown links finds dead links, and accepts live ones, like a code host."""
+"""The check of Markdown links must find dead links, and must accept the links that a code host accepts."""
 
 import subprocess
 import sys

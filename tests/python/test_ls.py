@@ -1,4 +1,4 @@
-"""`shardpack ls`: lists samples from the indexes."""
+"""`shardpack ls`, which lists samples from the indexes."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`pack --masks` with pictures: masks are stored without loss, in the size of the picture."""
+"""`pack --masks` with pictures: masks are stored without loss, in the size of their pictures."""
 
 import io
 import shutil
@@ -13,7 +13,7 @@ SIZE = (60, 90)
 
 class Masks(CommandTest):
     def source(self, count=6, orientation=None, kind="png"):
-        """Make pictures of a few rectangles, each with its class numbers."""
+        """Make pictures that consist of a few rectangles, and masks with the class numbers of the rectangles."""
         rng = np.random.default_rng(0)
         masks = {}
         for number in range(count):
@@ -26,7 +26,7 @@ class Masks(CommandTest):
             path = self.tmp / "images" / "a" / f"{number:02}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             picture.save(path, exif=exif.tobytes() if orientation else b"")
-            # As displayed, so turned by 90 degrees clockwise if the orientation is 6.
+            # A mask has the form of the displayed picture, so turn it by 90 degrees clockwise for orientation 6.
             masks[f"a/{number:02}.jpg"] = mask = np.rot90(mask, 3) if orientation == 6 else mask
             self.write_mask(f"a/{number:02}", mask, kind)
         return masks
@@ -78,7 +78,7 @@ class Masks(CommandTest):
             for key, mask in masks.items():
                 found = self.mask(key)
                 self.assertEqual(found.shape, shape)
-                # The label at the centre of every third pixel.
+                # Each pixel takes its label from the centre of 3 × 3 pixels.
                 np.testing.assert_array_equal(found, mask[1::3, 1::3])
 
     def test_unpacking_and_packing_again_gives_the_same(self):
@@ -95,7 +95,7 @@ class Masks(CommandTest):
         (self.tmp / "labels/a/00.png").unlink()
         self.write_mask("a/01", np.zeros((90, 60), np.uint8))
         Image.new("RGB", SIZE[::-1]).save(self.tmp / "labels/a/02.png")
-        # The header is undamaged, so the error appears only when the picture is packed.
+        # The header is intact, so the error appears only when the picture is packed.
         content = (self.tmp / "labels/a/03.png").read_bytes()
         (self.tmp / "labels/a/03.png").write_bytes(content[: len(content) - 40] + bytes(40))
         where = (self.tmp / "images", self.tmp / "out", "--masks", self.tmp / "labels")
@@ -144,7 +144,7 @@ class Masks(CommandTest):
 
     def test_a_hint_names_the_option(self):
         self.source()
-        # Outside the source, because the source folder is removed.
+        # This must be outside the source, because the folder of the source is removed.
         out = self.tmp.parent / f"{self.tmp.name}-out"
         self.addCleanup(shutil.rmtree, out)
         result = self.ok("pack", self.tmp, out, "--class-folders", "off", "--kind", "images")

@@ -1,4 +1,4 @@
-"""`pack`: accepted and refused input, messages, and equal bytes from equal input."""
+"""`pack`: input that is accepted or refused, messages, and the same bytes from the same input."""
 
 import json
 import os
@@ -107,7 +107,7 @@ class Pictures(CommandTest):
         guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
         self.assertIn("hint: `--key-column NAME` names that column", guess.err)
         self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
-        # The samples are the same; the recipe records the name of the column for `add`.
+        # The samples are the same. Only the recipe also records the name of the column, which `add` needs.
         first, other = (self.ok("inspect", self.tmp / name, "--json").json()["recipe"]["labels"] for name in ("out", "out1"))
         self.assertEqual(other, first | {"key_column": "photo"})
         listed = [self.ok("ls", self.tmp / name, "--columns", "class,score,bytes").out for name in ("out", "out1")]
@@ -139,7 +139,7 @@ class Pictures(CommandTest):
         self.assertEqual(fields[0], fields[1] | {"species"})
         missing = self.expect(2, "pack", flat, self.tmp / "out", "--labels", table, "--label-column", "kind")
         self.assertIn("expected the label column `kind`, found `species`, `site`", missing.err)
-        # The warning is not repeated.
+        # The warning must not be repeated.
         for number in range(2):
             (self.tmp / "more").mkdir(exist_ok=True)
             (self.tmp / "more" / f"new{number}.jpg").write_bytes((flat / "0.jpg").read_bytes())
@@ -199,7 +199,7 @@ class Pictures(CommandTest):
         (source / "back").symlink_to(self.tmp)
         self.assertIn("`back`: link leads in a circle", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
         (source / "back").unlink()
-        # The output may be reached through a link.
+        # The output may also be reached through a link.
         (source / "linked").unlink()
         (self.tmp / "elsewhere" / "class 0").rename(self.tmp / "elsewhere" / "photos")
         (source / "other").symlink_to(self.tmp / "elsewhere")

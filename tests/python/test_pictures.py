@@ -1,4 +1,4 @@
-"""Tiled and re-encoded pictures: pixels, metadata and messages."""
+"""Pictures that are tiled or re-encoded: their pixels, metadata and messages."""
 
 import io
 import json
@@ -22,7 +22,7 @@ def photo(seed, size=(160, 120), mode="RGB", **options):
 
 
 def pixels(path_or_bytes):
-    """Return pixels as Pillow decodes them, before any Exif orientation."""
+    """Return the pixels that Pillow decodes, before any Exif orientation is applied."""
     source = io.BytesIO(path_or_bytes) if isinstance(path_or_bytes, bytes) else path_or_bytes
     with Image.open(source) as picture:
         return np.asarray(picture)
@@ -36,7 +36,7 @@ def exif(orientation):
 
 
 def kinds(folder):
-    """Make one picture of each kind that a camera, a scanner or a web site may produce."""
+    """Make one picture of each kind that may come from a camera, a scanner or a web site."""
     files = {
         "420.jpg": photo(1, subsampling=2),
         "422.jpg": photo(2, subsampling=1),

@@ -1,4 +1,6 @@
-"""The script that counts turns of phrase finds them in comments, docs and messages, and its ceilings only fall."""
+"""The script that counts turns of phrase must find them in comments, docs and messages, and its ceilings must only
+fall.
+"""
 
 import subprocess
 import sys

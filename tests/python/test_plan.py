@@ -1,4 +1,4 @@
-"""`shardpack plan`, and the listing that it shares with the parts."""
+"""`shardpack plan`, and the listing that it makes for the parts."""
 
 import shutil
 import unittest
@@ -54,11 +54,11 @@ class Plan(CommandTest):
     def test_a_listing_is_checked_against_the_source(self):
         source, listing, out = pictures(self.tmp / "src", 12), self.tmp / "listing", self.tmp / "out"
         self.ok("plan", source, out, "--parts", "2", "--listing", listing)
-        # Added files are ignored, because the source is not scanned again.
+        # A file that was added is ignored, because the source is not scanned again.
         (source / "added.jpg").write_bytes(jpeg(99))
         packed = self.ok("pack", source, out, "--listing", listing, "--json").json()
         self.assertEqual(packed["samples"], 12)
-        # A file that changed, and one that is gone.
+        # One file has changed, and another is gone.
         first = sorted(path for path in source.rglob("*.jpg") if path.name != "added.jpg")[0]
         first.write_bytes(jpeg(98))
         changed = self.expect(2, "pack", source, self.tmp / "out2", "--listing", listing)
@@ -66,7 +66,8 @@ class Plan(CommandTest):
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)
-        # Different options, a different source, a damaged listing, a missing listing, another file.
+        # All of these are refused: different options, a different source, a damaged listing, a missing listing, and
+        # another file.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
         self.assertIn("option `class_folders`: expected null, found false\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")

@@ -1,4 +1,4 @@
-"""The reading commands `unpack`, `cat`, `inspect` and `verify`, on undamaged and damaged datasets."""
+"""The commands that read, `unpack`, `cat`, `inspect` and `verify`, on intact and damaged datasets."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def flip(path, at):
 
 
 def hurt_record(shard, which=1):
-    """Flip a bit in the first field of one record and return its key."""
+    """Flip a bit in the first field of one record, and return the record's key."""
     key, fields = list(records(shard))[which]
     data = next(iter(fields.values())).data
     flip(shard, shard.read_bytes().index(data) + len(data) // 2)
@@ -29,15 +29,15 @@ def hurt_record(shard, which=1):
 
 
 def hurt_footer(shard):
-    """Make a shard unreadable."""
+    """Damage the footer of a shard, so that it cannot be read."""
     flip(shard, shard.stat().st_size - 60)
 
 
 def small_files(limit):
-    """Return options for a process that can write files of up to `limit` bytes, to simulate a full disk."""
+    """Return options for a process that can write only files of up to `limit` bytes. This simulates a full disk."""
     return {
         "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        # Keeps SIGXFSZ ignored, so that the write fails instead.
+        # The process keeps ignoring SIGXFSZ, so that the write fails instead of ending the process.
         "restore_signals": False,
     }
 
@@ -287,7 +287,7 @@ class Verify(CommandTest):
 
     def test_pictures_that_were_damaged_before_they_were_packed(self):
         source = pictures(self.tmp / "src", 6)
-        # Its markers are valid, and `--jpeg keep` does not decode.
+        # The markers of this file are valid, and `--jpeg keep` does not decode it.
         broken = bytearray((Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes())
         header = broken.index(b"\xFF\xDA") + 2
         scan = header + int.from_bytes(broken[header : header + 2], "big")

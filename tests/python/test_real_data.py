@@ -1,4 +1,4 @@
-"""Real pictures and cubes, if they exist in `../shared/data` outside the repository."""
+"""Real pictures and cubes. They are in `../shared/data`, outside the repository, and may be missing."""
 
 import json
 import unittest
@@ -11,7 +11,7 @@ from support import DATA, CommandTest, unpacked
 
 
 def envi_values(header):
-    """Return a little-endian ENVI cube, [height, width, channels], read with NumPy alone."""
+    """Return a little-endian ENVI cube, [height, width, channels]. It is read with NumPy alone."""
     text = "\n".join(line for line in header.read_text(errors="replace").splitlines() if not line.startswith(";"))
     keys = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     keys = {key.strip().lower(): value.strip() for key, value in keys.items()}
@@ -38,7 +38,7 @@ class RealPictures(CommandTest):
 @unittest.skipUnless((DATA / "hsi").is_dir(), "no ../shared/data/hsi")
 class RealCubes(CommandTest):
     def check(self, source, truths, *options):
-        """Pack with `auto` and with `keep`, and compare with the values that other readers return."""
+        """Pack with `auto` and with `keep`. Compare the result with the values that other readers return."""
         for values in ("auto", "keep"):
             out, back = self.tmp / f"out-{values}", self.tmp / f"back-{values}"
             self.ok("pack", source, out, "--values", values, *options)
@@ -85,8 +85,8 @@ class RealCubes(CommandTest):
         self.check(self.folder(DATA / "hsi/mat" / name), {Path(name).stem: array}, "--variable", variable, *options)
 
     def load(self, name):
-        # `mat_dtype`: the class that MATLAB shows, not the smaller integer type in which the file may store a double
-        # array.
+        # `mat_dtype` gives the class that MATLAB shows. Without it, the result has the smaller integer type in which
+        # the file may store an array of doubles.
         return scipy.io.loadmat(DATA / "hsi/mat" / name, mat_dtype=True)
 
     def test_salton_sea_with_its_nan(self):

@@ -1,4 +1,4 @@
-"""A release requires a committed tree and a release date; a trial accepts any tree."""
+"""A release requires a committed tree and a release date. A trial accepts any tree."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CARGO = '[workspace.package]\nversion = "1.2.3"\nedition = "2024"\n\n[workspace]\n'
 READY = "# Changelog\n\n## 1.2.3 - 2026-11-30\n"
-# This check comes after those of the version and the tree. Nothing is built.
+# The script reaches this point only after it has checked the version and the tree. Nothing is built.
 REACHED = 'raise SystemExit("would build")\n'
 
 
@@ -39,7 +39,7 @@ class Release(unittest.TestCase):
         self.git("commit", "--quiet", "--allow-empty", "--message", "a")
 
     def release(self, *args):
-        # The temporary folder may be inside a checkout, which must not matter.
+        # The temporary folder may be inside another checkout, which must not make a difference.
         settings = os.environ | {"GIT_CEILING_DIRECTORIES": str(self.root.parent)}
         return subprocess.run(["bash", self.root / "scripts" / "release.sh", *args], capture_output=True, text=True, env=settings)
 

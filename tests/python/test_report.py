@@ -14,7 +14,7 @@ QUICK = ["--samples", "4", "--gallery", "1"]
 
 class ReportTest(CommandTest):
     def report(self, src, *args, code=0):
-        """Return the data of a report and the page, which holds the same data."""
+        """Return the data of a report, and its page, which holds the same data."""
         page = self.tmp / "page.html"
         found = self.expect(code, "report", src, "-o", page, "--json", *args).json()
         text = page.read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ class Pictures(ReportTest):
         self.assertEqual(lossy, sorted(lossy, reverse=True))
         self.assertEqual((found["whole"]["samples"], found["provenance"]["drawn"]), (12, 4))
         self.assertIn("--samples=4", found["provenance"]["command"])
-        # The same seed draws the same samples, and figures are equal to the last digit.
+        # The same seed must draw the same samples, and the figures must be equal to the last digit.
         again, _ = self.report(self.tmp / "in", *QUICK, "--threads", "1")
         self.assertEqual([c["rows"] for c in again["candidates"]], [c["rows"] for c in found["candidates"]])
         other, _ = self.report(self.tmp / "in", *QUICK, "--seed", "1")
@@ -55,7 +55,7 @@ class Pictures(ReportTest):
     def test_a_user_metric_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
-        # Depends on the candidate's bytes and the number of the run.
+        # The metric depends on the bytes of the candidate and on the number of the run.
         script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
         metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
         found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)
@@ -71,7 +71,7 @@ class Pictures(ReportTest):
         self.assertIn("Your metric", page)
         text = self.expect(0, "report", source, *QUICK, "--quality", "80", "-o", self.tmp / "b.html", *metric[:2], "--metric-baseline-runs", "1").out
         self.assertIn(f"bytes: {low:.0f} in 1 run on the original", text)
-        # The command that repeats the run includes the option.
+        # The page names a command that repeats the run. It must include the option.
         self.assertIn("--metric-baseline-runs=2", found["provenance"]["command"])
         for wrong in ("accuracy", "=true", "accuracy="):
             error = self.expect(2, "report", source, "--metric", wrong).err
@@ -107,7 +107,7 @@ class Pictures(ReportTest):
         ]:
             refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", recipe)
             self.assertIn(part, refused.err)
-        # Without a number, the recommended candidate is used.
+        # Without a number, the recipe of the recommended candidate is used.
         chosen = found.json()["candidates"][found.json()["verdict"]["chosen"]]
         recommended = self.ok("pack", source, self.tmp / "d", "--recipe", data)
         said = f"note: recipe: using candidate {chosen['number']} of `{data}`, {chosen['name']}, which the report recommends"
@@ -121,7 +121,7 @@ class Pictures(ReportTest):
         self.assertIn("recommends no candidate", refused.err)
         twice = self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#2", "--quality", "3")
         self.assertIn("--quality", twice.err)
-        # A recipe contains only options.
+        # A recipe may contain only options.
         evil = json.loads(found.out)
         evil["candidates"][0]["arguments"] = ["/etc"]
         data.write_text(json.dumps(evil))
@@ -235,7 +235,7 @@ class Pictures(ReportTest):
             (source / f"{i:03}.jpg").write_bytes(content)
         process = start("report", source, "--samples", "200", "--threads", "1", "-o", self.tmp / "page.html", "--json", "--target", "ssimulacra2=90,ssimulacra2=80")
         self.addCleanup(process.kill)
-        # This takes minutes. The first sample may or may not be finished by then.
+        # The whole run takes minutes. By the time of the signal, the first sample may or may not be finished.
         self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
         time.sleep(1)
         process.send_signal(signal.SIGINT)
@@ -269,14 +269,14 @@ class Cubes(ReportTest):
         panel = found["cubes"][0]
         self.assertEqual(len(panel["bands"]), 17)
         self.assertEqual([pair["why"] for pair in panel["spectra"]], ["worst", "median"])
-        # The data has noise of 0.01.
+        # The noise in the data is 0.01.
         for band in panel["bands"]:
             self.assertTrue(0.005 < band["noise"] < 0.015, band)
         self.assertLess(abs(panel["autocorrelation_columns"][0]), 0.2)
 
     def test_quiet_bands_and_dark_pixels_limit_the_recommendation(self):
-        # One band has a hundredth of the noise of the others, and a few pixels are nearly dark. An error
-        # that suits a typical band ruins both.
+        # One band has a hundredth of the noise of the other bands, and a few pixels are nearly dark. A maximum error
+        # that suits a typical band would ruin that band and those pixels.
         rng = np.random.default_rng(3)
         source = self.tmp / "in"
         source.mkdir()
@@ -297,11 +297,11 @@ class Cubes(ReportTest):
         self.assertLess(chosen["scores"]["noise_ratio"]["worst"], 1.0001)
         self.assertLess(chosen["scores"]["spectral_angle_p99"]["worst"], 0.5)
         self.assertTrue(chosen["lossless"] or "smaller than without loss" in found["verdict"]["sentence"])
-        # The refused candidate is named, with its size.
+        # The verdict names the candidate that was refused, with its size.
         self.assertIn("would be", found["verdict"]["reason"])
         self.assertIn("worst pixel", found["verdict"]["reason"])
         self.assertIn("noise_ratio&lt;=1", page)
-        # With the user's conditions, the smallest candidate is chosen.
+        # With conditions from the user, the smallest candidate that meets them is chosen.
         found, _ = self.report(source, "--max-error", "0.05,20", "--want", "max_abs_error<=20")
         self.assertTrue(found["candidates"][found["verdict"]["chosen"]]["name"].startswith("fixed ±20"))
 
@@ -365,11 +365,11 @@ class Datasets(ReportTest):
         self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
         self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60\\. .* became .*B\\. (All 8|7 of the 8) samples that were drawn reach ")
         self.assertIn("--source=", found["provenance"]["command"])
-        # The loss equals that shown by a report before packing for the same recipe.
+        # The loss must be the same as in a report on the source before packing, for the same recipe.
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
         scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
         self.assertEqual(scores(found, 0), scores(before, 1))
-        # A source added later is named, and the others are compared.
+        # A source that was added later is named, and the other sources are compared.
         (source / "new.jpg").write_bytes(jpeg(16, 16))
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])

@@ -1,4 +1,6 @@
-"""Commands that are run again: with a different option after a stop, on parts, on complete datasets, on unpacked files."""
+"""Commands that are run a second time: with a different option after a stop, on parts, on complete datasets, and on
+unpacked files.
+"""
 
 import json
 
@@ -7,7 +9,7 @@ from support import CommandTest, cube, cubes, jpeg, pictures, shardpack, shards,
 
 
 def damaged_jpeg(seed):
-    """Return a JPEG with an intact header and nonsense in its scan."""
+    """Return a JPEG whose header is intact but whose scan is nonsense."""
     data = bytearray(jpeg(seed))
     middle = len(data) // 2
     data[middle : middle + 200] = bytes(37 * i & 0x7F for i in range(200))
@@ -47,7 +49,7 @@ class SecondTry(CommandTest):
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
         paths = sorted(source.rglob("*.npy"))
-        # The first cube is among those used to try codecs.
+        # The first cube is one of the cubes on which codecs are tried.
         for path in (paths[0], paths[3]):
             values = np.load(path).astype(np.float32)
             values[0] = 1e6 + 0.5

@@ -1,5 +1,5 @@
-"""The array job of `examples/slurm`, run task by task with a fake `srun`, and the parts that
-`merge` names for another submission."""
+"""The array job of `examples/slurm`, which is run task by task with a fake `srun`, and the parts that `merge` names for
+another submission."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ class SlurmTest(CommandTest):
         self.out = self.tmp / "out"
         programs = self.tmp / "bin"
         programs.mkdir()
-        # Like srun: takes its own options and runs the rest.
+        # Does what srun does: it takes its own options and runs the rest.
         (programs / "srun").write_text('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do echo "$1" >> "$SRUN_LOG"; shift; done\nexec "$@"\n')
         (programs / "srun").chmod(0o755)
         (programs / "shardpack").symlink_to(COMMAND)
@@ -30,7 +30,7 @@ class SlurmTest(CommandTest):
         self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "SRUN_LOG": str(self.log)}
 
     def task(self, number, *arguments, **variables):
-        """Return the Popen arguments for one task of the array."""
+        """Return the arguments of Popen for one task of the array."""
         environment = {**self.environment, "SLURM_ARRAY_TASK_ID": str(number), "SLURM_CPUS_PER_TASK": "2", **variables}
         arguments = arguments or (self.source, self.out, PARTS, *OPTIONS)
         return {"args": ["bash", str(SCRIPT), *map(str, arguments)], "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -47,7 +47,7 @@ class SlurmTest(CommandTest):
             done = self.run_task(number)
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(set(self.log.read_text().split()), {"--ntasks=1", "--cpus-per-task=2"})
-        # Part 2 loses a shard; part 4 was killed before its last shard was recorded.
+        # Part 2 has lost a shard. Part 4 was killed before its last shard was recorded.
         journals = {n: self.out / f".shardpack-journal-{n:05}-of-{PARTS:05}.jsonl" for n in (2, 4)}
         shard = journals[2].read_text().split('"name":"shard-')[1].split('"')[0]
         (self.out / f"shard-{shard}").unlink()
@@ -76,7 +76,7 @@ class SlurmTest(CommandTest):
             for text, code in ends:
                 self.assertIn(code, (0, 2), text)
                 self.assertTrue(code == 0 or "is being written by another packer" in text, text)
-        # A task that runs again after its part has ended changes nothing.
+        # If a task runs again after its part is complete, nothing may change.
         before = {path.name: path.read_bytes() for path in self.out.glob("shard-*")}
         self.assertEqual(self.run_task(3).returncode, 0)
         self.assertEqual(before, {path.name: path.read_bytes() for path in self.out.glob("shard-*")})
@@ -84,13 +84,13 @@ class SlurmTest(CommandTest):
         self.assertSameTree(self.whole(), self.out)
 
     def test_a_task_that_is_killed_continues_when_it_is_requeued(self):
-        # The output must be byte-identical even if a task is killed at an arbitrary moment.
+        # The output must be the same to the byte even if a task is killed at an arbitrary moment.
         for number in range(1, PARTS + 1):
             task = subprocess.Popen(**self.task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all"))
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"
             while task.poll() is None and not (journal.exists() and journal.read_text().count("\n") > 1):
                 time.sleep(0.001)
-            # The process of srun and the script is now the command.
+            # By now, the process of srun and the script has become the command.
             task.send_signal(signal.SIGKILL)
             task.communicate()
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all")
@@ -104,7 +104,7 @@ class SlurmTest(CommandTest):
             options = ["--force", "--seed", "7"] if number in (2, 5, 6) else ["--force"]
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, *options)
             self.assertEqual(done.returncode, 0, done.stderr)
-        # Without --force, a part with other options is refused before it writes.
+        # Without --force, a part with other options is refused before it writes anything.
         self.assertIn("holds an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
         self.assertIn("differ in option `shuffle`: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)

@@ -1,4 +1,4 @@
-"""The independent reader of the specification reads every fixture, and the results are compared with the table.
+"""The independent reader of the specification reads every fixture, and its results are compared with the table.
 
     python -m pytest -s tests/python        needs numpy, zstandard and blosc2
 """
@@ -16,7 +16,7 @@ import reader  # noqa: E402
 
 
 def table(path):
-    """Return target → (verdict, lines of digests or part of the message), in file order."""
+    """Return a mapping from target to (verdict, lines of digests or part of the message), in the order of the file."""
     out, target = {}, None
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):

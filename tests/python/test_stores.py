@@ -1,4 +1,4 @@
-"""The command on datasets behind URLs."""
+"""The command on datasets that are behind URLs."""
 
 import http.server
 import os
@@ -53,7 +53,7 @@ class Stores(CommandTest):
             self.assertGreater(second["cache"]["hits"], 0)
             self.assertLess(second["fetched_bytes"], first["fetched_bytes"])
             self.assertRegex(self.ok("bench", server.url, "--epochs", "1", "--image", "raw").out, r"cache: \d+ of \d+ blocks found, ")
-            # A damaged block is read again.
+            # If a block is damaged, it is read again.
             for block in cache.glob("*.block"):
                 data = bytearray(block.read_bytes())
                 data[-1] ^= 1
@@ -61,7 +61,7 @@ class Stores(CommandTest):
             self.assertEqual(self.ok("cat", server.url, "3").bytes, expected)
             rotten = self.ok("verify", server.url, "--deep", "--json").json()
             self.assertTrue(rotten["whole"])
-            # A changed object has different blocks.
+            # If an object changes, its blocks in the cache are different blocks.
             shard = self.dataset / "shard-00000.shard"
             kept, other = shard.read_bytes(), bytearray(shard.read_bytes())
             other[len(other) // 2] ^= 1
@@ -77,7 +77,7 @@ class Stores(CommandTest):
             self.assertTrue(list((self.tmp / "other").glob("*.block")))
             refused = self.expect(2, "inspect", server.url, "--cache", self.tmp / "photos")
             self.assertIn("expected an empty folder or a cache", refused.err)
-            # A folder with other files is refused and not changed.
+            # A folder that has other files in it is refused, and is not changed.
             for foreign in (self.dataset, self.tmp / "photos"):
                 with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
                     self.assertIn("expected an empty folder or a cache", self.expect(2, "inspect", server.url).err)

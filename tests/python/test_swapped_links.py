@@ -1,5 +1,5 @@
-"""Links below a destination, and links swapped for folders while a command runs: nothing
-is read or written outside the given folders."""
+"""Links below a destination, and links that are swapped for folders while a command runs. Nothing may be read or
+written outside the given folders."""
 
 import ctypes
 import os
@@ -19,14 +19,14 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def exchange(one, other):
-    """Swap the names of two files or folders atomically."""
+    """Swap the names of two files or folders in one atomic step."""
     at, swap = -100, 2
     if LIBC.renameat2(at, os.fsencode(one), at, os.fsencode(other), swap):
         raise OSError(ctypes.get_errno(), "renameat2")
 
 
 class Swapper(threading.Thread):
-    """Keeps swapping `path` with a link to `outside` until it is stopped."""
+    """Swaps `path` with a link to `outside` again and again until it is stopped."""
 
     def __init__(self, path, outside):
         super().__init__(daemon=True)
@@ -52,7 +52,9 @@ class Swapper(threading.Thread):
 
 
 def cubes(folder, count, seed):
-    """Make cubes that no codec compresses, so that stored bytes equal theirs. All have the same size and time."""
+    """Make cubes that no codec can compress, so that the stored bytes are theirs. All files have the same size and
+    time.
+    """
     folder.mkdir(parents=True)
     for number in range(count):
         path = folder / f"{number:04}.npy"
@@ -92,7 +94,7 @@ class SwappedLinks(CommandTest):
         self.assertGreater(swaps, 0)
 
     def test_pack_while_a_folder_is_swapped_for_a_link(self):
-        """The files behind the link have the same names, sizes and times."""
+        """The files behind the link have the same names, sizes and times as the files in the folder."""
         source, outside = self.tmp / "src", self.tmp / "outside"
         cubes(source / "a", 200, 1)
         cubes(outside, 200, 2)

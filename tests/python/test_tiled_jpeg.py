@@ -1,5 +1,5 @@
-"""docs/tiled-jpeg.md: the steps in Python cut the same pixels as a full decode, with a different
-encoder and decoder, and the pictures are up to date."""
+"""docs/tiled-jpeg.md: its steps in Python cut the same pixels as a full decode, with another encoder and another
+decoder, and its pictures are up to date."""
 
 import io
 import random
@@ -18,12 +18,12 @@ import cut_jpeg  # noqa: E402
 
 
 def decode(jpeg):
-    """Return pixels as libjpeg-turbo decodes them by default."""
+    """Return the pixels that libjpeg-turbo decodes with its default settings."""
     return np.asarray(Image.open(io.BytesIO(jpeg)))
 
 
 def picture(rng, width, height, mode):
-    """Noise over slopes."""
+    """Return a picture with noise on slopes."""
     noise = np.random.default_rng(rng.randrange(2**32))
     slopes = np.add.outer(np.arange(height) * 3, np.arange(width) * 2)[..., None] * np.array([1, 2, 3])
     pixels = ((slopes + noise.integers(0, 120, (height, width, 3))) % 256).astype(np.uint8)
@@ -57,7 +57,7 @@ class TiledJpeg(unittest.TestCase):
     def test_pictures_whose_markers_do_not_divide_the_row_are_not_cut(self):
         rng = random.Random(2)
         file = io.BytesIO()
-        # Seven MCUs in a row.
+        # There are seven MCUs in a row.
         picture(rng, 56, 40, "RGB").save(file, "JPEG", subsampling="4:4:4", restart_marker_blocks=3)
         jpeg = file.getvalue()
         self.assertEqual(cut_jpeg.cut(jpeg, 8, 8, 8, 8), (jpeg, (0, 0, 56, 40)))

@@ -1,7 +1,8 @@
-"""Converts datasets of other formats: `shardpack.convert`, and one module per format.
+"""Converts datasets of other formats: `shardpack.convert`, and one module for each format.
 
-A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples. Everything else, from
-field names to the report, is common to all formats and is here and in ``_run``.
+The module of a format opens a dataset as a :class:`~shardpack.convert._source.Source`, which is a stream of samples.
+Everything else, from the names of fields to the report, is the same for all formats and is done here and in
+``_run``.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def convert(
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
 
-    JPEG files do not change, and arrays keep every bit. With ``jpeg="tile"`` a random crop decodes only about half of a
-    picture. With ``values="auto"`` floats may become float16, and the error is measured. The dataset appears at `out`
-    once complete; after an error there is none.
+    By default, JPEG files are stored unchanged, and arrays keep every bit. With ``jpeg="tile"``, a random crop needs
+    to decode only about half of a picture. With ``values="auto"``, floats may become float16, and the error is
+    measured. The dataset appears at `out` once it is complete. After an error there is no dataset.
 
     Parameters
     ----------
@@ -55,53 +56,57 @@ def convert(
         ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"`` or ``"dicom"``.
     src
         The source, usually a file, a folder, a pattern such as ``"train-{000..012}.tar"``, or a list of them. For
-        ``"torchvision"`` the dataset object. See the ``open`` function of the format.
+        ``"torchvision"``, it is the dataset object. See the ``open`` function of the format.
     out
         Folder of the dataset to write.
     image, label
         The column that becomes the field ``image`` or ``label``. Default: the one column with a usual name (``img``,
         ``jpg``, ``cls``, ``target`` …).
     classes
-        Class names, indexed by label. Default: the names in the source. Text labels are looked up in them.
+        Class names, indexed by label. Default: the names in the source. Labels that are text are looked up in these
+        names.
     rename
-        Column to the name of its field, for any other column.
+        Mapping from any other column to the name of its field.
     drop
-        Columns to leave out. Name every column that cannot be converted. An unknown name is an error, or a warning at
-        the end if the source does not know its columns beforehand.
+        Columns to leave out. Every column that cannot be converted must be named here. An unknown name is an error,
+        or, if the source does not know its columns beforehand, a warning at the end.
     schema
-        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …),
-        where the source and its first sample suggest a wrong kind.
+        Mapping from field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``,
+        ``"float32"`` …), for fields for which the source and its first sample suggest a wrong kind.
     on_bad_input
-        ``"stop"`` (default): the first sample that cannot be converted is an error. ``"skip"``: such samples are left
-        out, counted and listed in the report.
+        ``"stop"`` (default): the first sample that cannot be converted raises an error. ``"skip"``: such samples are
+        left out, and the report counts and lists them.
     append
-        Add the samples to the dataset at `out` as its next generation, as ``shardpack.Writer(out, append=True)`` does.
-        Field kinds, element types and storage options come from the dataset. Repeat the options of the format.
+        Add the samples to the dataset at `out` as its next generation, as ``shardpack.Writer(out, append=True)``
+        does. Field kinds, element types and storage options come from the dataset. Options of the format must be
+        given again.
     on_known_key
-        With ``append``: ``"stop"`` (default): a key that the dataset already has is an error. ``"skip"``: such samples
-        are left out and counted as ``known`` in the report.
+        What to do with ``append`` about a key that the dataset already has. ``"stop"`` (default): it raises an
+        error. ``"skip"``: the sample is left out and counted as ``known`` in the report.
     progress
-        Called about ten times a second with a dict: ``phase`` (``"convert"``: samples are read and encoded; then
-        ``"write"``: they are written in their final order), ``samples`` and ``total`` (or None) of that phase,
-        ``skipped``, ``seconds``.
+        Called about ten times a second with a dict of ``phase``, ``samples`` and ``total`` (or None) of that phase,
+        ``skipped``, and ``seconds``. In the phase ``"convert"`` samples are read and encoded, and in the phase
+        ``"write"`` they are written in their final order.
     **options
-        Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``, ``shard_size``,
-        ``shuffle``, ``seed``, ``force`` …).
+        Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``,
+        ``shard_size``, ``shuffle``, ``seed``, ``force`` …).
 
     Returns
     -------
     dict
-        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``),
-        and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (``key``, if known, and
-        ``reason`` of up to 1000 samples or parts of files that were left out), ``samples_skipped`` (number of samples
-        left out), ``samples_skipped_exact`` (False if that number is a minimum, because the rest of a file could not
-        be read), ``dropped`` (column to number of samples that had it), ``notes`` (about the fields; each is also a
-        warning after the first sample), and ``seconds`` of the whole conversion.
+        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``,
+        ``known``), and in addition: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped``
+        (``key``, if known, and ``reason``, for up to 1000 samples or parts of files that were left out),
+        ``samples_skipped`` (number of samples left out), ``samples_skipped_exact`` (False if that number is only a
+        minimum, because the rest of a file could not be read), ``dropped`` (column to the number of samples that had
+        it), ``notes`` (about the fields; each note is also a warning after the first sample), and ``seconds`` (time
+        of the whole conversion).
 
     Raises
     ------
     SourceError
-        A ValueError, if a source, a sample or a column cannot be converted. The message names file and sample.
+        If a source, a sample or a column cannot be converted. This is a ValueError. The message names the file and
+        the sample.
     ImportError
         If the format's library is not installed. The hint says how to install it.
     FileNotFoundError
@@ -151,7 +156,9 @@ def convert(
 
 
 def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]:
-    """Return a mapping from field to kind of the dataset to append to. Raise if it cannot be appended to."""
+    """Return the fields of the dataset at `out`, as a mapping from field to kind. Raise an error if nothing can be
+    appended to it.
+    """
     from .. import Writer
 
     writer = Writer(out, append=True, force=force)

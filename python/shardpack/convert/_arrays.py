@@ -1,4 +1,4 @@
-"""Arrays of a file. Arrays with elements of varying size are read in parts, up to a limit."""
+"""Arrays in a file. If the elements of an array vary in size, it is read in parts, up to a limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFERENCE_BYTES = 64
 
 @dataclass(frozen=True)
 class Column:
-    """One array of a file."""
+    """One array in a file."""
 
     shape: tuple[int, ...]
     kind: str
@@ -51,7 +51,9 @@ class Column:
         return None
 
     def bytes_of(self, axes: int) -> int:
-        """Bytes of the values along all but the first `axes` axes; for varying elements, a minimum."""
+        """Size in bytes of the values along all axes except the first `axes` axes. For varying elements, this is a
+        minimum.
+        """
         return math.prod(self.shape[axes:]) * (self.element_bytes or _REFERENCE_BYTES)
 
     def chunks(self) -> int:
@@ -65,7 +67,9 @@ Tree = Mapping[str, Any]
 
 
 class Varying:
-    """Varying elements of the rows of a block. Only a few are in memory at a time, because each may be large."""
+    """The rows of a block whose elements vary in size. Only a few elements are in memory at a time, because each may be
+    large.
+    """
 
     def __init__(self, column: Column, begin: int, end: int, max_bytes: int) -> None:
         self._column = column
@@ -81,7 +85,7 @@ class Varying:
     def __getitem__(self, number: int) -> Any:
         row = self._begin + number
         if not self._first <= row < self._last:
-            # Stop at a chunk border, so that later reads are whole chunks.
+            # Stop at the border of a chunk, so that later reads take whole chunks.
             last = min(row + self._at_once - row % self._at_once, self._end)
             try:
                 self._values = self._read(row, last)
@@ -90,7 +94,7 @@ class Varying:
             except Exception:
                 if last == row + 1:
                     raise
-                # Read row by row from here, because only some rows may be unreadable.
+                # From here on, read row by row, because only some of the rows may be unreadable.
                 self._at_once, last = 1, row + 1
                 self._values = self._read(row, last)
             self._first, self._last = row, last
@@ -112,7 +116,7 @@ def too_large(max_bytes: int) -> str:
 
 
 def gathered(column: Column, rows: slice | None, most: int) -> Any:
-    """Read varying elements of some or all rows, in parts. Raise if they exceed `most` bytes together."""
+    """Read the varying elements of some or all rows, in parts. Raise an error if together they exceed `most` bytes."""
     sides = [(0, side) for side in column.shape]
     if rows is not None:
         sides[0] = (rows.start, rows.stop)
@@ -132,7 +136,7 @@ def gathered(column: Column, rows: slice | None, most: int) -> Any:
 
 
 def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
-    """Yield the indices of parts of an array with varying elements, each small enough to be read at once."""
+    """Yield the indices of parts of an array with varying elements. Each part is small enough to be read at once."""
     if not sides or any(begin >= end for begin, end in sides):
         yield tuple(slice(*side) for side in sides) if sides else ...
         return
@@ -141,7 +145,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
     else:
         left = max(1, _MOST_BLOCK_BYTES // max(1, column.most_element_bytes))
         lengths = []
-        # Take as many whole last axes as fit.
+        # Beginning with the last axis, take as many whole axes as fit.
         for begin, end in reversed(sides):
             lengths.append(max(1, min(end - begin, left)))
             left //= lengths[-1]
@@ -156,7 +160,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
 
 
 def length(value: Any) -> int:
-    """Return the bytes of one or several varying elements."""
+    """Return the size in bytes of one or several varying elements."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "OT":
         return sum(map(length, value.ravel().tolist()))
     return value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, (str, bytes)) else 0

@@ -1,4 +1,6 @@
-"""Limits how much data a few bytes of a file can become: HDF5 and Zarr read unwritten data as fill values."""
+"""Limits the amount of data that a few bytes of a file can become. HDF5 and Zarr read data that were never written as
+fill values.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ def check_whole(name: str, value: object) -> int:
 
 
 def on_disk(found: os.stat_result) -> int:
-    """Return the bytes of a file on disk, without holes."""
+    """Return the number of bytes that a file takes on disk, without its holes."""
     blocks: int | None = getattr(found, "st_blocks", None)
     return found.st_size if blocks is None else min(found.st_size, 512 * blocks)
 
 
 class Expansion:
-    """Compares the size that a source claims with its stored bytes."""
+    """Compares the size that a source claims to have with the bytes that it stores."""
 
     def __init__(self, where: str, stored: Callable[[int], int], most: int) -> None:
         self._where = where
@@ -40,8 +42,8 @@ class Expansion:
         self._claimed = 0
 
     def add(self, samples: int, value_bytes: int) -> None:
-        """Count samples and the bytes of their values before they are read. Raise if they are too large for the stored
-        bytes.
+        """Count samples and the bytes of their values before they are read. Raise an error if these are too many for
+        the stored bytes.
         """
         self._claimed += value_bytes + samples * _SAMPLE_BYTES
         beyond = self._claimed - _FREE_BYTES

@@ -1,4 +1,4 @@
-"""Code shared by the object detection formats: pictures by name, boxes, classes."""
+"""Code that the object detection formats share: pictures by name, boxes, classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ MOST_TEXT = 16 << 20
 
 
 def folder(path: Path, what: str, inside: Path | None = None) -> Path:
-    """Return a folder, or raise if it does not exist or a link leads out of `inside`, a resolved folder."""
+    """Return a folder. Raise an error if it does not exist, or if a link leads out of `inside`, which is a resolved
+    folder.
+    """
     try:
         real = path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -41,7 +43,7 @@ def _elsewhere(path: Path, inside: Path, real: object) -> str:
 
 
 def picture(path: Path, inside: Path | None = None) -> bytes:
-    """Return the bytes of a picture, or raise if it cannot be read or is not a picture."""
+    """Return the bytes of a picture. Raise an error if the file cannot be read or is not a picture."""
     content = regular(path, None, inside)
     if picture_type(content) is None:
         start = content[:8].hex(" ") or "nothing"
@@ -50,8 +52,8 @@ def picture(path: Path, inside: Path | None = None) -> bytes:
 
 
 def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
-    """Return the bytes of a regular file of at most `most` bytes. The file must be in the resolved folder `inside`;
-    None follows all links.
+    """Return the bytes of a regular file of at most `most` bytes. The file must be in the resolved folder `inside`. If
+    that is None, all links are followed.
     """
     try:
         with open_regular(path) if inside is None else open_inside(inside, path.absolute()) as file:
@@ -60,7 +62,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
         assert inside is not None
         raise ValueError(_elsewhere(path, inside, error.real)) from None
     except ValueError as error:
-        # The name contains a zero byte, or the file is not regular.
+        # The name contains a zero byte, or it belongs to something other than a regular file.
         raise ValueError(f"`{shown(path)}`: {error}") from None
     except OSError as error:
         found = "nothing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
@@ -71,7 +73,7 @@ def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
 
 
 def is_file(path: Path) -> bool:
-    """True if a file of this name exists, false for an invalid name."""
+    """True if a file of this name exists. An invalid name gives false."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -79,7 +81,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Same as :func:`is_file`, for a folder."""
+    """Same as :func:`is_file`, but for a folder."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -87,11 +89,11 @@ def is_folder(path: Path) -> bool:
 
 
 def checked_size(content: bytes, height: object, width: object) -> PictureSize | None:
-    """Return the size of a picture, after comparing it with the `height` and `width` of its annotations (None or 0 if
-    unknown).
+    """Compare the size of a picture with the `height` and `width` in its annotations (None or 0 if unknown), and return
+    the size.
 
-    Returns None for a damaged picture, for which the writer raises the error. Raises if the annotations give another
-    size than the upright picture has (after its Exif orientation).
+    Returns None for a damaged picture, because the writer raises the error for it. Raises an error if the
+    annotations give another size than the upright picture has (after its Exif orientation).
     """
     found = size_of(content)
     if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
@@ -105,8 +107,8 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
 def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: str, values: Sequence[Any]) -> None:
     """Refuse boxes that lie wholly outside their picture. A box may extend beyond an edge.
 
-    `corners` are left, top, right, bottom in pixels, float32 ``[objects, 4]``; `values` are the boxes as given in
-    the file, for the message.
+    `corners` are left, top, right, bottom in pixels, float32 ``[objects, 4]``. `values` are the boxes as the file
+    gives them, which the message needs.
     """
     if size is None:
         return
@@ -119,11 +121,11 @@ def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: s
 
 
 def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArray[np.bool_]:
-    """Return true for each box that lies wholly outside a picture of this size. Boxes are ``[objects, 4]``: left, top,
-    right, bottom.
+    """Return true for each box that lies wholly outside a picture of this size. The boxes are ``[objects, 4]``: left,
+    top, right, bottom.
     """
     low, high, edge = corners[:, :2], corners[:, 2:], np.array([width, height])
-    # A box of zero width or height may lie on an edge.
+    # A box whose width or height is zero may lie on an edge.
     apart = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge))
     return np.asarray(apart.any(axis=1), np.bool_)
 
@@ -133,12 +135,12 @@ def _turned(size: PictureSize) -> str:
 
 
 def data(path: Path, inside: Path | None = None) -> bytes:
-    """Return the bytes of a small annotation file, or raise if it is too large or cannot be read."""
+    """Return the bytes of a small annotation file. Raise an error if it is too large or cannot be read."""
     return regular(path, MOST_TEXT, inside)
 
 
 def text(path: Path, inside: Path | None = None) -> str:
-    """Same as :func:`data`, as UTF-8 text."""
+    """Same as :func:`data`, but return UTF-8 text."""
     try:
         return data(path, inside).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -146,7 +148,7 @@ def text(path: Path, inside: Path | None = None) -> str:
 
 
 def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]:
-    """Return finite numbers, float32 ``[rows, width]``, or raise."""
+    """Return finite numbers as float32 ``[rows, width]``. Raise an error for any other values."""
     for row in values:
         good = isinstance(row, (list, tuple)) and len(row) == width
         if not good or any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in row):
@@ -173,7 +175,7 @@ def check_names(names: object, what: str) -> list[str]:
 
 
 def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.int64]:
-    """Return the numbers of the named classes, or raise for an unknown name."""
+    """Return the numbers of the named classes. Raise an error for an unknown name."""
     for name in names:
         if name not in known:
             raise ValueError(f"unknown class {name!r}; the classes are {', '.join(known)}")
@@ -181,6 +183,6 @@ def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.
 
 
 def short(value: object) -> str:
-    # A plain repr could be huge, because YAML can repeat one list a million times.
+    # A plain repr could be huge, because a YAML file can repeat one list a million times.
     text = reprlib.repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

@@ -1,4 +1,4 @@
-"""Parser of the wire format of `tf.train.Example`, without generated code or TensorFlow.
+"""Parser of the wire format of `tf.train.Example`. It needs neither generated code nor TensorFlow.
 
 ::
 
@@ -21,11 +21,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def parse_example(data: bytes) -> dict[str, Any]:
-    """Return the features of an `Example`: byte strings as lists of bytes, numbers as int64 or float32 arrays of one
-    axis.
+    """Return the features of an `Example`. Byte strings become lists of bytes, and numbers become int64 or float32
+    arrays of one axis.
     """
     features: dict[str, Any] = {}
-    # The context of a SequenceExample looks like features, but its feature lists would be lost.
+    # The context of a SequenceExample has the form of features, but its lists of features would be lost.
     if any(number == 2 for number, _, _ in wire_fields(memoryview(data))):
         raise ValueError("expected a tf.train.Example, found a SequenceExample: its lists of features cannot be converted")
     for message in messages(memoryview(data), 1):
@@ -74,7 +74,7 @@ def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
 
 
 def messages(data: memoryview, number: int) -> Iterator[memoryview]:
-    """Yield the messages or byte strings of one field. Other fields are skipped, as protobuf requires."""
+    """Yield the messages or byte strings of one field. Protobuf requires that other fields are skipped."""
     for found, _wire, value in wire_fields(data):
         if found == number:
             if not isinstance(value, memoryview):

@@ -1,4 +1,4 @@
-"""Maps columns of a source to fields of the dataset: names, kinds, and text labels."""
+"""Maps columns of a source to fields of the dataset, with their names, kinds and text labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Fields:
-    """The caller's options for columns and, after the first sample, the field of each column."""
+    """The options that the caller gave for columns. After the first sample, also the field of each column."""
 
     rename: Mapping[str, str]
     image: str | None
@@ -53,12 +53,13 @@ class Fields:
     """Field to kind in the dataset to append to."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
-        """Decide names and kinds from the source's declarations and its first sample.
+        """Decide the names and kinds of the fields from the source's declarations and its first sample.
 
         Raises
         ------
         SourceError
-            If columns cannot be stored (all are listed), two get the same name, or a given name does not exist.
+            If columns cannot be stored (the message lists all of them), two columns get the same name, or a given
+            name does not exist.
         """
         self.convention = source.field_name
         self.dropped = dict.fromkeys(sorted(self.drop), 0)
@@ -92,7 +93,7 @@ class Fields:
         ]
 
     def _fit(self, known: Mapping[str, str], where: str) -> None:
-        """Raise unless the columns become exactly the fields of the dataset to append to."""
+        """Raise an error unless the columns become exactly the fields of the dataset that is appended to."""
         for column, name in self.names.items():
             if name not in known:
                 raise SourceError(
@@ -105,7 +106,7 @@ class Fields:
                 raise SourceError(f"{where}: field `{shown(name)}`: expected a column of kind {kind}, as the dataset has, found: {found}")
 
     def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
-        """Return the kind of a field of the dataset to append to."""
+        """Return the kind that the field has in the dataset that is appended to."""
         kind = (self.known or {}).get(name)
         if kind is not None and name == "label" and "int" in kind and not isinstance(first.get(column), str):
             found = source.kinds.get(column) or kind_of(name, first.get(column))
@@ -113,8 +114,8 @@ class Fields:
         return kind
 
     def _masks(self, given: frozenset[str], where: str) -> dict[str, str]:
-        """Return field to column of the masks, which the caller may name by field or column. Raise for an unknown name,
-        or if `schema` gives it another kind.
+        """Return a mapping from field to column for the masks, which the caller may name by field or by column. Raise
+        an error if a name is unknown, or if `schema` gives it another kind.
         """
         found: dict[str, str] = {}
         for mask in sorted(given):
@@ -129,8 +130,8 @@ class Fields:
         return found
 
     def decoded(self, sample: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a sample by field, with its masks as class numbers. Raise if a value is not a mask, or differs in size
-        from its picture.
+        """Return a sample by field, with its masks as class numbers. Raise an error if a value is not a mask, or if its
+        size differs from its picture's.
         """
         if not self.masks:
             return sample
@@ -143,7 +144,7 @@ class Fields:
             return None
         check_size(self.masks[name], numbers, pictures)
         if name not in self.mask_types:
-            # Needs no lock, because the first sample is written before other threads start.
+            # No lock is needed here, because the first sample is written before other threads start.
             said = self.kinds[name].partition(":")[2]
             self.mask_types[name] = np.dtype(said or numbers.dtype)
         wanted = self.mask_types[name]
@@ -155,7 +156,7 @@ class Fields:
         return numbers.astype(wanted, copy=False)
 
     def _refuse_reserved(self, where: str) -> None:
-        """Raise for columns whose names the writer reserves for picture sizes."""
+        """Raise an error for columns whose names the writer needs for the sizes of pictures."""
         if list(self.kinds.values()).count("image") != 1:
             return
         columns = [column for column, name in self.names.items() if name in _OF_PICTURES]
@@ -177,7 +178,7 @@ class Fields:
             return "int64"
         kind = source.kinds.get(column) or kind_of(name, first.get(column))
         if name == "label" and self.classes is not None and kind.startswith("float"):
-            # Many programs store all numbers as floats.
+            # Many programs store all numbers as floats, also class numbers.
             self.whole_labels = True
             return "int64"
         return kind
@@ -206,7 +207,7 @@ class Fields:
         return names
 
     def take(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return one sample by field. Raise if a column is missing or was not in the first sample."""
+        """Return one sample by field. Raise an error if a column is missing, or if the first sample did not have it."""
         sample: dict[str, Any] = {}
         for column, value in values.items():
             if column in self.drop:
@@ -223,7 +224,7 @@ class Fields:
         return sample
 
     def _another_name(self, column: str) -> str:
-        """Return the field of a column that the first sample lacked, such as `png` instead of `jpg`."""
+        """Return the field for a column that the first sample did not have, such as `png` instead of `jpg`."""
         name = field_name(self.convention(column))
         if name in self.kinds:
             return name
@@ -261,7 +262,7 @@ def _if_masks(source: Source, column: str, name: str) -> str:
 
 
 def field_name(column: str) -> str:
-    """Return a column's name with ``_`` for characters that a field name cannot contain.
+    """Return a column's name with ``_`` in place of characters that a field name cannot contain.
 
     >>> field_name("image/class/label")
     'image_class_label'

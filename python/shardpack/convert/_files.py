@@ -1,4 +1,4 @@
-"""Lists the files of a source: a file, a folder, a list, a glob, or a brace pattern such as
+"""Lists the files of a source, which is a file, a folder, a list, a glob, or a brace pattern such as
 ``train-{000..012}.tar``."""
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Parameters
     ----------
     src
-        A file, a folder (its files that end in one of `suffixes` or as ``-00000-of-00012``, sorted), a glob, a brace
-        pattern, or a list of any of them.
+        A file, a folder, a glob, a brace pattern, or a list of any of them. For a folder, this means its files whose
+        names end in one of `suffixes` or in a number such as ``-00000-of-00012``, sorted.
     suffixes
-        Endings, lower case, with the dot.
+        Endings of file names, in lower case and with the dot.
     what
-        The format, for messages.
+        Name of the format, for messages.
 
     Raises
     ------
     SourceError
-        If a pattern is malformed, a folder has no such file or files of several splits, a numbered set
-        (``-of-00012``) in a folder or a glob is incomplete, or a name is a pipe, a device or a URL.
+        If a pattern is malformed, a folder has no such file or has files of several splits, a numbered set
+        (``-of-00012``) in a folder or a glob is incomplete, or a name belongs to a pipe or a device or is a URL.
     FileNotFoundError
         If a file does not exist.
     """
@@ -57,7 +57,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     for file in files:
         if not file.exists():
             raise FileNotFoundError(2, "no such file", str(file))
-        # Reading a pipe could block forever, and a device might have no end.
+        # Reading a pipe could block forever, and reading a device might never end.
         if not file.is_file():
             found = "a folder" if file.is_dir() else "a pipe, socket or device"
             raise SourceError(f"`{shown(file)}`: expected a regular file, found {found}")
@@ -65,7 +65,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def open_regular(path: PathLike) -> BinaryIO:
-    """Open a regular file without blocking: opening a pipe would wait for a writer, and a device might have no end.
+    """Open a regular file without blocking. Opening a pipe would wait for a writer, and reading a device might never
+    end.
 
     Raises
     ------
@@ -74,13 +75,13 @@ def open_regular(path: PathLike) -> BinaryIO:
     OSError
         If it does not exist, or cannot be read.
     """
-    # The open file is checked, because its name may meanwhile lead to another file.
+    # Check the file after it is open, because its name may lead to another file by then.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return _regular(os.open(path, flags))
 
 
 def _regular(opened: int) -> BinaryIO:
-    """Return the file of an open descriptor, or close the descriptor and raise if the file is not regular."""
+    """Return the file of an open descriptor. If the file is not regular, close the descriptor and raise an error."""
     try:
         kind = os.fstat(opened).st_mode
         if not stat.S_ISREG(kind):
@@ -93,7 +94,7 @@ def _regular(opened: int) -> BinaryIO:
 
 
 class Elsewhere(ValueError):
-    """A path that leads out of its folder."""
+    """A path leads out of its folder."""
 
     def __init__(self, real: object) -> None:
         super().__init__(f"a link leads out of the folder, to `{shown(real)}`")
@@ -101,23 +102,23 @@ class Elsewhere(ValueError):
 
 
 def open_inside(root: Path, name: PathLike) -> BinaryIO:
-    """Open a regular file in a folder by an untrusted name, following only links within the folder.
+    """Open a regular file in a folder by an untrusted name. Links are followed only within the folder.
 
     Parameters
     ----------
     root
-        The folder, resolved once by the caller.
+        The folder, which the caller has resolved once.
     name
-        A path below the folder, or one that begins with the path of the folder.
+        A path below the folder, or a path that begins with the path of the folder.
 
     Raises
     ------
     Elsewhere
-        If the file is outside the folder, also through links.
+        If the file is outside the folder, even if only a link leads there.
     ValueError
-        If it is not a regular file, or its path was replaced by a link meanwhile.
+        If it is not a regular file, or if its path was replaced by a link in the meantime.
     OSError
-        As :func:`open_regular`.
+        As for :func:`open_regular`.
     """
     try:
         real = (root / name).resolve(strict=True)
@@ -128,7 +129,8 @@ def open_inside(root: Path, name: PathLike) -> BinaryIO:
     parts = real.relative_to(root).parts
     if os.open not in os.supports_dir_fd or not parts:
         return open_regular(real)
-    # The resolved path has no links. Each part is opened below the previous one and must not have become a link since.
+    # The resolved path has no links. Each part of it is opened below the part before it, and must not have become a
+    # link since.
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for part in parts[:-1]:
@@ -163,7 +165,7 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
         matches = sorted(glob.glob(text))
         if not matches:
             raise SourceError(f"{what}: no files match the pattern {text!r}")
-        # `train-0000?-of-00100` names a part of the set on purpose.
+        # A pattern such as `train-0000?-of-00100` names a part of the set on purpose.
         refuse_gap(text, matches, lambda name: fnmatch.fnmatch(name, text))
         yield from map(Path, matches)
     else:
@@ -181,8 +183,8 @@ def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], what: str) -> list[str]:
-    """Return the names of a folder's files. Raise if there are none, if they belong to several splits, or if a numbered
-    set is incomplete.
+    """Return the names of the files in a folder. Raise an error if there are none, if they belong to several splits, or
+    if a numbered set is incomplete.
     """
     if not names:
         raise SourceError(f"`{shown(folder)}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
@@ -196,7 +198,7 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
 
 
 def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]) -> None:
-    """Raise if a wanted file of a set ``-00000-of-00012`` is missing."""
+    """Raise an error if a file of a numbered set ``-00000-of-00012`` is missing although it is wanted."""
     sets: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
         if found := _OF_A_SET.fullmatch(name):
@@ -207,7 +209,7 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         count, width = int(found[4]), len(found[2])
         # Some sets are numbered from 1.
         first = 1 if 0 not in numbers and count in numbers else 0
-        # Limited to one more than the existing files, because a name may claim billions.
+        # Search only one number beyond the number of existing files, because a name may claim a set of billions.
         missing = (n for n in range(first, first + min(count, len(numbers) + 1)) if n not in numbers)
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:

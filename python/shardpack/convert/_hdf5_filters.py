@@ -1,4 +1,6 @@
-"""Checks the filters of HDF5 datasets before the library runs them, because it unpacks chunks to any size."""
+"""Checks the filters of HDF5 datasets before the HDF5 library runs them. The library would unpack a chunk to any
+size.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
     Parameters
     ----------
     filters
-        Number, flags, settings and name of each, as h5py gives them, in the order of writing.
+        Number, flags, settings and name of each filter, as h5py gives them, in the order in which they were applied.
     chunk_bytes
-        Decoded bytes of a chunk.
+        Size in bytes of a decoded chunk.
     """
     packed = False
     for number, _, settings, name in filters:
@@ -58,9 +60,9 @@ def check_chunks(
 ) -> None:
     """Refuse stored chunks that unpack to more bytes than a chunk has.
 
-    `index` is ``...``, a slice of the first axis, or a slice of each axis. `place` and `packer` are the position of
-    the compressing filter and its number. `checked` holds the chunks already checked, by offset, stored bytes and
-    `chunk_bytes`.
+    `index` is ``...``, a slice of the first axis, or a slice of each axis. `place` is the position of the
+    compressing filter, and `packer` is its number. `checked` holds the chunks that are already checked, each with
+    its offset, its stored bytes and `chunk_bytes`.
     """
     most = chunk_bytes + _SLACK
     if index is ...:
@@ -75,7 +77,7 @@ def check_chunks(
         found = dataset.id.get_chunk_info_by_coord(corner)
         if found.byte_offset is None or found.size * PACKERS[packer] <= max(most, MOST_CHUNK_BYTES):
             continue
-        # HDF5 skips a filter that did not shrink the chunk.
+        # HDF5 leaves out a filter that did not shrink the chunk.
         if found.filter_mask >> place & 1:
             continue
         chunk = (found.byte_offset, found.size, chunk_bytes)
@@ -95,7 +97,7 @@ def _inflates(data: bytes, most: int) -> bool:
             left -= len(unpacking.decompress(data, min(left, 1 << 20)))
             data = unpacking.unconsumed_tail
     except zlib.error:
-        # HDF5 reports the damage.
+        # The stream is damaged, which HDF5 will report.
         return False
     return left <= 0
 

@@ -1,7 +1,8 @@
 """Reads the entries of an LMDB environment in a separate process.
 
-LMDB maps its file and trusts each page, so one changed byte can lead it to a missing page, which kills the process.
-This file is also the program of that process and imports nothing from the package, so that it starts fast.
+LMDB maps its file into memory and trusts each page. A single changed byte can lead it to a page that does not exist,
+which kills the process. This file is also the program of the separate process. It imports nothing from the package,
+so that the process starts fast.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ _OF_BAD_MEMORY = frozenset(getattr(signal, name) for name in ("SIGBUS", "SIGSEGV
 
 
 class Damage(Exception):
-    """A damaged environment."""
+    """The environment is damaged."""
 
 
 class Failed(Exception):
-    """The reading process failed for a reason other than the environment."""
+    """The reading process failed for a reason that has nothing to do with the environment."""
 
 
 def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]:
-    """Read the environment in this process: return the number of entries, and the entries.
+    """Read the environment in this process. Return the number of entries, and the entries.
 
     Raises
     ------
     Damage
-        If it is not an environment, or is noticeably damaged.
+        If it is not an environment, or if damage is noticed.
     """
     import lmdb
 
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-    # Opening a pipe would block.
+    # Do not open a pipe, because that would block.
     if not os.path.isfile(file):
         raise Damage(f"not an LMDB environment: no regular file `{file}`")
     try:
@@ -56,7 +57,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
         raise Damage(f"not an LMDB environment: {error}") from error
     size = os.path.getsize(file)
     try:
-        # Accessing a page beyond the end of the file kills the process.
+        # Access to a page beyond the end of the file would kill the process.
         expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     except lmdb.Error as error:
         env.close()
@@ -71,7 +72,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
                 pairs = transaction.cursor()
                 found = ([key, value] for key, value in pairs) if prefixes is None else _joined(transaction, prefixes)
                 for number, entry in enumerate(found):
-                    # Pages that refer to each other would give entries forever.
+                    # If pages refer to each other in a loop, entries would never end.
                     if number > size or any(part is not None and len(part) > size for part in entry):
                         raise Damage("the entries exceed the size of the file: damaged")
                     yield [None if part is None else bytes(part) for part in entry]
@@ -86,7 +87,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
 def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
     for end in _ends(transaction, prefixes[0], prefixes):
         yield [end, *(transaction.get(prefix + end) for prefix in prefixes)]
-    # A sample without the first column is yielded at the first column that it has.
+    # If a sample does not have the first column, it is yielded at the first column that it has.
     for number, prefix in enumerate(prefixes[1:], 1):
         for end in _ends(transaction, prefix, prefixes):
             if all(transaction.get(before + end) is None for before in prefixes[:number]):
@@ -94,7 +95,9 @@ def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
 
 
 def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[bytes]:
-    """Yield the ends of the keys with this prefix, except keys with a longer prefix of another column."""
+    """Yield the ends of the keys with this prefix, but not of keys with a longer prefix, which belong to another
+    column.
+    """
     longer = tuple(other for other in prefixes if len(other) > len(prefix))
     cursor = transaction.cursor()
     found = cursor.set_range(prefix) if prefix else cursor.first()
@@ -105,14 +108,14 @@ def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[by
 
 
 def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
-    """Same as :func:`read`, in a child process; also returns a function that ends the child.
+    """Same as :func:`read`, but in a child process. Also returns a function that ends the child.
 
     Raises
     ------
     Damage
-        As :func:`read`, and if a bad memory access killed the child.
+        As for :func:`read`, and also if a bad memory access killed the child.
     Failed
-        If the child ended for another reason, such as running out of memory.
+        If the child ended for another reason, for example because it ran out of memory.
     OSError
         If no process can be started.
     """
@@ -121,7 +124,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
         "prefixes": None if prefixes is None else [prefix.hex() for prefix in prefixes],
         "modules": [os.path.abspath(place) for place in sys.path if place],
     }
-    # Unlike `multiprocessing`, this does not run the caller's program in the child.
+    # Unlike `multiprocessing`, this does not run the caller's program in the child process.
     command = [sys.executable or "python3", "-I", os.path.abspath(__file__)]
     said_last = tempfile.TemporaryFile()
     try:
@@ -149,7 +152,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
             child.stdin.write(json.dumps(said).encode("ascii"))
             child.stdin.close()
         except BrokenPipeError:
-            # The child has already ended; the reason is found below.
+            # The child has already ended. The reason is found below.
             pass
         total = struct.unpack("<q", taken(8))[0]
     except BaseException:
@@ -172,7 +175,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
 
 
 def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
-    """Return the error for a child that ended before its last byte."""
+    """Return the error for a child process that ended before it had sent everything."""
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
@@ -198,16 +201,16 @@ def _signal_name(number: int) -> str:
 
 
 def _serve() -> None:
-    # Ctrl-C goes to all processes of a program, but the parent or the closed pipe ends this one.
+    # Ctrl-C goes to all processes of a program. This process ignores it, because the parent or the closed pipe ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Unbuffered, so that entries read before a crash still arrive.
+    # The output has no buffer, so that entries read before a crash still reach the parent.
     out = os.fdopen(os.dup(1), "wb", 0)
     said = json.loads(sys.stdin.buffer.read())
     sys.path[:] = said["modules"]
     try:
         import resource
 
-        # A crashing child leaves no core dump.
+        # If the child crashes, it must not leave a core dump.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except ImportError:
         pass
@@ -217,7 +220,7 @@ def _serve() -> None:
         try:
             total, entries = read(said["path"], prefixes)
         except Exception:
-            # The parent expects the total first.
+            # The parent expects the total before it can read the error.
             _send(out, struct.pack("<q", 0))
             raise
         _send(out, struct.pack("<q", total))

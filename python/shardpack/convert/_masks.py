@@ -14,19 +14,19 @@ from ._values import is_picture_object, picture_type
 
 
 def as_masks(masks: Collection[str]) -> frozenset[str]:
-    """Check the option ``masks``, which must be a list, not one name."""
+    """Check the option ``masks``. It must be a list, not a single name."""
     if isinstance(masks, str):
         raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: masks=[{masks!r}]")
     return frozenset(masks)
 
 
 def class_numbers(column: str, value: Any) -> Any:
-    """Return the class numbers of a mask, integers or booleans `[height, width]`, as ``shardpack pack --masks`` stores
-    them.
+    """Return the class numbers of a mask as integers or booleans `[height, width]`, in the form in which ``shardpack
+    pack --masks`` stores them.
 
-    `value` is the bytes of a PNG or TIFF, a grey PIL picture or one with a palette, an array of integers or
+    `value` is the bytes of a PNG or TIFF, a PIL picture that is grey or has a palette, an array of integers or
     booleans, or None. The numbers are palette indices, or grey values of up to 16 bits. Anything else is an error,
-    such as a colour picture, or a JPEG, whose compression changes numbers.
+    for example a colour picture, or a JPEG, because JPEG compression changes numbers.
     """
     if value is None:
         return None
@@ -56,10 +56,11 @@ def class_numbers(column: str, value: Any) -> Any:
 
 
 def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any]) -> None:
-    """Refuse a mask that differs in size from its upright picture (after Exif orientation), because the two could not
+    """Refuse a mask whose size differs from its upright picture's (after Exif orientation), because the two could not
     be aligned.
 
-    The mask, `[height, width]`, belongs to one of `pictures`. Nothing is checked if the size of one is unknown.
+    The mask, `[height, width]`, belongs to one of `pictures`. If the size of one of them is unknown, nothing is
+    checked.
     """
     sizes = [size for picture in pictures if (size := size_of(picture)) is not None]
     if not sizes or len(sizes) < len(pictures) or any(size.upright == mask.shape for size in sizes):

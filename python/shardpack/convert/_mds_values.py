@@ -1,4 +1,4 @@
-"""Decoders of all MDS encodings except pickle."""
+"""Decoders for all MDS encodings except pickle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBERS = {
         "float64",
     )
 }
-# Element type by the leading byte of an array whose encoding names no type.
+# Element type for each leading byte of an array. The byte gives the type if the encoding does not.
 _ARRAY_CODES = {
     8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
     64: "uint64", 65: "int64", 66: "float64",
@@ -38,7 +38,7 @@ _SHAPE_CODES = ("<u1", "<u2", "<u4", "<u8")
 
 @dataclass(frozen=True)
 class Decoder:
-    """The decoder of a column."""
+    """Decodes the values of one column."""
 
     kind: str | None
     """Kind of the field; None if the first value decides."""
@@ -48,7 +48,7 @@ class Decoder:
 
 
 def decoder(encoding: str) -> Decoder:
-    """Return the decoder of a column's encoding. Raise if the encoding is unknown or pickle."""
+    """Return the decoder for a column's encoding. Raise an error if the encoding is unknown, or is pickle."""
     name, _, options = encoding.partition(":")
     if name in _NUMBERS:
         return _number(name)

@@ -1,4 +1,6 @@
-"""Files of a source that are objects in a store, given by URLs such as ``s3://bucket/train-{000..012}.tar``."""
+"""Files of a source that are objects in a store. They are given by URLs such as
+``s3://bucket/train-{000..012}.tar``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _STEP = 4 << 20
 
 
 class ObjectFile:
-    """An object, named by its URL and read sequentially."""
+    """An object that is named by its URL and read sequentially."""
 
     def __init__(self, objects: _shardpack.Objects, url: str, key: str) -> None:
         self.objects, self.url, self.key = objects, url, key
@@ -73,7 +75,7 @@ class _Raw(io.RawIOBase):
         try:
             piece = self.found.read(self.at, len(view))
         except OSError as error:
-            # Archive readers take any error for damage, so `failed` keeps store errors.
+            # Archive readers take any error for damage, so keep errors of the store in `failed`.
             self.file.failed = self.file.failed or error
             raise
         view[: len(piece)] = piece
@@ -84,8 +86,8 @@ class _Raw(io.RawIOBase):
 def list_objects(
     src: Paths, suffixes: Collection[str], what: str, storage_options: Mapping[str, Any] | None
 ) -> tuple[list[Any], Any]:
-    """Return the files of `src`, as from :func:`list_files`, or objects of stores, and the
-    ``classes.json`` of a folder, if any."""
+    """Return the files of `src`, and the ``classes.json`` of its folder, if there is one. The files are found by
+    :func:`list_files`, or are objects in stores."""
     many = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     if not any(is_url(part) for part in many):
         if storage_options:

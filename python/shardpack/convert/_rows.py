@@ -1,8 +1,9 @@
-"""Layouts common to HDF5 and Zarr: a tree of groups and arrays becomes samples by rows or by groups.
+"""Layouts that HDF5 and Zarr share. Both have a tree of groups and arrays, which becomes samples by rows or by groups.
 
-By rows: arrays of one group whose first axes have the same length; row `i` of each is sample `i`.
+By rows: the arrays are in one group, and their first axes have the same length. Row `i` of each array belongs to
+sample `i`.
 
-By groups: each member of one group, a group or an array, is a sample, and its name is the key.
+By groups: each member of one group, which is a group or an array, is a sample, and its name is the key.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def open_tree(
 
 
 def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Column]:
-    """Return the arrays of a tree; a group of numbered arrays counts as one array of varying shape."""
+    """Return the arrays of a tree. A group of numbered arrays counts as one array of varying shape."""
     columns = {name: node for name in itertools.islice(tree, _MOST_COLUMNS) if isinstance(node := tree[name], Column)}
     groups = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns]
     for name in groups:
@@ -76,12 +77,14 @@ def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Colu
 
 
 def _others(tree: Tree, columns: dict[str, Column], drop: frozenset[str]) -> list[str]:
-    """Return the members that are neither columns nor dropped."""
+    """Return the members that do not become columns and are not dropped."""
     return [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns and name not in drop]
 
 
 def _ragged(tree: Tree, max_bytes: int, expansion: Expansion) -> Column | None:
-    """Return a group of arrays named `0`, `1`, `2` … (leading zeros allowed), one per sample, as a column."""
+    """Return a group as a column if it has one array per sample, named `0`, `1`, `2` … (with or without leading
+    zeros).
+    """
     if not all(name.isdigit() for name in tree):
         return None
     names = sorted(tree, key=int)
@@ -116,7 +119,7 @@ def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
 
 
 def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: list[str]) -> None:
-    """Raise if it is unclear whether each member is a sample."""
+    """Raise an error if it is unclear whether each member is a sample."""
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(
@@ -179,13 +182,13 @@ def _by_rows(
 
 
 def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) -> None:
-    """Count samples before they are read."""
+    """Count samples before they are read, so that too many are refused."""
     known = sum(column.bytes_of(0) + column.chunks() * _PIECE_BYTES for column in columns.values())
     expansion.add(samples, known)
 
 
 def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int, max_bytes: int) -> None:
-    """Raise if one sample takes more than `max_bytes`, because a few compressed bytes can become gibibytes."""
+    """Raise an error if one sample takes more than `max_bytes`, because a few compressed bytes can become gibibytes."""
     sizes = {name: column.bytes_of(axes_of_samples) for name, column in columns.items() if column.refused is None}
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])
@@ -196,7 +199,9 @@ def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int,
 
 
 def _kind(column: Column, axes_of_samples: int) -> str | None:
-    """Return the field kind if the file determines it; bytes and pixel arrays may be pictures."""
+    """Return the field kind if the file determines it. Bytes and arrays of pixels may be pictures, so they have no kind
+    yet.
+    """
     if column.kind in ("text", "json"):
         return column.kind
     if column.kind == "numbers" and len(column.shape) == axes_of_samples:
@@ -210,7 +215,7 @@ def _rows(
     varying = [name for name, column in columns.items() if not column.element_bytes and column.kind != "ragged"]
     row_bytes = sum(column.bytes_of(1) if column.element_bytes else USUAL_BYTES for column in columns.values())
     step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
-    # Prefer whole chunks, because a chunk in two blocks is decoded twice.
+    # Prefer blocks of whole chunks, because a chunk that belongs to two blocks is decoded twice.
     of_chunk = max((column.chunk[0] for column in columns.values() if column.chunk and column.chunk[0] <= step), default=1)
     step -= step % of_chunk
     for begin in range(0, rows, step):
@@ -244,10 +249,10 @@ def _rows(
 def _blocks(
     columns: dict[str, Column], begin: int, end: int, max_bytes: int
 ) -> Iterator[tuple[int, int, Union[dict[str, Any], Exception]]]:
-    """Yield blocks of rows of all columns: first row, end, and values or an error.
+    """Yield blocks of rows of all columns. Each block has its first row, its end, and the values or an error.
 
-    A block that cannot be read is halved, down to single rows, so that only damaged rows are lost. A damaged chunk is
-    read about twice per row.
+    If a block cannot be read, it is halved again and again, down to single rows, so that only damaged rows are lost.
+    Each row of a damaged chunk makes the reader decode the chunk about twice.
     """
     blocks: Union[dict[str, Any], Exception]
     try:
@@ -287,14 +292,16 @@ def _by_groups(
     return Source(items, classes=classes, total=len(names), dropped=left_out, notes=notes)
 
 
-# Attributes that PyTables writes to each group.
+# Attributes that PyTables writes to every group.
 _OF_LIBRARIES = frozenset(["CLASS", "TITLE", "VERSION", "FILTERS"])
 
 
 def _with_attributes(
     at: str, group: Any, values: dict[str, Any], drop: frozenset[str], taken: bool, notes: list[str]
 ) -> dict[str, Any]:
-    """Add the attributes of a sample's group to its values if requested; else note that they are left out."""
+    """Add the attributes of a sample's group to its values if the caller asked for them. Otherwise add a note that they
+    are left out.
+    """
     found = {name: value for name, value in group.attributes().items() if name not in _OF_LIBRARIES}
     left = [name for name in found if name not in drop]
     if not taken:
@@ -367,8 +374,8 @@ def _groups(
 
 
 def _members(columns: dict[str, Column], max_bytes: int) -> tuple[dict[str, Any], int]:
-    """Return the array values of one sample, and the bytes of their varying elements. Raise if all values together
-    exceed `max_bytes`.
+    """Return the array values of one sample, and the size in bytes of its varying elements. Raise an error if all
+    values together exceed `max_bytes`.
     """
     known = sum(column.bytes_of(0) for column in columns.values() if column.element_bytes)
     values, varying = {}, 0

@@ -1,4 +1,4 @@
-"""One conversion, from a source to a writer."""
+"""Runs one conversion from a source to a writer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Progress = Callable[[dict[str, Any]], object]
 
 
 class Run:
-    """A conversion in progress."""
+    """The state of one conversion while it runs."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Run:
         self.reported = 0.0
 
     def write(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Write every sample, as described in `convert`."""
+        """Write every sample, as described for `convert`."""
         try:
             report = self._write_all(out, options)
         finally:
-            # The generator holds a cursor of the database, which is about to be closed.
+            # The generator holds a cursor of the database, so close it before the database is closed.
             if isinstance(self.source.items, Generator):
                 self.source.items.close()
             self.source.close()
@@ -89,7 +89,7 @@ class Run:
             raise SourceError(f"{error}{dropped_nothing(self.fields.drop - self.source.dropped, first.values)}") from error.__cause__
         self._refuse_shrinking(options)
         self.fields.notes = [printable(note) for note in [*self.fields.notes, *self.source.notes]]
-        # Warn now, not at the end, so that a wrong conversion can be stopped early.
+        # Warn now and not only at the end, so that the user can stop a wrong conversion early.
         for note in self.fields.notes:
             _warn.warn(note)
         classes = None if self.fields.classes is None else list(self.fields.classes)
@@ -101,8 +101,8 @@ class Run:
                 numbers = {name: number for number, name in enumerate(writer.classes)}
                 self.numbers = np.array([numbers[name] for name in classes], np.int64)
             ordered = writer._inner.keeps_order()
-            # The first sample decides the coding of arrays, so it is written alone: the same samples then give the
-            # same dataset.
+            # The first sample decides how arrays are coded. It is written before any other, so that the same samples
+            # give the same dataset.
             pending: deque[tuple[Sample, Future[None]]] = deque()
             with ThreadPoolExecutor(threads, "shardpack-convert") as pool:
                 try:
@@ -129,7 +129,7 @@ class Run:
                 raise SourceError(f"{self.format}: a class name is not valid Unicode: {name!r}") from None
 
     def _note_dropped(self) -> None:
-        """Add a note about names in `drop` that no sample had."""
+        """Add a note about names in `drop` that no sample had as a column."""
         for column, count in self.fields.dropped.items():
             if count == 0 and column not in self.source.dropped:
                 known = [*self.fields.names, *(other for other, found in self.fields.dropped.items() if found)]
@@ -137,7 +137,7 @@ class Run:
                 _warn.warn(self.fields.notes[-1])
 
     def _refuse_shrinking(self, options: Mapping[str, Any]) -> None:
-        """Raise if pictures would be shrunk but their masks would not."""
+        """Raise an error if pictures would be shrunk but their masks would not."""
         shrinking = [name for name in ("short_side", "long_side") if options.get(name) is not None]
         if shrinking and self.fields.masks and "image" in self.fields.kinds.values():
             raise SourceError(
@@ -146,7 +146,7 @@ class Run:
             )
 
     def _items(self) -> Iterator[Item]:
-        """Yield the items of the source. An unexpected error of the source ends them."""
+        """Yield the items of the source. If the source raises an unexpected error, the items end there."""
         where = ""
         try:
             for item in self.source.items:
@@ -198,7 +198,7 @@ class Run:
         writer.write(values, key, order=order)
 
     def _numbered(self, classes: Any) -> Any:
-        """Translate the source's class numbers to the dataset's."""
+        """Translate the class numbers of the source to the class numbers of the dataset."""
         assert self.numbers is not None
         if classes is None or not len(classes):
             return classes
@@ -217,13 +217,13 @@ class Run:
 
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
-        # Use the source's name of the sample instead of the writer's.
+        # Name the sample as the source does, not as the writer does.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         if hint and isinstance(error, RepeatedKeyError):
-            # `where` already names the key.
+            # `where` already names the key, so the message need not repeat it.
             text = f"another sample has this key\nhint: {hint}"
         if isinstance(error, KnownKeyError):
-            # Not bad input, so `on_bad_input="skip"` does not apply.
+            # This is not bad input, so `on_bad_input="skip"` does not apply.
             raise SourceError(f"{sample.where}: {text}") from error
         self._problem(f"{sample.where}: {text}", sample.key, error)
 
@@ -239,7 +239,7 @@ class Run:
         self._report("convert", self.samples, self.source.total)
 
     def _written(self, progress: Mapping[str, int]) -> None:
-        """Report the writer's progress while it writes shards at the end."""
+        """Pass on the writer's progress while it writes shards at the end."""
         done, total = progress["samples"], progress["samples_total"]
         self._report("write", done, total, last=True)
 

@@ -11,9 +11,10 @@ from ._values import DTYPES
 
 
 class SameType:
-    """Converts all arrays of a field to the requested type, or else to the type of the first array.
+    """Converts all arrays of a field to the requested type. Without a requested type, they get the type of the first
+    array.
 
-    Values never change, except that floats are rounded to a requested float type.
+    Values never change, with one exception: floats are rounded to a requested float type.
     """
 
     def __init__(self, field: str, dtype: str | None = None) -> None:
@@ -29,12 +30,12 @@ class SameType:
         return self._field
 
     def follow(self, dtype: str) -> None:
-        """Use the element type of the dataset to append to, unless one was requested."""
+        """Use the element type of the dataset that is appended to, unless another type was requested."""
         if not self._asked and dtype:
             self._dtype, self._as = np.dtype(dtype), ", as the dataset has"
 
     def __call__(self, where: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return the array in that type, or raise if that would change a value."""
+        """Return the array in that type. Raise an error if that would change a value."""
         if self._dtype is None:
             self._dtype = array.dtype
         if array.dtype == self._dtype:

@@ -1,4 +1,6 @@
-"""Reads the size of a picture from its header by the same rules as packing, without decoding and without a library."""
+"""Reads the size of a picture from its header, by the same rules as packing. Nothing is decoded, and no library is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 
 
 class PictureSize(NamedTuple):
-    """The stored size of a picture, and its orientation."""
+    """The size of a picture as it is stored, and its orientation."""
 
     height: int
     width: int
@@ -43,13 +45,13 @@ def size_of(value: Any) -> PictureSize | None:
     Parameters
     ----------
     value
-        The bytes of a JPEG, PNG, WebP, BMP or TIFF, pixels `[height, width]` or `[height, width, channels]`, or a PIL
-        picture, whose pixels are stored as they are.
+        The bytes of a JPEG, PNG, WebP, BMP or TIFF; pixels `[height, width]` or `[height, width, channels]`; or a
+        PIL picture, whose pixels are stored as they are.
 
     Returns
     -------
     PictureSize or None
-        None if it is something else, or damaged; the writer then raises the error.
+        None if the value is something else or is damaged. In that case the writer raises the error.
     """
     if isinstance(value, np.ndarray):
         return PictureSize(*value.shape[:2]) if value.ndim in (2, 3) else None
@@ -87,7 +89,7 @@ def _jpeg(data: bytes) -> PictureSize | None:
         if marker in _FRAMES:
             sides = struct.unpack_from(">HH", data, at + 3)
         if marker == 0xDE and sides is not None:
-            # Frame of a hierarchical JPEG, whose Exif data are not needed.
+            # A frame of a hierarchical JPEG. The Exif data of such a file are not needed.
             return PictureSize(*sides)
         if marker == 0xDA:
             return PictureSize(*sides, orientation) if sides is not None else None
@@ -106,7 +108,7 @@ def _png(data: bytes) -> PictureSize:
         (length,) = struct.unpack_from(">I", data, at)
         if name == b"eXIf":
             return PictureSize(height, width, _exif(data[at + 8 : at + 8 + length]) or 1)
-        # 12 bytes for length, name and CRC32.
+        # Each chunk has 12 bytes for its length, name and CRC32.
         at += length + 12
     return PictureSize(height, width)
 
@@ -128,7 +130,7 @@ def _webp(data: bytes) -> PictureSize | None:
             break
         (length,) = struct.unpack_from("<I", data, at + 4)
         if data.startswith(b"EXIF", at):
-            # Some writers put the prefix of a JPEG's Exif segment first.
+            # Some programs write the prefix of a JPEG's Exif segment before the Exif data.
             exif = data[at + 8 : at + 8 + length].removeprefix(b"Exif\0\0")
             return PictureSize(height, width, _exif(exif) or 1)
         at += 8 + length + length % 2
@@ -136,7 +138,7 @@ def _webp(data: bytes) -> PictureSize | None:
 
 
 def _bmp(data: bytes) -> PictureSize:
-    # A negative height means that rows start at the top.
+    # If the height is negative, the rows start at the top.
     width, height = struct.unpack_from("<HH" if data[14] == 12 else "<ii", data, 18)
     return PictureSize(abs(height), abs(width))
 
@@ -157,7 +159,7 @@ def _tiff(data: bytes) -> PictureSize | None:
 
 
 def _exif(tiff: bytes) -> int | None:
-    """Return the orientation in Exif data, 1 to 8, or None."""
+    """Return the orientation in Exif data, from 1 to 8, or None."""
     order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     if order is None:
         return None

@@ -1,4 +1,4 @@
-"""The interface of all formats: a stream of samples with their declarations."""
+"""The interface of all formats, which is a stream of samples, with declarations of the source about them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = {"yaml": "pyyaml"}
 
 
 class SourceError(ValueError):
-    """The source cannot be converted. The message names file and sample."""
+    """The source cannot be converted. The message names the file and the sample."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(bounded(printable(str(message))))
@@ -35,7 +35,7 @@ _MOST_MESSAGE = 20_000
 
 
 def bounded(text: str) -> str:
-    """Shorten a long text for a message, such as a name of a megabyte."""
+    """Shorten a text for a message if it is long. For example, a name may take a megabyte."""
     if len(text) <= _MOST_LINE:
         return text
     lines = (line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…" for line in text.split("\n"))
@@ -44,8 +44,8 @@ def bounded(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a whole message of several lines with control characters and invalid Unicode escaped. Source values in it
-    have gone through :func:`shown`.
+    r"""Escape control characters and invalid Unicode in a whole message, which may have several lines. Values of the
+    source in it have already gone through :func:`shown`.
 
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
@@ -56,7 +56,8 @@ def printable(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    r"""Return a source value on one line for a message, so that a line break in it cannot fake a hint.
+    r"""Return a value of the source on one line, for use in a message. A line break in the value could otherwise fake a
+    hint.
 
     >>> print(shown("x\nhint: …"))
     x\nhint: …
@@ -78,7 +79,9 @@ class Sample(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Samples that cannot be converted: one, or those in a part of a file. The stream continues after them."""
+    """Samples that cannot be converted: either a single sample, or all samples in a part of a file. The stream
+    continues after them.
+    """
 
     message: str
     samples: int | None = 1
@@ -89,7 +92,7 @@ Item = Union[Sample, Problem]
 
 
 def same(column: str) -> str:
-    """Return the column's name as the field name, for formats without a convention."""
+    """Return the column's name as the field name. This is for formats that have no convention."""
     return column
 
 
@@ -123,7 +126,9 @@ class Source:
 
 
 def library(module: str, extra: str) -> Any:
-    """Import the library of a format. If it is not installed, the hint of the ImportError says how to install it."""
+    """Import the library of a format. If it is not installed, raise an ImportError whose hint says how to install
+    it.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -134,14 +139,14 @@ def library(module: str, extra: str) -> Any:
 
 
 def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
-    """Raise one error that lists every column that cannot be stored.
+    """Raise a single error that lists every column that cannot be stored.
 
     Parameters
     ----------
     where
         The file.
     refused
-        Column to the reason.
+        Mapping from column to the reason.
     """
     if not refused:
         return
@@ -152,7 +157,7 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
 
 
 def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
-    """Raise if `drop` names an unknown column and the source knows its columns."""
+    """If the source knows its columns, raise an error for an unknown column in `drop`."""
     known = list(columns)
     for column in drop:
         if column not in known:
@@ -163,8 +168,8 @@ def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
 
 
 def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
-    """Return lines for an error that a wrong name in `drop` may have caused, or nothing. `columns` are the columns seen
-    so far.
+    """Return lines to add to an error that a wrong name in `drop` may have caused, or an empty text. `columns` are the
+    columns seen so far.
     """
     known = list(columns)
     return "".join(
@@ -173,6 +178,6 @@ def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return a hint line with the nearest known word, or nothing."""
+    """Return a line with a hint at the most similar known word, or an empty text."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"\nhint: did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Finds the files of a format below a folder, at any depth, and the keys of their samples."""
+"""Finds the files of a format below a folder, at any depth, and determines the keys of their samples."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Open = Callable[[Path], BinaryIO]
 def find(
     src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool], follow_links: bool
 ) -> tuple[list[tuple[str, Path]], Open]:
-    """Return the key and path of every file of `src` (a file, a folder or a list), sorted by key, and a function that
-    opens them. It does not follow links that have appeared since and lead out of the folder.
+    """Return the key and the path of every file of `src` (a file, a folder or a list), sorted by key, and a function
+    that opens the files. If a link that leads out of the folder has appeared since, the function does not follow it.
 
-    A file named directly is accepted whatever `accepts` says, and its key is its name. The key of a file below a
-    folder is its path from there. Links to folders are not entered.
+    A file that is named directly is accepted whatever `accepts` says, and its key is its name. The key of a file
+    below a folder is its path relative to the folder. Links to folders are not entered.
 
     Raises
     ------
     SourceError
-        If there is no such file, two have the same key, or a link to a file leads out of its folder.
+        If there is no such file, two files have the same key, or a link to a file leads out of its folder.
     FileNotFoundError
         If a path does not exist.
     """

@@ -1,4 +1,6 @@
-"""Recognises values: pictures by their first bytes, `.npy` without pickle, and the field kind for a value."""
+"""Recognises values: pictures by their first bytes, `.npy` files without pickle, and the kind of field that a value
+needs.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
     Raises
     ------
     ValueError
-        If it is damaged, holds Python objects (a pickle, which can run code), or has an unsupported element type.
+        If the file is damaged, holds Python objects (as a pickle, which can run code), or has an unsupported element
+        type.
     """
     try:
         _check_npy(data)
@@ -67,7 +70,7 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
 
 
 def _check_npy(data: bytes) -> None:
-    """Raise, before NumPy allocates memory, if a .npy file claims more data than it has."""
+    """Raise an error if a .npy file claims more data than it has. This check comes before NumPy allocates memory."""
     file = io.BytesIO(data)
     if not data.startswith(b"\x93NUMPY"):
         return
@@ -82,14 +85,14 @@ def _check_npy(data: bytes) -> None:
 
 
 def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the array in native byte order, or raise if its element type is not supported."""
+    """Return the array in native byte order. Raise an error if its element type is not supported."""
     if array.dtype.name not in DTYPES:
         raise ValueError(f"expected numbers of at most 64 bits or bool, found elements of type: {array.dtype}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse a JSON document strictly: no NaN, no repeated keys in an object."""
+    """Parse a JSON document strictly: neither NaN nor repeated keys in an object are allowed."""
 
     def refuse(constant: str) -> Any:
         raise ValueError(f"expected JSON, found: {constant}")
@@ -101,7 +104,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict, refusing repeated keys, of which a dict would silently keep the last value."""
+    """Make a dict, and refuse repeated keys. A plain dict would silently keep only the last value."""
     value = dict(pairs)
     if len(value) < len(pairs):
         seen: set[str] = set()
@@ -115,25 +118,27 @@ _MOST_DIGITS = 4300
 
 
 def parse_int(text: str) -> int:
-    """Parse a whole number in ASCII digits; ``int`` alone also accepts ``1_0`` and digits of other scripts."""
+    """Parse a whole number in ASCII digits. ``int`` alone would also accept ``1_0`` and digits of other scripts."""
     if _WHOLE_NUMBER.fullmatch(text) is None or len(text) > _MOST_DIGITS:
         raise ValueError(f"expected a whole number, found: {shorten(text)!r}")
     return int(text)
 
 
 def shorten(text: str, most: int = 100) -> str:
-    """Shorten a long source text for a message."""
+    """Shorten a text of the source for a message if it is long."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_picture_object(value: object) -> bool:
-    """True if a value is a PIL picture, judged by its attributes because PIL may not be installed."""
+    """True if a value is a PIL picture. Its attributes are checked instead of its class, because PIL may not be
+    installed.
+    """
     return all(hasattr(value, name) for name in ("mode", "size", "tobytes", "getbands"))
 
 
 def kind_of(field: str, value: Any) -> str:
-    """Return the field kind for a value: `image`, `array`, `text`, `json`, `bytes`, or the type of a number. Raise if
-    no kind fits.
+    """Return the field kind for a value: `image`, `array`, `text`, `json`, `bytes`, or the type of a number. Raise an
+    error if no kind fits.
     """
     if isinstance(value, str):
         return "text"
@@ -163,5 +168,5 @@ def kind_of(field: str, value: Any) -> str:
 
 
 def is_pixels(value: np.ndarray[Any, Any]) -> bool:
-    """True for picture pixels: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
+    """True if the array can be the pixels of a picture: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
     return value.dtype == np.uint8 and (value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (1, 3)))

@@ -1,8 +1,8 @@
 """Checks the metadata of Zarr arrays before zarr-python reads them.
 
 Only the codecs named here are accepted, because zarr-python has codecs that run a pickle. Decompressors are replaced
-by bounded ones, because zarr-python unpacks a few bytes to any size. :func:`refusal` then checks the codecs that
-zarr-python made, so that no document can bring in others.
+by bounded decompressors, because zarr-python would unpack a few bytes to any size. Afterwards, :func:`refusal`
+checks the codecs that zarr-python has made, so that no document can bring in other codecs.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
 
 
 def checked(name: str, text: bytes, most_chunk: int) -> bytes:
-    """Return a metadata document with bounded codecs.
+    """Return a metadata document in which all codecs are bounded.
 
-    A refused array is marked for :func:`refusal`, so that `drop` may leave it out. Consolidated metadata are removed,
-    so that each array is read from its own document.
+    If an array is refused, it is only marked for :func:`refusal`, so that `drop` can leave it out. Consolidated
+    metadata are removed, so that each array is read from its own document.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
     text
         The document.
     most_chunk
-        Most decoded bytes of a chunk.
+        Largest size of a decoded chunk in bytes.
 
     Raises
     ------
     SourceError
-        If it is not metadata.
+        If the document is not metadata.
     """
     try:
         document = json.loads(text)
@@ -82,7 +82,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
         raise SourceError(f"expected `zarr_format` {version}, found: {shorten(repr(found))}")
     document["zarr_format"] = version
     if name == ".zgroup":
-        # With a shape, zarr-python would read it as an array.
+        # Keep nothing else of a group: if it had a shape, zarr-python would read it as an array.
         document = {"zarr_format": version}
     elif name == ".zarray" or document.get("node_type") == "array":
         _bound(document, version, most_chunk)
@@ -91,7 +91,9 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
 
 
 def refusal(metadata: Any) -> str | None:
-    """Return the reason to refuse an array, by its metadata as zarr-python read them, or None if it can be read."""
+    """Return the reason to refuse an array, or None if it can be read. `metadata` are the metadata that zarr-python has
+    read.
+    """
     if metadata.zarr_format == 2:
         return _refused_v2([*(metadata.filters or ()), *([] if metadata.compressor is None else [metadata.compressor])])
     return _refused_v3(metadata.codecs)
@@ -126,7 +128,7 @@ def _refused_v3(codecs: Iterable[Any]) -> str | None:
 
 
 def _refused_inside(codec: Any) -> str | None:
-    """Return the reason to refuse a bounded codec, by the codec that it wraps."""
+    """Return the reason to refuse a bounded codec. It depends on the codec inside."""
     if codec.refused:
         return str(codec.refused)
     name = codec.codec["id"] if codec.codec else None
@@ -138,11 +140,11 @@ def _not_supported(name: object, known: Iterable[str]) -> str:
 
 
 class _Refused(ValueError):
-    """The array is refused."""
+    """This array cannot be accepted. The message gives the reason."""
 
 
 def _bound(document: dict[str, Any], version: int, most: int) -> None:
-    """Bound the codecs in the metadata of an array, in place."""
+    """Replace the codecs in the metadata of an array by bounded codecs, in place."""
     v3 = version == 3
     try:
         (_bound_v3 if v3 else _bound_v2)(document, most)
@@ -206,7 +208,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
     known = _PLAIN_V3 | _PACKED_V3 | {"sharding_indexed"} | of_numcodecs
     names = [_name(one, "name", known) for one in codecs]
     if len(codecs) == 1 and names[0] == "sharding_indexed" and outermost:
-        # A sharded array is read chunk by chunk.
+        # A sharded array is read one inner chunk at a time.
         return [_sharded(codecs[0], chunk, dtype, most)]
     size, count = _chunk(chunk, dtype, most)
     is_text = bool(_TEXT.intersection(names))
@@ -225,7 +227,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
         else:
             bounded.append(_own_v3(codec, size, None))
         if name in _TEXT:
-            # On decoding, this runs just before the text codec.
+            # When a chunk is decoded, this codec runs just before the text codec.
             bounded.append(_own_v3(None, size, count))
     return bounded
 
@@ -258,7 +260,7 @@ def _settings(codec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(codec: Any, key: str, known: Iterable[str]) -> str:
-    """Return the name of a codec, after checking that it and the types in its settings are accepted."""
+    """Return the name of a codec. Raise an error unless it and the types in its settings are accepted."""
     name = codec.get(key) if isinstance(codec, dict) else None
     if not isinstance(name, str) or name not in known:
         raise _Refused(_not_supported(name, known))
@@ -270,7 +272,7 @@ def _name(codec: Any, key: str, known: Iterable[str]) -> str:
 
 
 def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
-    """Return the number of bytes and of values in a chunk."""
+    """Return the number of bytes and the number of values in a chunk."""
     whole = isinstance(shape, list) and all(isinstance(side, int) and not isinstance(side, bool) and side >= 0 for side in shape)
     if not whole:
         raise _Refused(f"chunks: expected sides of at least 0, found: {shorten(repr(shape))}")
@@ -282,13 +284,15 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
 
 
 def _itemsize(dtype: Any) -> int:
-    """Return the bytes of an element. Non-numeric types are refused later, so their size does not matter."""
+    """Return the size of an element in bytes. For types that are not numeric, the size does not matter, because they
+    are refused later.
+    """
     if isinstance(dtype, dict):
         settings = dtype.get("configuration")
         found = settings.get("length_bytes") if isinstance(settings, dict) else None
         return found if isinstance(found, int) and found > 0 else 16
     try:
-        # Accept only type names, because structures could be nested without end.
+        # Accept only names of types, because structures could be nested without end.
         parsed = np.dtype(dtype) if isinstance(dtype, str) and len(dtype) < 64 else None
     except (TypeError, ValueError, SyntaxError, OverflowError):
         parsed = None
@@ -305,7 +309,7 @@ def _is_object(dtype: Any) -> bool:
 
 
 def _decoded(data: Any, codec: dict[str, Any] | None, most: int, count: int | None, refused: str) -> Any:
-    """Decode a chunk to at most `most` bytes, or, for text, to `count` strings."""
+    """Decode a chunk to at most `most` bytes. For text, decode it to `count` strings."""
     if refused:
         raise ValueError(refused)
     if codec is not None:
@@ -350,7 +354,7 @@ def _check_windows(filters: Any, most: int) -> None:
 
 
 def _all(begin: Any, data: bytes, most: int) -> bytes:
-    """Unpack consecutive streams to at most `most` bytes in total."""
+    """Unpack streams that follow one another, to at most `most` bytes in total."""
     out = bytearray()
     streams = 0
     while data:
@@ -368,8 +372,8 @@ def _all(begin: Any, data: bytes, most: int) -> bytes:
 
 
 def _zstd_size(data: bytes) -> int:
-    """Return the largest possible unpacked size of zstd frames, from the sizes in their headers or from their blocks.
-    Raise if a frame is cut off.
+    """Return the largest size to which zstd frames can unpack, from the sizes in their headers or from their blocks.
+    Raise an error if a frame is cut off.
     """
     at = total = 0
     while at < len(data):
@@ -392,7 +396,7 @@ def _zstd_size(data: bytes) -> int:
                 raise ValueError("a zstd frame is cut short: damaged")
             head = int.from_bytes(data[at : at + 3], "little")
             last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
-            # Raw and run-length blocks state their size; other blocks are counted as the maximum.
+            # Raw and run-length blocks state their size. For other blocks, count the maximum size of a block.
             unpacked += size if kind in (0, 1) else 128 << 10
             at += 3 + (1 if kind == 1 else size)
         at += 4 * (flags >> 2 & 1)

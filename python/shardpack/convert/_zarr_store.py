@@ -1,4 +1,4 @@
-"""A store for zarr-python that checks metadata before they are parsed and refuses links out of the folder."""
+"""A store for zarr-python. It checks metadata before they are parsed, and refuses links that lead out of the folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CheckedStore(Store):
             self._zip.close()
 
     def stored(self, most: int) -> int:
-        """Return the bytes of all files on disk, counted up to `most`. Each file is counted once."""
+        """Return the bytes that all files take on disk. Counting stops at `most`, and each file is counted once."""
         while self._stored < most and (size := next(self._sizes, None)) is not None:
             self._stored += size
         return min(most, self._stored)
@@ -76,7 +76,7 @@ class CheckedStore(Store):
             except KeyError:
                 return None
             try:
-                # Deflate can expand a few bytes to any size.
+                # Deflate can unpack a few bytes to any size.
                 if info.compress_type != zipfile.ZIP_STORED and info.file_size > self._most_chunk:
                     raise ValueError(f"expected at most {self._most_chunk} bytes, found {info.file_size}")
                 with self._zip.open(info) as member:

@@ -36,15 +36,17 @@ def open(
 ) -> Source:
     """Open an annotation file, such as ``annotations/instances_val2017.json``.
 
-    The key is ``file_name``. Pictures without annotations also become samples. Columns: ``image``, unchanged;
-    ``image_id``; ``boxes``, float32 ``[objects, 4]``: left, top, width, height in pixels; ``classes``, int64
-    ``[objects]``, numbered from 0 in the order of the category ids (category names become the classes of the dataset);
-    ``iscrowd``, default 0; ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they
-    have a category. If present: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of
-    polygons or run lengths per object; ``captions`` as JSON, a list of texts.
+    The key of a sample is its ``file_name``. Pictures without annotations also become samples. There are these
+    columns: ``image``, the unchanged file; ``image_id``; ``boxes``, float32 ``[objects, 4]`` (left, top, width,
+    height in pixels); ``classes``, int64 ``[objects]``, numbered from 0 in the order of the category ids (the names
+    of the categories become the classes of the dataset); ``iscrowd``, which is 0 if the file does not give it;
+    ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they have a category. If the
+    file has them, there are also ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, with a
+    list of polygons or run lengths per object; and ``captions`` as JSON, a list of texts.
 
-    Pixel coordinates refer to the upright picture, after its Exif orientation. A picture with such coordinates cannot
-    be converted if the file gives another ``width`` or ``height``, or if a box lies wholly outside it.
+    Pixel coordinates refer to the upright picture, after its Exif orientation. A picture with such coordinates
+    cannot be converted if the annotation file gives another ``width`` or ``height`` for it, or if a box lies wholly
+    outside the picture.
 
     Parameters
     ----------
@@ -53,12 +55,12 @@ def open(
     drop
         Columns to leave out.
     images
-        The picture folder. Default: the folder that contains the first picture: ``val2017`` (the last part of the
-        file's name), ``images/val2017`` or ``images``, next to the file or next to its folder.
+        The picture folder. Default: whichever of these folders contains the first picture: ``val2017`` (the last
+        part of the file's name), ``images/val2017`` or ``images``, next to the file or next to its folder.
     boxes
-        Format of a ``bbox``: ``"xywh"`` (left, top, width, height) or ``"xyxy"`` (left, top, right, bottom), which some
-        programs write. Default: ``"xywh"``, with an error if most boxes would extend beyond their pictures but fit as
-        ``"xyxy"``.
+        Format of a ``bbox``: ``"xywh"`` (left, top, width, height) or ``"xyxy"`` (left, top, right, bottom), which
+        some programs write. Default: ``"xywh"``. It is then an error if most boxes extend beyond their pictures, but
+        would fit as ``"xyxy"``.
     follow_links
         Follow links that lead out of the picture folder. Default: they are refused.
     """
@@ -129,7 +131,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[Any, int]]:
-    """Return the class names, and a mapping from category id to class number."""
+    """Return the names of the classes, and a mapping from category id to class number."""
     for one in categories:
         if not isinstance(one, dict) or not isinstance(one.get("id"), int) or not isinstance(one.get("name"), str):
             raise SourceError(f"`{shown(path)}`: expected categories with `id` and `name`, found: {str(one)[:100]}")
@@ -146,7 +148,7 @@ def _is_id(value: object) -> bool:
 
 
 def _points(path: Path, annotations: Sequence[Any]) -> int:
-    """Return the number of points per object, or 0."""
+    """Return the number of keypoints per object, or 0 if there are none."""
     for one in annotations:
         points = one.get("keypoints")
         if points is not None and (not isinstance(points, list) or len(points) % 3):
@@ -171,14 +173,14 @@ def _folder(
             f"`{shown(path)}`: no picture `{shown(first)}` in the folders `{shown(split)}` and `images` near the file\n"
             "hint: pass the folder of the pictures, images='…'"
         )
-    # The annotation file is in the folder of the dataset, or in a subfolder.
+    # The annotation file is in the folder of the dataset or in a subfolder, so accept links within the folder above.
     return folder(found, "of the pictures", None if follow else path.parent.parent.resolve())
 
 
 def _refuse_corners(
     path: Path, root: Path, pictures: Sequence[Mapping[str, Any]], of_picture: Mapping[Any, Sequence[Mapping[str, Any]]], inside: Path | None
 ) -> None:
-    """Raise if the boxes of a file are most likely left, top, right, bottom."""
+    """Raise an error if the boxes of a file are most likely given as left, top, right, bottom."""
     found: list[list[float]] = []
     edges: list[tuple[Any, Any]] = []
     looked_at = 0
@@ -191,7 +193,7 @@ def _refuse_corners(
         if all(isinstance(side, (int, float)) and 0 < side < _LARGE for side in sides):
             found += boxes
             edges += [sides] * len(boxes)
-    # Objects that are cut off may have boxes that extend beyond their pictures.
+    # The box of an object that is cut off may extend beyond the picture, so a few such boxes prove nothing.
     if len(found) < _FEW:
         return
     numbers, edge = np.array(found, np.float64), np.array(edges, np.float64) + 1
@@ -214,7 +216,7 @@ def _sides(file: Path, inside: Path | None) -> tuple[int, int] | tuple[None, Non
     try:
         size = size_of(picture(file, inside))
     except ValueError:
-        # The error is raised when the sample is read.
+        # The error is raised later, when the sample is read.
         size = None
     return size.upright[::-1] if size is not None else (None, None)
 

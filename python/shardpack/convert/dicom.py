@@ -1,4 +1,4 @@
-"""DICOM, read with pydicom: a volume per series, or a sample per file."""
+"""DICOM, read with pydicom. A sample is the volume of a series, or a single file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._tree import Open, PathLike, find
 from ._values import check_array
 
 _COLUMNS = ("volume", "image", "meta")
-# Attributes that describe the values. None of them names a person, a place or a date.
+# Attributes that describe the values. None of them contains a person, a place or a date.
 _TAGS = (
     "Modality",
     "PhotometricInterpretation",
@@ -35,7 +35,8 @@ _TAGS = (
     "BodyPartExamined",
     "ConvolutionKernel",
 )
-# Functional groups of enhanced (multi-frame) files that hold these attributes, shared by all frames or per frame.
+# Functional groups that hold these attributes in enhanced (multi-frame) files, either one for all frames or one per
+# frame.
 _GROUPS = {
     "PixelSpacing": "PixelMeasuresSequence",
     "SliceThickness": "PixelMeasuresSequence",
@@ -70,7 +71,7 @@ class _Slice(NamedTuple):
     frame: int = 0
 
     def get(self, tag: str) -> Any:
-        """Return an attribute of this frame, or of all frames; None if there is none."""
+        """Return an attribute of this frame, or else of all frames. Returns None if there is none."""
         for group in self._groups(_GROUPS[tag]) if tag in _GROUPS else ():
             if (value := group.get(tag, None)) is not None:
                 return value
@@ -84,7 +85,9 @@ class _Slice(NamedTuple):
 
 
 def _slices(dataset: Any) -> list[_Slice]:
-    """Return the frames of an enhanced file, or the whole of any other file. Raise if its numbers of frames differ."""
+    """Return the frames of an enhanced file, or the whole of any other file. Raise an error unless there is a
+    functional group for each frame.
+    """
     groups = dataset.get("PerFrameFunctionalGroupsSequence", None)
     if not groups:
         return [_Slice(dataset)]
@@ -110,11 +113,12 @@ def open(
 ) -> Source:
     """Open DICOM files, which are recognised by their content.
 
-    Rescale slope and intercept are applied (Hounsfield units), giving int16 or int32 if both are whole numbers, else
-    float64. Doses are scaled, and a modality table is applied. Without these, the stored numbers are kept. All samples
-    get the type of the first. ``meta`` holds spacing, orientation, position, window, units and modality. Enhanced
-    files, which hold a whole volume, give these and the slopes per frame, in functional groups. **Names, dates and
-    numbers of patients are not taken**, but pixels may still show them.
+    Rescale slope and intercept are applied (Hounsfield units). The result is int16 or int32 if both are whole
+    numbers, otherwise float64. Doses are scaled, and a modality table is applied. If a file has none of these, the
+    stored numbers are kept. All samples get the type of the first sample. ``meta`` holds spacing, orientation,
+    position, window, units and modality. Enhanced files, which hold a whole volume, give these attributes and the
+    slopes for each frame, in functional groups. **Names, dates and numbers of patients are not taken**, but pixels
+    may still show them.
 
     Parameters
     ----------
@@ -123,18 +127,19 @@ def open(
     drop
         Columns to leave out.
     samples
-        ``"series"`` (default): each series is a sample, ``volume`` `[slices, rows, columns]`, sorted by position
-        along the normal of the slices; the key is the series' UID. ``"files"``: each file is a sample, ``image``
-        `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows, columns]`, in the order of the file; the key is its
-        path below `src`.
+        ``"series"`` (default): each series is a sample, ``volume`` `[slices, rows, columns]`. Its slices are sorted
+        by position along their normal, and its key is the UID of the series. ``"files"``: each file is a sample,
+        ``image`` `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows, columns]`, in the order of the file. Its
+        key is the path below `src`.
     uneven
-        Accept series with uneven gaps between slices. Default: gaps that differ by more than a fifth are an error,
+        Accept series with uneven gaps between slices. Default: it is an error if gaps differ by more than a fifth,
         because a slice is probably missing.
     dtype
-        Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: the type of the first. A sample
-        whose values do not fit cannot be converted; only floats are rounded, to a float type that you name.
+        Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: the type of the first sample. A
+        sample whose values do not fit cannot be converted. Only floats are rounded, and only to a float type that
+        you name.
     max_sample_bytes
-        Largest sample, as decoded. Default 4 GiB.
+        Largest size of a decoded sample. Default 4 GiB.
     follow_links
         Follow links that lead out of the folder. Default: they are an error.
     """
@@ -156,7 +161,7 @@ def _is_dicom(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(132)[128:] == b"DICM" and path.name != "DICOMDIR"
     except OSError:
-        # Accepted so that opening it later raises the error.
+        # Accept the file here, so that the error is raised when it is opened later.
         return path.suffix.lower() == ".dcm"
 
 
@@ -166,11 +171,11 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
     Raises
     ------
     ValueError
-        If the file is compressed as a whole and unpacks to more than a sample may have, or than its size can explain.
-        pydicom has no such limit.
+        If the file is compressed as a whole, and unpacks to more bytes than a sample may have, or than its size can
+        explain. pydicom itself has no such limit.
     """
     with open_found(path) as file:
-        # pydicom closes the descriptor that it gets, so it gets its own.
+        # pydicom closes the descriptor that it gets, so give it a duplicate.
         meta = pydicom.filereader.read_file_meta_info(os.dup(file.fileno()))
         if str(meta.get("TransferSyntaxUID", "")) == _DEFLATED:
             allowed = min(most + _MOST_HEADER, max(_MOST_HEADER, _MOST_RATIO * os.fstat(file.fileno()).st_size))
@@ -185,7 +190,7 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
 
 
 def _end_of_meta(file: BinaryIO) -> int:
-    """Return the end of the group 2 elements, which are always uncompressed explicit little-endian."""
+    """Return the position where the elements of group 2 end. They are always uncompressed explicit little-endian."""
     at = 132
     while True:
         file.seek(at)
@@ -234,7 +239,7 @@ def _series(
             files = []
             for path in paths:
                 files.append(_read(pydicom, open_found, path, most))
-                # Check all slices so far, because a whole series is in memory.
+                # Check the size of all slices so far, because the whole series will be in memory.
                 _check_size(where, files, most)
             slices, planes = [], []
             for path, dataset in zip(paths, files, strict=True):
@@ -253,7 +258,7 @@ def _series(
 
 
 def _problem(path: Path, error: Exception) -> Problem:
-    # Our own errors already name the file or the series.
+    # Errors of this package already name the file or the series.
     named = isinstance(error, SourceError)
     return Problem(str(error) if named else f"`{shown(path)}`: cannot read the DICOM file: {error}")
 
@@ -261,7 +266,7 @@ def _problem(path: Path, error: Exception) -> Problem:
 def _check_size(where: str, slices: list[Any], most: int) -> None:
     def size(dataset: Any) -> int:
         frames, samples = _frames(dataset), int(dataset.get("SamplesPerPixel", 1))
-        # A decoded and rescaled value takes at most 8 bytes.
+        # After decoding and rescaling, a value takes at most 8 bytes.
         return 8 * frames * samples * int(dataset.Rows) * int(dataset.Columns)
 
     found = sum(map(size, slices)) if len(slices) == 1 else size(slices[-1]) * len(slices)
@@ -270,7 +275,7 @@ def _check_size(where: str, slices: list[Any], most: int) -> None:
 
 
 def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
-    """Return the values of each slice of a file, or raise if they are in colour."""
+    """Return the values of each slice of a file. Raise an error if they are in colour."""
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
         raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples a pixel\nhint: samples='files'")
     pixels = _pixels(slices)
@@ -278,22 +283,22 @@ def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
 
 
 def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
-    """Return the values of all slices of a file, each with its own slope and intercept."""
+    """Return the values of all slices of a file. Each slice has its own slope and intercept."""
     dataset = slices[0].dataset
     stored = check_array(np.asarray(dataset.pixel_array))
     if dataset.get("ModalityLUTSequence", None):
-        # The file has a lookup table instead of a slope.
+        # The file has a lookup table in place of a slope.
         return check_array(np.asarray(library("pydicom.pixels", "dicom").apply_modality_lut(stored, dataset)))
     if len(slices) > 1 and len(stored) != len(slices):
         raise ValueError(f"expected {len(slices)} frames, found pixels of shape {list(stored.shape)}")
     slopes, intercepts = (
         np.array([float(default if (value := one.get(tag)) is None else value) for one in slices])
-        # Doses have their own scaling attribute.
+        # Doses have a scaling attribute of their own.
         for tag, default in (("RescaleSlope", dataset.get("DoseGridScaling", 1)), ("RescaleIntercept", 0))
     )
     if (slopes == 1).all() and (intercepts == 0).all():
         return stored
-    # Broadcast along the frame axis, if there is one.
+    # If there is a frame axis, slope and intercept must be broadcast along it.
     shape = (len(slices), *[1] * (stored.ndim - 1)) if len(slices) > 1 else ()
     slope, intercept = slopes.reshape(shape), intercepts.reshape(shape)
     whole = (slopes == np.floor(slopes)).all() and (intercepts == np.floor(intercepts)).all()
@@ -306,13 +311,13 @@ def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
 
 
 def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
-    """Return the order of slices by position along their normal or, without positions, by file number and place in the
-    file.
+    """Return the order of the slices by position along their normal or, without positions, by file number and place in
+    the file.
 
     Raises
     ------
     SourceError
-        If two have the same position, or positions are uneven and `uneven` is false.
+        If two slices have the same position, or if positions are uneven and `uneven` is false.
     """
     if len(slices) == 1:
         return [0]
@@ -343,9 +348,9 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
 
 
 def _check_even(places: list[float], where: str) -> None:
-    """Refuse sorted slices with uneven gaps, because a slice may be missing."""
+    """Refuse sorted slices whose gaps are uneven, because a slice may be missing."""
     gaps = np.diff(places)
-    # Use an actual gap, because the median of an even number could lie between two.
+    # Use a gap that occurs: with an even number of gaps, the median could lie between two of them.
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])
     odd = np.abs(gaps - usual) > _UNEVEN * usual
     if not odd.any():
@@ -359,19 +364,19 @@ def _check_even(places: list[float], where: str) -> None:
 
 
 def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
-    """Stack all slices into one array; their types may differ. A multi-frame file is already a volume."""
+    """Stack all slices into one array. The types of the slices may differ. A multi-frame file is already a volume."""
     shapes = sorted({plane.shape for plane in planes})
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
         raise SourceError(f"{where}: expected slices of one shape, found {found}\nhint: samples='files'")
     if len(planes) == 1 and planes[0].ndim == 3:
         return planes[0]
-    # NumPy chooses the smallest integer type that holds all of them.
+    # NumPy chooses the smallest integer type that can hold the values of all slices.
     return np.stack(planes)
 
 
 def _meta(slices: list[_Slice]) -> dict[str, Any]:
-    """Return the first slice's attributes that describe the values, and the positions of all slices."""
+    """Return the attributes of the first slice that describe the values, and the positions of all slices."""
     found: dict[str, Any] = {}
     for tag in _TAGS:
         value = slices[0].get(tag)

@@ -1,4 +1,4 @@
-"""HDF5, read with h5py: datasets whose first axis counts the samples, or one group per sample."""
+"""HDF5, read with h5py. The samples are the rows of datasets, or there is one group per sample."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def open(
 ) -> Source:
     """Open an HDF5 file.
 
-    Numbers are scalars, or arrays if a sample has several; strings are text; byte strings of varying length
-    (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin like one, else bytes. A group of datasets
-    named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or ``class_names`` of the file or the group
-    names the classes. Links to other files, data in other files, and virtual datasets are refused, even behind links
-    in this file. Datasets may be compressed once, by gzip or lzf, with shuffle, fletcher32, nbit or scaleoffset;
-    other filters are refused.
+    Numbers become scalars, or arrays if a sample has several. Strings become text. Byte strings of varying length
+    (`h5py.vlen_dtype("uint8")`, opaque types) become pictures if they begin like a picture, otherwise bytes. A group
+    of datasets named 0, 1, 2 … becomes an array of varying shape. An attribute ``classes`` or ``class_names`` of the
+    file or the group names the classes. Links to other files, data in other files, and virtual datasets are refused,
+    even if a link in this file leads to them. Datasets may be compressed once, by gzip or lzf, and use shuffle,
+    fletcher32, nbit or scaleoffset. Other filters are refused.
 
     Parameters
     ----------
@@ -54,21 +54,24 @@ def open(
     samples
         ``"rows"``: the first axis of each dataset counts the samples. ``"groups"``: each group (or dataset) inside
         `group` is a sample, and its name is the key. ``"auto"`` (default): rows if there are only datasets and their
-        first axes have the same length, else groups.
+        first axes have the same length, otherwise groups.
     key
-        With rows: the string dataset that holds the keys. Default: ``__key__`` if present, else the running number.
+        With rows: the string dataset that holds the keys. Default: ``__key__`` if there is such a dataset, otherwise
+        keys are running numbers.
     attributes
-        With groups: attributes of a sample's group, such as its label, also become columns. Default: they are left out,
-        with a warning.
+        With groups: attributes of a sample's group, such as its label, also become columns. Default: they are left
+        out, with a warning.
     masks
         Picture datasets that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
-        ``shardpack pack --masks``. A colour picture, or another size than the upright picture, is an error.
+        ``shardpack pack --masks``. It is an error if a mask is in colour, or if its size differs from the size of
+        the upright picture.
     max_sample_bytes
-        Largest decompressed size of a sample, all values together. Default 1 GiB. A compressed chunk may be as large,
-        or 256 MiB if that is more.
+        Largest decompressed size of a sample, counting all its values together. Default 1 GiB. A single chunk may
+        decompress to the same size, or to 256 MiB if that is more.
     max_expansion
-        Most bytes in memory per byte of the file, beyond the first GiB of all samples, because an unwritten dataset can
-        claim any number of samples. Each sample and each chunk counts as 10,000 bytes more. Default 10,000.
+        Largest number of bytes in memory per byte of the file. There is such a limit because an unwritten dataset
+        can claim any number of samples. The first GiB of all samples together is free. Each sample and each chunk
+        counts as 10,000 bytes more. Default 10,000.
     """
     h5py = library("h5py", "hdf5")
     check_whole("max_sample_bytes", max_sample_bytes)
@@ -100,7 +103,7 @@ def open(
 
 
 class _Opened:
-    """An open file whose links to other files are refused."""
+    """An open file in which links to other files are refused."""
 
     def __init__(self, h5py: Any, file: Any, file_bytes: int, most_chunk: int) -> None:
         self.h5py = h5py
@@ -117,7 +120,7 @@ class _Opened:
         Raises
         ------
         SourceError
-            If a link leads to another file, or links form a loop.
+            If a link leads to another file, or if links form a loop.
         """
         node = self.file["/"] if path.startswith("/") else group
         parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -138,16 +141,16 @@ class _Opened:
             else:
                 other = f" → `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
                 raise SourceError(f"`{shown(part)}`: a link to another file{other}")
-        # Check again, because a hard link may also lead to another file.
+        # Check the file again, because a hard link may lead to another file too.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
             raise SourceError(f"`{shown(path)}`: its data are in another file")
         return node
 
     def column(self, dataset: Any) -> Column:
-        """Return a dataset as a column, refused if its data are in other files or of unlimited size."""
+        """Return a dataset as a column. The column is refused if its data are in other files or have no size limit."""
         h5py = self.h5py
         layout = dataset.id.get_create_plist()
-        # Check this first, because even the shape is read from other files.
+        # Check this first, because HDF5 reads even the shape of a virtual dataset from other files.
         if layout.get_layout() == h5py.h5d.VIRTUAL:
             return Column((), "a virtual dataset, whose data are in other datasets or files", "", dataset.__getitem__)
         if layout.get_external_count():
@@ -177,7 +180,7 @@ class _Opened:
 
 
 class _Group(Mapping[str, Any]):
-    """A group as a tree whose members are opened on access, because a file may have a million groups."""
+    """A group as a tree. Members are opened only when they are accessed, because a file may have a million groups."""
 
     def __init__(self, opened: _Opened, group: Any, where: str) -> None:
         self._opened = opened

@@ -1,4 +1,4 @@
-"""LMDB: one picture per key, Caffe's `Datum`, or records that your function parses."""
+"""LMDB: one picture per key, Caffe's `Datum`, or records that a function of the caller parses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def open(
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
-    The key of an entry, or its hexadecimal digits if it is not UTF-8, is the key of the sample. Pickles are refused.
-    LMDB trusts its file, so damage can kill the process that reads it. A separate process therefore reads the file;
-    if it is killed, an error is raised here.
+    The key of an entry becomes the key of the sample. If it is not UTF-8, its hexadecimal digits are used. Pickles
+    are refused. LMDB trusts its file, so damage can kill the process that reads it. Therefore a separate process
+    reads the file, and if that process is killed, an error is raised here.
 
     Parameters
     ----------
@@ -40,21 +40,22 @@ def open(
     drop
         Columns to leave out.
     value
-        Content of an entry. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, a picture (encoded, or raw
-        `[channels, height, width]` in BGR, which becomes RGB) or an array of floats, with its label. ``"bytes"``:
-        bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, judged by the first entry. Or a function from an
-        entry's key and value to columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
+        Content of an entry. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, which is a picture or an
+        array of floats, with its label. The picture is encoded, or it is raw `[channels, height, width]` in BGR,
+        which becomes RGB. ``"bytes"``: bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, as the first entry
+        suggests. It may also be a function that takes an entry's key and value and returns columns: ``lambda key,
+        value: {"image": value[8:], "label": value[0]}``.
     prefixes
-        For databases with one entry per *column* of a sample: column to the prefix of its keys, ``{"image": "image-",
-        "text": "label-"}``. Entries whose keys end alike after the prefix are one sample, and that end is its key. An
-        entry that is not a picture is text.
+        For databases with one entry per *column* of a sample: a mapping from column to the prefix of its keys, such
+        as ``{"image": "image-", "text": "label-"}``. Entries whose keys have the same end after the prefix form one
+        sample, and that end is its key. An entry that is not a picture is text.
     masks
         Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
-        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
-        than the upright picture, is an error.
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an error if a mask is in
+        colour, or if its size differs from the size of the upright picture.
     own_process
-        ``False``: read the environment in this process, which damage may then kill. For systems where no other process
-        can be started.
+        ``False``: read the environment in this process, although damage may then kill it. This is for systems where
+        no other process can be started.
     """
     library("lmdb", "lmdb")
     path = os.fspath(src)
@@ -84,7 +85,7 @@ def open(
 
 
 def _nothing() -> None:
-    """Do nothing, because there is nothing to close."""
+    """Do nothing. Used where there is nothing to close."""
 
 
 def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
@@ -98,7 +99,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
 
 
 def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem]]:
-    """Yield the entries, and a problem if they end early."""
+    """Yield the entries. If they end early, yield a problem at the end."""
     last = None
     try:
         for entry in entries:
@@ -107,7 +108,7 @@ def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem
     except (Damage, Failed) as error:
         place = "" if last is None else f", after key `{shown(_text_key(last))}`"
         if isinstance(error, Failed):
-            # Not bad input, so `on_bad_input` does not apply.
+            # This is not bad input, so `on_bad_input` does not apply.
             raise SourceError(f"`{shown(path)}`{place}: {error}") from error
         yield Problem(f"`{shown(path)}`{place}: {error}", samples=None)
 
@@ -169,8 +170,8 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
 
 
 def parse_datum(data: bytes) -> dict[str, Any]:
-    """Parse Caffe's `Datum`: ``channels = 1, height = 2, width = 3, data = 4, label = 5, repeated float_data = 6,
-    encoded = 7``.
+    """Parse Caffe's `Datum`. Its fields have these numbers: ``channels = 1, height = 2, width = 3, data = 4, label = 5,
+    repeated float_data = 6, encoded = 7``.
     """
     numbers: dict[int, int] = {}
     view = memoryview(data)

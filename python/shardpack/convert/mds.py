@@ -1,5 +1,5 @@
-"""MDS, the format of MosaicML Streaming: an ``index.json`` and shards. Read with the standard library; zstd-compressed
-shards need `zstandard`."""
+"""MDS, the format of MosaicML Streaming, which has an ``index.json`` and shards. It is read with the standard library
+alone, except that zstd-compressed shards need `zstandard`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def open(
 ) -> Source:
     """Open a local MDS dataset.
 
-    Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes; ``str`` and ``str_decimal`` are text; ``json``
-    is JSON; ``int``, ``int8`` … ``float64``, ``str_int`` and ``str_float`` are scalars; ``ndarray`` with and without a
-    type and a shape is an array; ``pil`` is a grey or RGB picture of 8 bits. ``pkl`` is refused. Sizes are checked, and
-    digests if the index has them.
+    Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes. ``str`` and ``str_decimal`` become text, and
+    ``json`` becomes JSON. ``int``, ``int8`` … ``float64``, ``str_int`` and ``str_float`` become scalars. ``ndarray``
+    becomes an array, with or without a type and a shape. ``pil`` becomes a grey or RGB picture of 8 bits. ``pkl`` is
+    refused. Sizes are checked, and so are digests if the index has them.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ def open(
     drop
         Columns to leave out.
     key
-        A text column that becomes the samples' key. Default: their running number.
+        A text column whose values become the keys of the samples. Default: keys are running numbers.
     masks
         Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
-        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
-        than the upright picture, is an error.
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an error if a mask is in
+        colour, or if its size differs from the size of the upright picture.
     max_shard_bytes
-        Largest size of a shard, before and after decompression, because a whole shard is in memory at a time. Default
-        4 GiB, the maximum of the format.
+        Largest size of a shard, before and after decompression. It is limited because a whole shard is in memory at
+        a time. Default 4 GiB, which is the maximum of the format.
     """
     if not isinstance(max_shard_bytes, int) or isinstance(max_shard_bytes, bool) or max_shard_bytes < 1:
         raise ValueError(f"max_shard_bytes: expected a number of bytes, found: {max_shard_bytes!r}")
@@ -128,7 +128,7 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path) -> list[int | None]:
-    """Return the bytes of each column's values; None if they vary."""
+    """Return the size in bytes of each column's values, or None for a column whose values vary in size."""
     names, sizes = shard["column_names"], shard.get("column_sizes")
     if (
         not isinstance(sizes, list)
@@ -172,7 +172,7 @@ def _samples(
             data = _read_shard(root, shard, max_bytes)
             offsets = _offsets(data, count)
         except ValueError as error:
-            # An index may claim more samples than the shard can hold.
+            # The index may claim more samples than the shard can hold. Such a number is not reported.
             yield Problem(f"`{shown(folder / name)}`: {error}", samples=count if 4 * count <= max_bytes else None)
             continue
         sizes = _sizes(shard, decoders, folder)
@@ -220,14 +220,15 @@ def _too_large(max_bytes: int, found: int) -> str:
 
 
 def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
-    """Return the content of a regular file in the folder. The index is untrusted and must not lead to other files.
+    """Return the content of a regular file in the folder. The index is not trusted, so its names must not lead to other
+    files.
 
     Raises
     ------
     FileNotFoundError
-        If it does not exist.
+        If the file does not exist.
     ValueError
-        If it is not a regular file, too large, or cannot be read.
+        If it is not a regular file, is too large, or cannot be read.
     """
     try:
         with open_inside(folder, name) as file:
@@ -256,7 +257,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     algorithm = compression.partition(":")[0]
     try:
         if algorithm == "zstd":
-            # One byte beyond the limit reveals a longer stream without unpacking all of it.
+            # One byte beyond the limit shows that the stream is longer, without unpacking all of it.
             with library("zstandard", "mds").ZstdDecompressor().stream_reader(data) as stream:
                 return _read_all(stream, size + 1)
         if algorithm == "gz":
@@ -274,7 +275,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
 
 
 def _read_all(stream: Any, most: int) -> bytes:
-    """Read at most `most` bytes in pieces, because the index may claim more than fits in memory."""
+    """Read at most `most` bytes. They are read in pieces, because the index may claim more than fits in memory."""
     data = bytearray()
     while len(data) < most and (piece := stream.read(min(_CHUNK, most - len(data)))):
         data += piece
@@ -282,7 +283,7 @@ def _read_all(stream: Any, most: int) -> bytes:
 
 
 def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
-    """Return where each sample starts, and where the last one ends."""
+    """Return the position at which each sample starts, and the position at which the last sample ends."""
     head = 4 * (samples + 2)
     if len(data) < head:
         raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")
@@ -297,7 +298,7 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
 def _decode(
     data: memoryview, columns: dict[str, str], sizes: list[int | None], decoders: dict[str, Decoder]
 ) -> dict[str, Any]:
-    """Decode one sample: the lengths of varying columns, then all values."""
+    """Decode one sample. It has the lengths of the columns that vary, followed by all values."""
     varying = sum(size is None for size in sizes)
     if len(data) < 4 * varying:
         raise ValueError(f"expected the lengths of {varying} columns, found {len(data)} bytes")

@@ -1,4 +1,6 @@
-"""Parquet and Arrow files, read with pyarrow: Hugging Face's pictures, and columns of numbers, text and lists."""
+"""Parquet and Arrow files, read with pyarrow. They may have Hugging Face's pictures, and columns of numbers, text and
+lists.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _BATCH_ROWS = 64
 _LARGE_CHUNK_BYTES = 4 << 20
 _MOST_RATIO = 100
 """Expansion above which rows of a column are read one by one, because each may be one large dictionary entry."""
-# Arrow's own `to_pandas_dtype` needs pandas in some versions.
+# Arrow's own function for this, `to_pandas_dtype`, needs pandas in some versions.
 _NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -31,24 +33,24 @@ Take = Callable[[Any], Any]
 def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, masks: Collection[str] = ()) -> Source:
     """Open Parquet files, or Arrow files and streams (`datasets.save_to_disk`).
 
-    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins like one, else bytes; numbers and booleans
-    are scalars; strings are text; lists of numbers are arrays (JSON if nested and not rectangular); other lists and
-    structs are JSON. The names of a Hugging Face ``ClassLabel`` become the classes. A null is a missing value, which
-    scalars cannot have.
+    A struct ``{bytes, path}`` becomes a picture. Binary data become a picture if they begin like one, otherwise
+    bytes. Numbers and booleans become scalars, and strings become text. Lists of numbers become arrays, or JSON if
+    they are nested and not rectangular. Other lists and structs become JSON. The names of a Hugging Face
+    ``ClassLabel`` become the classes. A null becomes a missing value, which is not possible for scalars.
 
     Parameters
     ----------
     src
-        A file, a folder, a glob, or a list; the files must have the same columns.
+        A file, a folder, a glob, or a list. All files must have the same columns.
     drop
         Columns to leave out.
     key
-        A text column that becomes the samples' key, or the path of a picture: ``"image.path"``. Default: the running
-        number.
+        A text column whose values become the keys of the samples, or the path of a picture: ``"image.path"``.
+        Default: keys are running numbers.
     masks
         Picture columns that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
-        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
-        than the upright picture, is an error.
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an error if a mask is in
+        colour, or if its size differs from the size of the upright picture.
     """
     library("pyarrow", "parquet")
     files = list_files(src, _SUFFIXES, "Parquet")
@@ -114,7 +116,7 @@ class _Table:
             raise SourceError(f"`{shown(file)}`: cannot open the Parquet or Arrow file: {error}") from error
 
     def batches(self, part: _Part, columns: list[str]) -> Iterator[Any]:
-        """Yield record batches of these columns in a part."""
+        """Yield the record batches of a part, with these columns only."""
         pyarrow = library("pyarrow", "parquet")
         try:
             yield from part.batches(columns)
@@ -132,7 +134,7 @@ def _begins_with(file: Path, magic: bytes) -> bool:
 
 
 class _Part(NamedTuple):
-    """An independently readable part of a file: a Parquet row group, or a whole Arrow file."""
+    """A part of a file that can be read independently: a Parquet row group, or a whole Arrow file."""
 
     rows: int | None
     """Number of rows; None if the file does not give it."""
@@ -147,7 +149,9 @@ def _row_group(opened: Any, number: int) -> _Part:
 
 
 def _rows_at_once(column: Any) -> int:
-    """Return the number of rows to hold in memory, because a few bytes can repeat one large dictionary entry."""
+    """Return the number of rows to hold in memory at a time. It is limited because a few bytes can repeat one large
+    dictionary entry.
+    """
     unpacked, stored = column.total_uncompressed_size, column.total_compressed_size
     is_large = unpacked > _LARGE_CHUNK_BYTES and unpacked > _MOST_RATIO * stored
     return 1 if is_large and column.has_dictionary_page else _BATCH_ROWS
@@ -161,7 +165,7 @@ def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
         try:
             batch.validate(full=True)
         except library("pyarrow", "parquet").ArrowInvalid:
-            # Convert row by row, so that one bad row does not affect the others.
+            # Convert row by row, so that one bad row does not spoil the others.
             for row in range(selected.num_rows):
                 yield _one_row(selected.slice(row, 1))
             continue
@@ -179,7 +183,9 @@ def _one_row(batch: Any) -> Union[Any, ValueError]:
 
 
 def _validate(array: Any) -> None:
-    """Raise if a slice of an array is invalid. For a struct, Arrow would check all rows of its fields."""
+    """Raise an error if a slice of an array is invalid. Arrow itself would check all rows of a struct's fields, not
+    only the slice.
+    """
     if not _types().is_struct(array.type):
         array.validate(full=True)
         return
@@ -193,8 +199,8 @@ def _types() -> Any:
 
 
 def _column(kind: Any) -> tuple[str | None, Take]:
-    """Return the field kind of an Arrow type (None if the first value decides) and the conversion of a value. Raise if
-    the type is not supported.
+    """Return the field kind for an Arrow type (None if the first value decides), and the function that converts its
+    values. Raise an error if the type is not supported.
     """
     types = _types()
     if types.is_dictionary(kind):
@@ -289,7 +295,7 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
 
 
 def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable[[Any], Any]]:
-    """Return the key column and the conversion of its values to keys."""
+    """Return the column with the keys, and the function that converts its values to keys."""
     types = _types()
     if key is None or (key in schema.names and types.is_string(schema.field(key).type)):
         return key, _same
@@ -330,7 +336,7 @@ def _samples(
 
 
 def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
-    """Yield place and values of each row, or a problem for unreadable rows."""
+    """Yield the place and the values of each row, or a problem for rows that cannot be read."""
     begin = 0
     for part in table.parts:
         row = begin
@@ -350,7 +356,9 @@ def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[s
 
 
 def _values(batch: Any) -> list[Union[dict[str, Any], ValueError]]:
-    """Return the rows of a batch; if it is damaged, each row alone, or its error."""
+    """Return the rows of a batch. If the batch is damaged, convert each row alone, and return its values or its
+    error.
+    """
     if isinstance(batch, ValueError):
         return [batch]
     try:
@@ -369,7 +377,7 @@ def _taken(column: str, take: Take, value: Any) -> Any:
 
 
 def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
-    """Return the names of each `ClassLabel` in Hugging Face's metadata."""
+    """Return the names of each `ClassLabel` that Hugging Face's metadata describe."""
     stored = (schema.metadata or {}).get(b"huggingface")
     if stored is None:
         return None
@@ -386,7 +394,7 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
 
 
 def _check_classes(table: _Table, classes: dict[str, list[str]], columns: list[str], first: Path) -> None:
-    """Raise if the class names differ from the first file's."""
+    """Raise an error if the class names differ from the names in the first file."""
     own = _classes(table.schema, f"`{shown(table.file)}`") or {}
     for column in columns:
         expected, found = classes.get(column), own.get(column)

@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example`, read without TensorFlow; `crc32c` checks every record."""
+"""TFRecord files of `tf.train.Example`. They are read without TensorFlow, and `crc32c` checks every record."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def open(
 ) -> Source:
     """Open TFRecord files of `tf.train.Example`.
 
-    One integer or float is a scalar (int64, float32); several are an array of one axis. One byte string is a picture,
-    text (if it is UTF-8 in the first sample) or bytes; several must be text and become JSON. The CRC32C of every length
-    and record is checked. The integer feature `label` (or the feature that `label=` names) becomes the labels,
-    unchanged: many ImageNet files count from 1.
+    A single integer or float becomes a scalar (int64, float32). Several become an array of one axis. A single byte
+    string becomes a picture, text (if it is UTF-8 in the first sample) or bytes. Several byte strings must be text
+    and become JSON. The CRC32C of every length and every record is checked. The integer feature `label` (or the
+    feature that `label=` names) becomes the labels. The numbers are not changed, and in many ImageNet files they
+    count from 1.
 
     Parameters
     ----------
@@ -45,16 +46,17 @@ def open(
     drop
         Features to leave out.
     key
-        A text feature that becomes the samples' key, such as ``"image/filename"``. Default: their running number.
+        A text feature whose values become the keys of the samples, such as ``"image/filename"``. Default: keys are
+        running numbers.
     arrays
-        Feature of raw bytes to element type, or to ``(type, shape)``: ``{"cube": ("float32", (64, 64, 224))}``,
-        little-endian.
+        Mapping from a feature of raw little-endian bytes to its element type, or to ``(type, shape)``: ``{"cube":
+        ("float32", (64, 64, 224))}``.
     text
         Byte-string features that are text. Default: the features that are UTF-8 in the first sample.
     masks
         Picture features that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack --masks``, they become
-        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour picture, or another size
-        than the upright picture, is an error.
+        arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an error if a mask is in
+        colour, or if its size differs from the size of the upright picture.
     """
     files = list_files(src, _SUFFIXES, "TFRecord")
     crc32c = library("crc32c", "tfrecord").crc32c
@@ -92,8 +94,8 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
 
 
 def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:
-    """Yield the records of a file: length u64, its masked CRC, data, their masked CRC. None for a record with damaged
-    data, because its length still leads to the next one."""
+    """Yield the records of a file. Each has its length as u64, the masked CRC of the length, the data, and their masked
+    CRC. If the data are damaged, yield None, because the length still leads to the next record."""
     with builtins.open(file, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -120,7 +122,7 @@ def _mask(crc: int) -> int:
 
 
 class _Features:
-    """Converts each feature by one rule, which the first record sets."""
+    """Converts each feature by one rule, which is set by the first record."""
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""torchvision and any other map-style dataset, recognised by its attributes, without imports."""
+"""torchvision's datasets and any other map-style dataset. They are recognised by their attributes, so nothing is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +29,28 @@ def open(
 ) -> Source:
     """Open a map-style dataset: an object with ``len(dataset)`` and ``dataset[i]``.
 
-    If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` do, the files are
-    read directly: JPEG files stay unchanged, the key is the path below ``root``, and no transform runs. For any other
-    dataset ``dataset[i]`` is called, with its transforms. PIL pictures and uint8 `[height, width, 3]` arrays are stored
-    without loss, tensors as arrays, numbers as scalars. Dict entries keep their names. A `Subset` of either kind works.
+    If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` do, the files
+    are read directly. JPEG files then stay unchanged, the key is the path below ``root``, and no transform runs. For
+    any other dataset, ``dataset[i]`` is called, which runs the transforms. PIL pictures and uint8 `[height, width,
+    3]` arrays are stored without loss, tensors as arrays, and numbers as scalars. Entries of a dict keep their
+    names. A `Subset` of either kind of dataset works too.
 
     Parameters
     ----------
     src
-        The dataset. Its ``classes``, if it is a list, names the classes.
+        The dataset. If it has a list ``classes``, that list names the classes.
     drop
-        Columns to leave out. (The dataset still makes them.)
+        Columns to leave out. The dataset still makes them.
     columns
         Names of the parts of ``dataset[i]``, if that is a tuple. Default: ``("image", "label")``.
     paths
-        The picture files, as a list or a function of the index; their bytes are then kept. The other columns come from
-        ``dataset[i]``.
+        The picture files, as a list or as a function of the index. The bytes of these files are kept. The other
+        columns come from ``dataset[i]``.
     key
-        A function from index to key. Default: the path as above, or the running number.
+        A function from index to key. Default: the path as described above, or the running number.
     masks
         Picture columns that hold class numbers: ``masks=["mask"]``. They become arrays of palette indices or grey
-        values. A colour picture, or another size than the upright picture, is an error.
+        values. It is an error if a mask is in colour, or if its size differs from the size of the upright picture.
     """
     dataset, indices = _unwrap(src)
     if (
@@ -70,7 +73,7 @@ def open(
 
 
 def _unwrap(dataset: Any) -> tuple[Any, Sequence[int]]:
-    """Return the dataset below any `Subset`, and its indices."""
+    """Return the dataset inside any `Subset`, and the indices into it."""
     chain = []
     while hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
         chain.append(dataset.indices)
@@ -112,7 +115,7 @@ class _Files:
 
 
 class _Items:
-    """The values of `dataset[i]`, with the bytes of files if `paths` are given."""
+    """The values of `dataset[i]`. If `paths` are given, pictures are the bytes of those files."""
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None, paths: PathOf | None) -> None:
         self.dataset = dataset

@@ -1,4 +1,6 @@
-"""WebDataset: tars whose members share a sample's key up to the first dot. Read with only the standard library."""
+"""WebDataset: tars in which the names of a sample's members are the same up to the first dot. They are read with the
+standard library alone.
+"""
 
 from __future__ import annotations
 
@@ -58,33 +60,35 @@ def open(
 ) -> Source:
     """Open WebDataset tars.
 
-    Consecutive members ``KEY.EXT`` with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``,
-    ``json``, ``seg.png``. Pictures become the field ``image``, ``cls`` becomes ``label``, and ``seg.png`` becomes
-    ``seg``. ``.txt`` is text, ``.json`` JSON (a bare number is a scalar), ``.npy`` an array, ``.cls`` and similar a
-    number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
+    Consecutive members ``KEY.EXT`` with the same ``KEY`` are a sample. ``EXT`` in lower case is the column, for
+    example ``jpg``, ``cls``, ``json`` or ``seg.png``. Pictures become the field ``image``, ``cls`` becomes
+    ``label``, and ``seg.png`` becomes ``seg``. ``.txt`` is text, ``.json`` is JSON (a number alone is a scalar),
+    ``.npy`` is an array, ``.cls`` and similar are numbers, and everything else is bytes. Pickles (``.pyd``,
+    ``.pth``, ``.pt``) are refused.
 
     Parameters
     ----------
     src
-        A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names the
-        classes. Each may be a URL in a store: ``"s3://bucket/train-{000..012}.tar"``.
+        A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names
+        the classes. Each may be a URL in a store: ``"s3://bucket/train-{000..012}.tar"``.
     drop
         Extensions to skip.
     prefix_keys
-        Put the tar's name before each key, for tars whose keys each count from zero.
+        Put the name of the tar before each key. This is for tars whose keys all count from zero.
     max_sample_bytes
-        Largest decompressed size of a sample, all members together. Default 1 GiB. A larger sample cannot be converted,
-        nor the rest of its tar if the tar is compressed, because skipping the sample would decompress it.
+        Largest decompressed size of a sample, counting all its members together. Default 1 GiB. A larger sample
+        cannot be converted. If the tar is compressed, the rest of it cannot be converted either, because skipping
+        the sample would decompress it.
     frames
-        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip of that name, in the order of
-        their numbers: ``frames="frame"`` for ``clip7.frame0.jpg``. Members with a dot before three or more digits,
-        such as ``clip7.image.000.jpg`` from :func:`shardpack.export`, are always frames of a clip, here ``image``.
-        Numbers may start anywhere, but must have no gaps. A sample has at most 100,000 frames, and 1000 other
-        members.
+        Common name of the members that are frames of a clip: ``frames="frame"`` for ``clip7.frame0.jpg``. Members
+        ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field of that name, which is a clip in the order of
+        the numbers. Members with a dot before three or more digits, such as ``clip7.image.000.jpg`` from
+        :func:`shardpack.export`, are always frames of a clip, in this example ``image``. The numbers may start
+        anywhere, but must have no gaps. A sample has at most 100,000 frames, and at most 1000 other members.
     masks
-        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack
-        --masks``, they become arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). A colour
-        picture, or another size than the upright picture, is an error.
+        Extensions or fields of pictures that hold class numbers: ``masks=["seg"]``. As with ``shardpack pack
+        --masks``, they become arrays of palette indices (PNG) or grey values (PNG or TIFF, 8 or 16 bits). It is an
+        error if a mask is in colour, or if its size differs from the size of the upright picture.
     storage_options
         With URLs: options of the store, as for :class:`shardpack.Dataset`.
     """
@@ -106,7 +110,7 @@ def open(
 
 
 def field_name(extension: str) -> str:
-    """Return the field of an extension.
+    """Return the name of the field for an extension.
 
     >>> field_name("jpg"), field_name("seg.png"), field_name("cls"), field_name("wav")
     ('image', 'seg', 'label', 'wav')
@@ -158,13 +162,13 @@ _FRAME = re.compile(r"(.+)[.]([0-9]{3,9})[.]jpe?g")
 
 
 def _frame(extension: str, named: re.Pattern[str] | None) -> re.Match[str] | None:
-    """Match the clip and number of a member that is a frame; None for other members."""
+    """Match a member that is a frame, and find the name of its clip and its number. Return None for other members."""
     return (named and named.fullmatch(extension)) or _FRAME.fullmatch(extension)
 
 
 def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[str] | None) -> dict[str, Any]:
-    """Return the values with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` …, as
-    one list each.
+    """Return the values, in which the members ``name0.jpg``, ``name1.jpg`` … and the members ``other.000.jpg``,
+    ``other.001.jpg`` … are replaced by one list for each clip.
 
     Raises
     ------
@@ -176,8 +180,8 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
     for extension, value in values.items():
         found = _frame(extension, named)
         clip = clips.setdefault(found[1], {}) if found else {}
-        # The second of two members with one number, such as `frame1.jpg` and `frame01.jpg`, stays a column, so that
-        # it is not lost.
+        # If two members have the same number, such as `frame1.jpg` and `frame01.jpg`, the second stays a column, so
+        # that it is not lost.
         if found and int(found[2]) not in clip:
             clip[int(found[2])] = value
         else:
@@ -194,12 +198,12 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
 
 
 class _Bounded(tarfile.TarInfo):
-    """A tar member whose headers are limited in size and number: a few compressed bytes could be a header of gibibytes,
-    and a negative size leads back to earlier data."""
+    """A tar member whose headers are limited in size and number. Without limits, a few compressed bytes could be a
+    header of gibibytes, and a negative size would lead back to earlier data."""
 
     def _block(self, count: int) -> int:
-        # This also checks the size of a header. Newer Pythons refuse a negative size, but treat it as the end of the
-        # tar.
+        # This check also covers the size of a header. Newer versions of Python refuse a negative size, but take it
+        # for the end of the tar.
         if count < 0:
             raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
         return int(super()._block(count))  # type: ignore[misc]
@@ -224,7 +228,7 @@ class _Bounded(tarfile.TarInfo):
 
 
 class _Tar(tarfile.TarFile):
-    """A tar that counts headers for `_Bounded`."""
+    """A tar that counts the headers for `_Bounded`."""
 
     tarinfo = _Bounded
     headers = 0
@@ -239,9 +243,9 @@ _DAMAGE = (
     lzma.LZMAError,
     EOFError,
     OSError,
-    # A header has an invalid size.
+    # The size of a header is invalid.
     OverflowError,
-    # A sparse member has invalid numbers.
+    # The numbers in a sparse member are invalid.
     ValueError,
 )
 """Errors that tarfile and its decompressors raise on damaged files."""
@@ -258,20 +262,21 @@ def _one_tar(
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
-            # An empty tar is already at its end, and Python 3.10 cannot read on.
+            # An empty tar is at its end as soon as it is opened, and Python 3.10 cannot continue reading there.
             empty = getattr(tar, "firstmember", None) is None
             while True:
                 member = None if empty else tar.next()
                 if member is None:
                     if not _goes_on(tar, plain, max_bytes):
                         break
-                    # In concatenated tars, the first member does not belong to the previous sample.
+                    # In concatenated tars, the first member of a tar does not belong to the last sample of the tar
+                    # before it.
                     yield from group.finish()
                     empty = False
                     continue
-                # tarfile keeps a list of members, which would grow with the tar.
+                # Clear the list of members that tarfile keeps, because it would grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
-                # The size may also come from an extended header.
+                # Check the size here too, because it may also come from an extended header.
                 if member.size < 0 or tar.offset <= at:
                     raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {member.size}")
                 if plain and tar.offset > length + tarfile.BLOCKSIZE:
@@ -290,12 +295,12 @@ def _one_tar(
         return
     except _DAMAGE as error:
         if isinstance(file, ObjectFile) and file.failed is not None:
-            # An error of the store, not of the tar.
+            # This is an error of the store, not damage in the tar.
             raise file.failed from None
         if isinstance(error, OSError) and error.errno is not None:
             raise
         why = error if str(error) else type(error).__name__
-        # The current sample may lack members, so leave it out too.
+        # The current sample may lack some members, so it is left out too.
         yield Problem(f"`{shown(file)}`: damage {group.place()}: {why}", samples=None)
         return
     finally:
@@ -305,7 +310,7 @@ def _one_tar(
 
 
 def _check_window(file: Path | ObjectFile, opened: BinaryIO | None) -> None:
-    """Refuse an .xz that requires more memory than `_MOST_WINDOW`."""
+    """Refuse an .xz file that needs more memory than `_MOST_WINDOW`."""
     if not str(file).lower().endswith(".xz"):
         return
     if opened is None:
@@ -318,13 +323,13 @@ def _check_window(file: Path | ObjectFile, opened: BinaryIO | None) -> None:
 
 
 def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
-    """True if another tar follows the end of a tar (concatenated tars); the next member is then read from there.
+    """True if another tar follows the end of this tar (concatenated tars). The next member is then read from there.
 
     Raises
     ------
     tarfile.ReadError
-        If the tar has no proper end, because `tarfile` accepts one that is cut between two members or whose next
-        header is damaged. Or if more zeros follow in a compressed tar than a sample may have bytes.
+        If the tar has no proper end. `tarfile` itself accepts a tar that is cut between two members, or whose next
+        header is damaged. Also if a compressed tar is followed by more zeros than a sample may have bytes.
     """
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
@@ -344,11 +349,11 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
 
 
 class _TooLarge(Exception):
-    """A member is too large to unpack, so the rest of the tar cannot be read."""
+    """A member is too large to be unpacked, so the rest of the tar cannot be read."""
 
 
 class _Group:
-    """Collects the consecutive members of a sample."""
+    """Collects consecutive members that belong to the same sample."""
 
     def __init__(
         self, file: Path | ObjectFile, drop: frozenset[str], max_bytes: int, named: re.Pattern[str] | None
@@ -366,10 +371,10 @@ class _Group:
         self.fault: str | None = None
 
     def add(self, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Iterator[Item]:
-        """Add a member, yielding the previous sample if this one begins a new sample."""
+        """Add a member. If it begins a new sample, yield the previous sample first."""
         path = member.name.removeprefix("./")
-        # Hidden files (`._x.jpg` of macOS) and names with two leading underscores, which the webdataset library also
-        # ignores.
+        # Hidden files (such as `._x.jpg` from macOS), and names that begin with two underscores, which the webdataset
+        # library also ignores.
         if path.startswith("__") or path.rpartition("/")[2].startswith("."):
             return
         length = len(path.encode("utf-8", "replace"))
@@ -409,13 +414,15 @@ class _Group:
                 self.fault = f"member `{shown(member.name)}`: {error}"
 
     def before(self, member: tarfile.TarInfo) -> Iterator[Item]:
-        """Yield the previous sample if a member begins another."""
+        """Yield the previous sample if this member begins a new one."""
         name = _NAME.fullmatch(member.name.removeprefix("./"))
         if name is not None and name.group(1) != self.key:
             yield from self.finish()
 
     def place(self) -> str:
-        """Return the position in the tar: after the current or the last finished sample."""
+        """Return the position in the tar in words: after the current sample, or after the last sample that is
+        finished.
+        """
         key = self.last if self.key is None else self.key
         return "before the first sample" if key is None else f"after sample `{shown(key)}`"
 
@@ -429,7 +436,7 @@ class _Group:
 
 
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:
-    # A sparse file may claim any size.
+    # A sparse file may claim to have any size.
     if not member.isreg() or member.issparse():
         raise ValueError("expected a plain file, found a link, a device or a sparse file")
     opened = tar.extractfile(member)
@@ -464,5 +471,5 @@ def _number(data: bytes) -> int | str:
     try:
         return parse_int(text)
     except ValueError:
-        # The text may be a class name, which `classes` turns into a label.
+        # The text may be the name of a class, which `classes` turns into a label.
         return text

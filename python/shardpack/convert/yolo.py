@@ -1,4 +1,4 @@
-"""YOLO: pictures, each with a text file of labels."""
+"""YOLO: pictures, each of which has a text file with its labels."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ def open(
     root: Union[str, "os.PathLike[str]", None] = None,
     follow_links: bool = False,
 ) -> Source:
-    """Open a folder with ``images`` and ``labels``. A ``data.yaml`` in it, or given instead, names classes and splits.
+    """Open a folder with ``images`` and ``labels``. A ``data.yaml`` in the folder, or given instead of it, names the
+    classes and the splits.
 
-    The key is the path of the picture below its folder. Columns: ``image``, unchanged; ``boxes``, float32 ``[objects,
-    4]``: x and y of the centre, width and height, as fractions of the picture; ``classes``, int64 ``[objects]``; with
-    `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, as fractions. A picture without a label file has
-    no objects. A label file without a picture counts as a bad sample. It is an error if no picture has labels, because
-    the names probably do not match.
+    The key of a sample is the path of its picture below the picture folder. There are these columns: ``image``, the
+    unchanged file; ``boxes``, float32 ``[objects, 4]``: x and y of the centre, width and height, as fractions of the
+    picture; ``classes``, int64 ``[objects]``. With `points` there is also ``keypoints``, float32 ``[objects, points,
+    2 or 3]``, as fractions. A picture without a label file has no objects. A label file without a picture counts as
+    a bad sample. It is an error if no picture has labels, because the names probably do not match.
 
     Parameters
     ----------
@@ -45,13 +46,13 @@ def open(
     drop
         Columns to leave out.
     split
-        ``"train"``, ``"val"`` …: an entry of the ``data.yaml``, else a folder below ``images`` and ``labels``. Default:
-        the only split of the ``data.yaml``, or without that file all of ``images``, with a warning if they are several
-        splits.
+        ``"train"``, ``"val"`` …: an entry of the ``data.yaml``, or else a folder below ``images`` and ``labels``.
+        Default: the only split of the ``data.yaml``. Without that file, all of ``images`` is converted, with a
+        warning if it contains several splits.
     names
-        Class names in order. Default: from the ``data.yaml``, else none.
+        Class names in order. Default: the names in the ``data.yaml``, or no names without that file.
     points
-        Points per object and numbers per point, like ``kpt_shape``: ``(17, 3)``.
+        Number of points per object and of numbers per point, like ``kpt_shape``: ``(17, 3)``.
     root
         The folder of the dataset, if it is not the folder of the ``data.yaml``. Paths outside it are not read.
     follow_links
@@ -60,7 +61,7 @@ def open(
     path = Path(src)
     config_path = path if path.is_file() else path / _CONFIG
     notes: list[str] = []
-    # With `names`, the file is not needed.
+    # If `names` are given, the file is not needed.
     if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
@@ -102,9 +103,10 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
         raise SourceError(f"`{shown(path)}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
-    # Many files name a folder next to them `../train/images`, or have a `path` on the machine where they were written.
+    # Many files name a folder next to them as `../train/images`, or have a `path` on the machine on which they were
+    # written.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
-    # Try the file's own folder first, because a copied file may still name the original place.
+    # Try the folder of the file first, because a file that was copied may still name its original place.
     bases = [base, base / named if isinstance(named := config.get("path"), str) else base]
     places = [one / name for one in bases for name in entries]
     found = next((place for place in places if is_folder(place)), places[0])
@@ -124,7 +126,7 @@ def _merged(root: Path) -> list[str]:
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
-    """Return the label folder: the path of the pictures with ``labels`` instead of the last ``images``."""
+    """Return the label folder. Its path is the path of the pictures with ``labels`` in place of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
         raise SourceError(f"`{shown(root)}`: its path has no folder `images` with a folder `labels` next to it")
@@ -133,7 +135,7 @@ def _labels(root: Path, inside: Path | None) -> Path:
 
 
 def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
-    """Return the label files without a picture, or raise if no picture has labels."""
+    """Return the label files that have no picture. Raise an error if no picture has labels."""
     found = {file for file in labels.rglob("*.txt") if file.name not in _NOT_LABELS and not file.name.startswith(".")}
     expected = {_of_picture(file, root, labels) for file in files}
     if found.isdisjoint(expected):

@@ -1,4 +1,6 @@
-"""Zarr v3 (and v2), read with zarr-python: arrays whose first axis counts the samples, or a group or array per sample."""
+"""Zarr v3 (and v2), read with zarr-python. The samples are the rows of arrays, or there is one group or array per
+sample.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,15 @@ def open(
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
 
-    Numbers are scalars, or arrays if a sample has several; strings are text (JSON, if the array's attribute ``kind`` is
-    ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
-    ``class_names`` of the group names the classes. Zarr reads missing chunks as fill values, so lost chunks go
-    unnoticed.
+    Numbers become scalars, or arrays if a sample has several. Strings become text, or JSON if the attribute ``kind``
+    of the array is ``"json"``. A group of arrays named 0, 1, 2 … becomes an array of varying shape. An attribute
+    ``classes`` or ``class_names`` of the group names the classes. Zarr reads missing chunks as fill values, so lost
+    chunks go unnoticed.
 
-    Accepted codecs: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32; astype, bitround,
-    delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as ``vlen-utf8``. Others are refused,
-    because a codec can run code; so are arrays of Python objects, and links that lead out of the folder.
+    These codecs are accepted: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32; astype,
+    bitround, delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as ``vlen-utf8``. Other codecs
+    are refused, because a codec can run code. Arrays of Python objects and links that lead out of the folder are
+    refused too.
 
     Parameters
     ----------
@@ -55,20 +58,22 @@ def open(
     group
         Path of the group of the samples.
     samples
-        ``"rows"``: the first axis of each array counts the samples. ``"groups"``: each group (or array) inside `group`
-        is a sample, and its name is the key. ``"auto"`` (default): rows if there are only arrays and their first axes
-        have the same length, else groups.
+        ``"rows"``: the first axis of each array counts the samples. ``"groups"``: each group (or array) inside
+        `group` is a sample, and its name is the key. ``"auto"`` (default): rows if there are only arrays and their
+        first axes have the same length, otherwise groups.
     key
-        With rows: the string array that holds the keys. Default: ``__key__`` if present, else the running number.
+        With rows: the string array that holds the keys. Default: ``__key__`` if there is such an array, otherwise
+        keys are running numbers.
     attributes
-        With groups: attributes of a sample's group, such as its label, also become columns. Default: they are left out,
-        with a warning.
+        With groups: attributes of a sample's group, such as its label, also become columns. Default: they are left
+        out, with a warning.
     max_sample_bytes
-        Largest decompressed size of a sample, all values together. Default 1 GiB. A chunk may be as large, or 256 MiB
-        if that is more.
+        Largest decompressed size of a sample, counting all its values together. Default 1 GiB. A single chunk may
+        decompress to the same size, or to 256 MiB if that is more.
     max_expansion
-        Most bytes in memory per stored byte, beyond the first GiB of all samples, because an unwritten array can claim
-        any number of samples. Each sample and each chunk counts as 10,000 bytes more. Default 10,000.
+        Largest number of bytes in memory per stored byte. There is such a limit because an unwritten array can claim
+        any number of samples. The first GiB of all samples together is free. Each sample and each chunk counts as
+        10,000 bytes more. Default 10,000.
     """
     zarr = library("zarr", "zarr")
     _check_numcodecs(library("numcodecs", "zarr").__version__)
@@ -114,7 +119,7 @@ def _check_numcodecs(version: str) -> None:
 
 
 class _Group(Mapping[str, Any]):
-    """A group as a tree whose members are opened on access."""
+    """A group as a tree. Members are opened only when they are accessed."""
 
     def __init__(self, zarr: Any, group: Any, where: str) -> None:
         self._zarr = zarr
@@ -154,7 +159,7 @@ def _column(array: Any) -> Column:
     varying = array.dtype.kind in "TO"
     size = 0 if varying else array.dtype.itemsize
     fill = array.fill_value
-    # A missing chunk reads as fill values.
+    # A chunk that is missing reads as fill values, so count their size too.
     filled = len(fill) * math.prod(array.chunks) if varying and isinstance(fill, (str, bytes)) else 0
 
     def read(index: Any) -> Any:
@@ -169,14 +174,14 @@ def _column(array: Any) -> Column:
         except MemoryError:
             raise
         except Exception as error:
-            # Codecs raise exceptions of their own.
+            # Codecs raise many kinds of exceptions of their own.
             raise ValueError(str(error) or type(error).__name__) from error
 
     return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks), by_chunk=varying)
 
 
 def _by_chunks(array: Any, index: Any) -> np.ndarray[Any, Any]:
-    """Return ``array[index]``, read one chunk at a time."""
+    """Return ``array[index]``, reading one chunk at a time."""
     rows = range(array.shape[0]) if index is ... else range(*index.indices(array.shape[0]))
     sides = [(rows.start, rows.stop), *((0, side) for side in array.shape[1:])]
     out = np.empty([end - begin for begin, end in sides], array.dtype)

@@ -1,4 +1,4 @@
-"""Exports a dataset as WebDataset tars or a Zarr v3 group."""
+"""Exports a dataset as WebDataset tars or as a Zarr v3 group."""
 
 from __future__ import annotations
 
@@ -37,20 +37,23 @@ def export(
     dataset
         A :class:`shardpack.Dataset`, a subset of one, or a path.
     format
-        ``"webdataset"``: tars with the stored JPEGs (tiled ones as plain JPEGs, with profile and orientation).
-        ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
+        ``"webdataset"``: tars with the stored JPEGs. Tiled JPEGs are written as plain JPEGs, with profile and
+        orientation. ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
     out
-        Local folder to write. It must be empty or a link to an empty folder, or not exist. It appears once complete.
+        Local folder to write. It must be empty, be a link to an empty folder, or not exist. The export appears there
+        once it is complete.
     fields
-        Fields to write. Default: all except the fields that packing adds (sizes and orientation of pictures, sizes of
-        cubes, figures such as `cube.max_abs_error`). Your own fields with such names are written.
+        Fields to write. Default: all except the fields that packing adds (sizes and orientation of pictures, sizes
+        of cubes, figures such as `cube.max_abs_error`). Fields of your own that have such names are written.
     progress
-        Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
+        Called about ten times a second, and once at the end, with a dict of ``samples`` (number of samples written),
+        ``total`` and ``seconds``.
     **options
-        For ``"webdataset"``: ``shard_size`` (largest tar, unless one sample is larger; default ``"1GiB"``), ``keys``
-        (``"dataset"``, the default: the key without the extension of its picture, and with ``_`` for dots in its last
-        part, because a tar's key ends at the first dot; or ``"number"``: running numbers). For ``"zarr"``:
-        ``shard_size`` (uncompressed part of an array per file, and per field in memory; default ``"64MiB"``).
+        For ``"webdataset"``: ``shard_size`` is the size of the largest tar, unless one sample is larger; default
+        ``"1GiB"``. ``keys`` is ``"dataset"`` or ``"number"``. ``"dataset"``, the default, takes the key without the
+        extension of its picture and with ``_`` in place of dots in its last part, because a tar's key ends at the
+        first dot. ``"number"`` gives running numbers. For ``"zarr"``: ``shard_size`` is the uncompressed size of the
+        part of an array that is in one file, and that is in memory for each field; default ``"64MiB"``.
 
     Returns
     -------
@@ -61,8 +64,8 @@ def export(
     Raises
     ------
     ValueError
-        If the format or a field is unknown, `out` is a URL or inside the dataset's folder, two samples get the same
-        key, a sample has no value for a tar, or a value is missing for Zarr.
+        If the format or a field is unknown, `out` is a URL or lies inside the dataset's folder, two samples get the
+        same key, a sample has no value that could be written to a tar, or a value that Zarr needs is missing.
     FileExistsError
         If `out` is not empty.
     ImportError
@@ -91,12 +94,12 @@ def export(
     started = time.monotonic()
     samples = Samples(dataset, fields, progress, started)
     held = str(getattr(samples.dataset, "path", ""))
-    # Only a local folder can contain `out`, not a shard or a URL.
+    # Only a dataset in a local folder can contain `out`. A shard or a URL cannot.
     if held and target.resolve().is_relative_to(Path(held).resolve()):
         raise ValueError(f"out: expected a folder outside of the dataset `{held}`, found: {str(target)!r}")
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    # Placed next to the final place, so that one rename moves it there.
+    # Write next to the final place, so that a single rename moves the result there.
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=parent))
     try:
         report: dict[str, Any] = module.write(samples, partial, **options)
@@ -113,7 +116,7 @@ def export(
 
 
 def _target(out: Union[str, os.PathLike[str]]) -> Path:
-    """Check the folder to write. It must be empty or a link to an empty folder, which stays, or not exist.
+    """Check the folder to write. It must be empty, be a link to an empty folder, or not exist. A link stays.
 
     Raises
     ------
@@ -135,7 +138,7 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
 
 
 def parse_size(size: Union[int, str]) -> int:
-    """Return a size in bytes.
+    """Return a size, given as a number or a text, in bytes.
 
     >>> parse_size("64MiB"), parse_size(1000)
     (67108864, 1000)

@@ -1,4 +1,4 @@
-"""Reads the samples of a dataset for an export, in stored order, field by field."""
+"""Reads the samples of a dataset for an export. They come in stored order, field by field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 
-# Columns that packing adds for a picture, or for an array if there is no picture.
+# Columns that packing adds to describe a picture, or an array if there is no picture.
 _OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
 _OF_SHAPES = ("height", "width", "channels")
 _LOOKED_AT = 8
@@ -32,7 +32,7 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
-        # Include the figures of packing, which are not part of a sample but may be requested.
+        # Include the figures that packing measured. They are not part of a sample, but the caller may ask for them.
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:
@@ -53,8 +53,8 @@ class Samples:
         return len(self.dataset)
 
     def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield key and fields of each sample: stored values as bytes (`.npy` for arrays, a list of JPEGs for clips),
-        None if missing; scalars with their type."""
+        """Yield the key and the fields of each sample as they are written to files. Stored values are bytes (a `.npy`
+        file for an array, a list of JPEGs for a clip). Scalars keep their type, and missing values are None."""
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
         for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
             found = dict(zip(stored, self.dataset._core.files(self.dataset._stored(index), stored)))
@@ -62,8 +62,8 @@ class Samples:
             self._advance()
 
     def values(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield key and fields of each sample: pictures as uint8 `[height, width, 3]`, scalars with their type, None if
-        missing."""
+        """Yield the key and the decoded fields of each sample. Pictures are uint8 `[height, width, 3]`, scalars keep
+        their type, and missing values are None."""
         decoded = [name for name, kind in self.kinds.items() if kind != "scalar"]
         for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
             found = self.dataset.get(index, decoded) if decoded else {}
@@ -71,8 +71,8 @@ class Samples:
             self._advance()
 
     def _numbers(self) -> Iterator[dict[str, Any]]:
-        """Yield the scalars of each sample. In a concat, None if the sample's dataset lacks the field (columns have −1
-        or NaN)."""
+        """Yield the scalars of each sample. In a concat, a scalar is None if the sample's dataset lacks the field,
+        where columns would have −1 or NaN."""
         columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
         lacking = {name: lacks for name in columns if (lacks := self._lacking(name)) is not None}
         for index in range(len(self)):
@@ -83,7 +83,7 @@ class Samples:
             }
 
     def _lacking(self, name: str) -> NDArray[np.bool_] | None:
-        """Return a mask of the samples in a concat that lack this scalar, or None if all have it."""
+        """Return a mask of the samples in a concat that lack this scalar, or None if all samples have it."""
         parts = getattr(getattr(self.dataset, "_whole", self.dataset), "_parts", None) or ()
         lacks = [name not in set(part.columns) for part in parts]
         return np.repeat(lacks, [len(part) for part in parts]) if any(lacks) else None
@@ -100,14 +100,15 @@ class Samples:
 
 
 def added(dataset: Any) -> set[str]:
-    """Return the fields that packing adds to describe others: size and orientation of the only picture, shape of an
-    array, number of frames of a clip. A program's own fields with such names do not count.
+    """Return the fields that packing adds to describe other fields: the size and orientation of the only picture, the
+    shape of an array, the number of frames of a clip. A program's own fields with such names are not among them.
     """
     kinds = {field.name: field.kind if field.dtype is None else field.dtype.name for field in dataset.schema}
     images = [name for name, kind in kinds.items() if kind == "image"]
     found = {f"{name}.frames" for name in images if kinds.get(f"{name}.frames") == "uint32"}
     if images:
-        # These names are reserved if there is one picture; a dataset with several pictures has no such columns.
+        # These names are reserved if there is one picture field. A dataset with several picture fields has no such
+        # columns.
         return found | {name for name, kind in _OF_PICTURES.items() if len(images) == 1 and kinds.get(name) == kind}
     named = [name for name in _OF_SHAPES if kinds.get(name) == "uint32"]
     arrays = [name for name, kind in kinds.items() if kind == "array"]
@@ -115,7 +116,7 @@ def added(dataset: Any) -> set[str]:
 
 
 def _describing(dataset: Any, array: str, named: list[str]) -> list[str]:
-    """Return the columns of `named` that hold the shape of an array, judged by the first samples."""
+    """Return those columns of `named` that hold the shape of an array. This is judged by the first samples."""
     names: list[str] = []
     for index in range(min(_LOOKED_AT, len(dataset)) if named else 0):
         sample = dataset.get(index, [array, *named])

@@ -1,4 +1,6 @@
-"""WebDataset tars, written with the standard library: stored bytes of pictures, and a member for every other field."""
+"""WebDataset tars, written with the standard library. Pictures are written as their stored bytes, and every other field
+gets a member of its own.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ _EXTENSIONS = {"jpeg": "jpg", "png": "png", "webp": "webp", "tiff": "tif", "bmp"
 def write(
     samples: Samples, out: Path, *, shard_size: Union[int, str] = "1GiB", keys: str = "dataset"
 ) -> dict[str, Any]:
-    """Write tars of at most `shard_size` bytes, and `classes.json` if the dataset has classes, as `shardpack.export`
-    describes."""
+    """Write tars of at most `shard_size` bytes, and a `classes.json` if the dataset has classes, as described for
+    `shardpack.export`."""
     from . import parse_size
 
     if keys not in ("dataset", "number"):
@@ -71,8 +73,8 @@ def write(
 
 
 def _member_key(key: str) -> str:
-    """Return a key in the form for a tar: without a picture's extension, and without dots in its last part, because the
-    first dot there ends a key.
+    """Return a key in the form that a tar needs. It has no extension of a picture, and no dots in its last part,
+    because the first dot there would end the key.
 
     >>> _member_key("n01440764/tench.v2.JPEG")
     'n01440764/tench_v2'
@@ -86,7 +88,7 @@ def _member_key(key: str) -> str:
 
 
 def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
-    """Return the extension and bytes of a field, given as in `Samples.files`."""
+    """Return the extension and the bytes of a field. `value` has the form of `Samples.files`."""
     if kind == "image":
         extension = _EXTENSIONS[picture_type(value) or "jpeg"]
         return (extension if field == "image" else f"{field}.{extension}"), value
@@ -94,14 +96,14 @@ def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
         return f"{field}.{_SUFFIXES[kind]}", value
     if np.issubdtype(value.dtype, np.integer):
         return ("cls" if field == "label" else f"{field}.cls"), str(int(value)).encode("ascii")
-    # Stored as .npy, because text would lose the type, and JSON has no NaN or infinity.
+    # Store it as .npy: text would lose the type, and JSON has no NaN or infinity.
     buffer = io.BytesIO()
     np.save(buffer, value, allow_pickle=False)
     return f"{field}.npy", buffer.getvalue()
 
 
 class _Tars:
-    """Writes tars, starting a new tar when the current one is full."""
+    """Writes tars. When a tar is full, it starts a new one."""
 
     def __init__(self, out: Path, size: int) -> None:
         self.out = out
@@ -111,12 +113,12 @@ class _Tars:
         self.tar: tarfile.TarFile | None = None
 
     def add(self, members: list[tuple[str, bytes]]) -> None:
-        # Each member takes a header and its data in whole blocks. A long name takes two or three more blocks.
+        # Each member takes a header and its data, both in whole blocks. A long name takes two or three blocks more.
         blocks = sum(
             1 + -(-len(data) // tarfile.BLOCKSIZE) + (3 if len(name.encode()) > 100 else 0) for name, data in members
         )
         taken = blocks * tarfile.BLOCKSIZE
-        # A tar ends with at least two empty blocks and is padded to a whole record.
+        # A tar ends with at least two empty blocks, and is padded to a whole record.
         if self.tar is None or (
             self.used and self.used + taken + tarfile.RECORDSIZE + 2 * tarfile.BLOCKSIZE > self.size
         ):
@@ -127,7 +129,7 @@ class _Tars:
         for name, data in members:
             info = tarfile.TarInfo(name)
             info.size = len(data)
-            # Leave out time and user, so that the same dataset gives the same bytes.
+            # Time and user are left out, so that the same dataset gives the same bytes.
             info.mode = 0o444
             self.tar.addfile(info, io.BytesIO(data))
         self.tar.members.clear()  # type: ignore[attr-defined]

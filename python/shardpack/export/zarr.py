@@ -1,5 +1,5 @@
-"""A Zarr v3 group: an array per field, with samples along the first axis; if shapes differ, a group with an array per
-sample."""
+"""A Zarr v3 group with one array per field, whose first axis counts the samples. If the shapes of a field differ, the
+field is a group with one array per sample."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _CHUNK_BYTES = 1 << 20
 
 
 def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB") -> dict[str, Any]:
-    """Write the group, as `shardpack.export` describes.
+    """Write the group, as described for `shardpack.export`.
 
-    Pictures become uint8 `[samples, height, width, 3]`, arrays `[samples, …]` of their own element type, scalars
-    `[samples]`; text and JSON are arrays of strings (JSON with the attribute ``kind``: ``"json"``), byte strings
-    uint8 arrays, one per sample. The keys are in ``__key__``, the class names in the group's attribute ``classes``.
-    Arrays are in shards of about `shard_size`, with chunks of about 1 MiB or one sample.
+    Pictures become uint8 `[samples, height, width, 3]`. Arrays become `[samples, …]` and keep their element type.
+    Scalars become `[samples]`. Text and JSON become arrays of strings (JSON has the attribute ``kind``: ``"json"``),
+    and byte strings become uint8 arrays, one per sample. The keys are in ``__key__``, and the class names are in the
+    group's attribute ``classes``. Arrays are stored in shards of about `shard_size`, with chunks of about 1 MiB or
+    one sample.
     """
     from . import parse_size
 
@@ -37,7 +38,8 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
         others = [name for name in samples.kinds if name not in _TAKEN]
         raise ValueError(f"field `{taken[0]}`: the name is reserved for Zarr's files and keys\nhint: fields={others}")
     with warnings.catch_warnings():
-        # Zarr warns because variable-length strings are an extension, not part of the core specification.
+        # Zarr warns about strings of variable length, because they are an extension and not part of the core
+        # specification.
         warnings.simplefilter("ignore")
         group = zarr.create_group(store=str(out), zarr_format=3)
         if samples.classes is not None:
@@ -59,7 +61,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
 
 
 class _Texts:
-    """Strings, kept in memory until the end."""
+    """Strings. They are kept in memory until the end."""
 
     def __init__(self, group: Any, name: str, kind: str) -> None:
         self.group = group
@@ -81,7 +83,9 @@ class _Texts:
 
 
 class _Arrays:
-    """Numbers: one array while all samples have the same shape and type, else an array per sample."""
+    """Numbers. They are written to one array as long as all samples have the same shape and type, and otherwise to one
+    array per sample.
+    """
 
     def __init__(self, group: Any, name: str, samples: int, shard_bytes: int) -> None:
         self.group = group
@@ -141,7 +145,7 @@ class _Arrays:
             self.block = []
 
     def _become_ragged(self) -> None:
-        """Move the written values into a group at the first value of another shape."""
+        """When the first value with a different shape comes, move the values written so far into a group."""
         self._flush()
         before = self.array
         done, self.written = self.written, 0
@@ -151,7 +155,7 @@ class _Arrays:
             self._write_one(np.asarray(before[index]))
         self.array = None
         del self.group[self.name]
-        # Zarr cannot rename arrays, so move the folder.
+        # Zarr cannot rename arrays, so move the folder of the array.
         root = Path(str(self.group.store.root))
         (root / moved).rename(root / self.name)
         self.ragged = self.group[self.name]
