@@ -99,8 +99,8 @@ def scratch(options):
     return tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir)
 
 
-def arguments(description, **more):
-    """Parse the command line, with the options that all benches share."""
+def parser(description):
+    """Return a parser of the options that all benches share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=5, help="runs per side (default 5)")
     parser.add_argument(
@@ -108,9 +108,15 @@ def arguments(description, **more):
         help="folder for files, on the disk to measure (default target/bench)",
     )  # fmt: skip
     parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
+    return parser
+
+
+def arguments(description, **more):
+    """Parse the command line: the options that all benches share, and more."""
+    shared = parser(description)
     for name, (default, text) in more.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default {default})")
-    return parser.parse_args()
+        shared.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default {default})")
+    return shared.parse_args()
 
 
 def finish(name, options, data, rows):

@@ -8,7 +8,9 @@
 use shardpack_format::{Error, Result};
 
 /// Bytes before the packed numbers.
-const HEAD_BYTES: usize = 24;
+const HEAD_BYTES: usize = 28;
+/// Offset of the CRC32, which ends the head.
+const CRC_OFFSET: usize = 24;
 /// Maximum number of components.
 const COMPONENTS: usize = 3;
 /// Maximum number of MCUs in a segment.
@@ -16,8 +18,8 @@ const MAX_INTERVAL: u16 = 64;
 
 /// A parsed segment index, which borrows its bytes.
 ///
-/// Parsing checks the index against the rules of the format, but not against its picture. A decoder that uses
-/// the index therefore compares the end of every segment that it decodes with the start of the next segment.
+/// Parsing checks the index and its CRC32 against the rules of the format, but not against its picture. A decoder
+/// that uses the index therefore compares the end of every segment that it decodes with the start of the next one.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentIndex<'a> {
     segments: u32,
@@ -25,7 +27,7 @@ pub struct SegmentIndex<'a> {
     components: u8,
     scan_bytes: u32,
     lengths: Packed<'a>,
-    predictions: [(i16, Packed<'a>); COMPONENTS],
+    last_dc: [(i16, Packed<'a>); COMPONENTS],
 }
 
 /// Numbers of equal width, packed from the lowest bit of the first byte.
@@ -89,10 +91,18 @@ impl<'a> SegmentIndex<'a> {
             e1,
             e2,
             e3,
+            c0,
+            c1,
+            c2,
+            c3,
         ] = head;
         let segments = u32::from_le_bytes([s0, s1, s2, s3]);
         let interval = u16::from_le_bytes([i0, i1]);
         let scan_bytes = u32::from_le_bytes([e0, e1, e2, e3]);
+        let (stored, computed) = (u32::from_le_bytes([c0, c1, c2, c3]), crc32(bytes));
+        if stored != computed {
+            return Err(wrong("its CRC32", format!("{stored:08x}"), format!("{computed:08x}")));
+        }
         if segments < 2 {
             return Err(wrong("its number of segments", "at least 2", segments));
         }
@@ -119,10 +129,10 @@ impl<'a> SegmentIndex<'a> {
         };
         let lengths = next(count, length_bits)?;
         let bases = [[b0, b1], [b2, b3], [b4, b5]].map(i16::from_le_bytes);
-        let mut predictions = [(0, Packed::default()); COMPONENTS];
-        for (component, ((bits, base), to)) in [d0, d1, d2].into_iter().zip(bases).zip(&mut predictions).enumerate() {
+        let mut last_dc = [(0, Packed::default()); COMPONENTS];
+        for (component, ((bits, base), to)) in [d0, d1, d2].into_iter().zip(bases).zip(&mut last_dc).enumerate() {
             if bits > 16 {
-                return Err(wrong("its bits of a prediction", "0 to 16", bits));
+                return Err(wrong("its bits of a DC coefficient", "0 to 16", bits));
             }
             if component >= components.into() {
                 if (bits, base) != (0, 0) {
@@ -135,7 +145,7 @@ impl<'a> SegmentIndex<'a> {
         if !rest.is_empty() {
             return Err(wrong("its length", format!("{} bytes", bytes.len() - rest.len()), bytes.len()));
         }
-        let index = Self { segments, interval, components, scan_bytes, lengths, predictions };
+        let index = Self { segments, interval, components, scan_bytes, lengths, last_dc };
         let bits = index.starts().last().unwrap_or_default();
         if bits.div_ceil(8) != u64::from(scan_bytes) {
             return Err(wrong("the sum of its lengths", format!("up to the end of {scan_bytes} bytes"), bits));
@@ -143,10 +153,10 @@ impl<'a> SegmentIndex<'a> {
         for component in 0..usize::from(components) {
             let values = (0..=count).map(|segment| index.wide(component, segment));
             if let Some(found) = values.into_iter().find(|&value| i16::try_from(value).is_err()) {
-                return Err(wrong("its predictions", "16-bit numbers", found));
+                return Err(wrong("its DC coefficients", "16-bit numbers", found));
             }
             if index.wide(component, 0) != 0 {
-                return Err(wrong("its first prediction", "0", index.wide(component, 0)));
+                return Err(wrong("its first DC coefficient", "0", index.wide(component, 0)));
             }
         }
         Ok(index)
@@ -189,19 +199,30 @@ impl<'a> SegmentIndex<'a> {
         })
     }
 
-    /// Returns the DC prediction of a component at the start of a segment. The number after the last
-    /// segment's is the last DC coefficient of the picture.
+    /// Returns the last DC coefficient of a component before a segment, or 0 before the first. It is the DC
+    /// prediction at the start of the segment, unless a restart marker is there, after which predictions are 0.
+    /// The number after the last segment's is the last DC coefficient of the picture.
+    ///
+    /// A decoder compares it with the DC coefficient that it has reached at the end of the preceding segment.
     #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "parsing has checked the range")]
-    pub fn prediction(&self, component: usize, segment: u32) -> i16 {
+    pub fn last_dc(&self, component: usize, segment: u32) -> i16 {
         self.wide(component, segment as usize) as i16
     }
 
     fn wide(&self, component: usize, segment: usize) -> i32 {
-        let (base, numbers) = self.predictions.get(component).copied().unwrap_or_default();
+        let (base, numbers) = self.last_dc.get(component).copied().unwrap_or_default();
         i32::from(base) + numbers.get(segment).cast_signed()
     }
+}
+
+/// Returns the CRC32 of an index without the four bytes that hold it.
+fn crc32(index: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(index.get(..CRC_OFFSET).unwrap_or_default());
+    hasher.update(index.get(HEAD_BYTES..).unwrap_or_default());
+    hasher.finalize()
 }
 
 fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
@@ -217,19 +238,20 @@ pub(crate) struct SegmentList {
     pub(crate) scan_bytes: u32,
     /// Number of bits of each segment.
     pub(crate) lengths: Vec<u32>,
-    /// DC predictions at the start of each segment, and the last DC coefficients.
-    pub(crate) predictions: Vec<[i16; COMPONENTS]>,
+    /// Last DC coefficients before each segment, and of the picture.
+    pub(crate) last_dc: Vec<[i16; COMPONENTS]>,
 }
 
 impl SegmentList {
     /// Appends the index.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
         let width = |most: u32| u32::BITS - most.leading_zeros();
         let length_bits = width(self.lengths.iter().copied().max().unwrap_or(0)).max(1);
         let mut bases = [0; COMPONENTS];
         let mut bits = [0; COMPONENTS];
         for (component, (base, bits)) in bases.iter_mut().zip(&mut bits).enumerate().take(self.components) {
-            let values = || self.predictions.iter().filter_map(|all| all.get(component)).copied();
+            let values = || self.last_dc.iter().filter_map(|all| all.get(component)).copied();
             *base = values().min().unwrap_or(0);
             *bits = width(values().max().map_or(0, |most| u32::from(most.abs_diff(*base))));
         }
@@ -243,11 +265,15 @@ impl SegmentList {
         out.extend(bases.map(i16::to_le_bytes).as_flattened());
         out.extend([0; 2]);
         out.extend(self.scan_bytes.to_le_bytes());
+        out.extend([0; 4]);
         pack(self.lengths.iter().copied(), length_bits, out);
         for (component, (base, bits)) in bases.into_iter().zip(bits).enumerate() {
-            let values = self.predictions.iter().filter_map(|all| all.get(component));
+            let values = self.last_dc.iter().filter_map(|all| all.get(component));
             pack(values.map(|value| value.abs_diff(base).into()), bits, out);
         }
+        let index = out.get_mut(begin..).unwrap_or_default();
+        let crc32 = crc32(index).to_le_bytes();
+        index.iter_mut().skip(CRC_OFFSET).zip(crc32).for_each(|(to, byte)| *to = byte);
     }
 }
 

@@ -146,6 +146,29 @@ fn an_index_of_another_picture_is_refused() {
     assert!(SegmentIndexer::new().verify(&other, &index, &Limits::default()).is_err());
 }
 
+/// A flipped bit with a corrected CRC32 is found where a decoder enters or ends, in any window.
+#[test]
+fn a_contradiction_is_noticed() {
+    let source = Source { noise: 6, ..plain(0) };
+    let jpeg = source.encoded();
+    let index = index_of(&jpeg).unwrap().unwrap();
+    let windows = (0..20).map(|n| Rect { x: n % 5 * 16, y: n / 5 * 16, width: 16, height: 16 });
+    let expected: Vec<_> = windows.map(|window| (window, by_us(&mut BaselineDecoder::new(), &jpeg, window))).collect();
+    let mut used = 0;
+    for bit in (0..index.len() * 8).filter(|bit| !(24 * 8..28 * 8).contains(bit)) {
+        let mut wrong = index.clone();
+        wrong[bit / 8] ^= 1 << (bit % 8);
+        let crc = crc32fast::hash(&[&wrong[..24], &wrong[28..]].concat());
+        wrong[24..28].copy_from_slice(&crc.to_le_bytes());
+        for (window, expected) in &expected {
+            let found = by_index(&jpeg, &wrong, *window);
+            assert!(found.is_none() || found == *expected, "bit {bit}, {window}");
+            used += u32::from(found.is_some());
+        }
+    }
+    assert!(used > 0, "a window far from the flipped bit may use the index");
+}
+
 #[test]
 fn real_photos_have_the_same_pixels() {
     let Some(data) = shared_data() else { return };

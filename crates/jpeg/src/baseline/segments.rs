@@ -6,6 +6,7 @@ use super::layout::Layout;
 use crate::SegmentIndex;
 use crate::shared::KEPT_BYTES;
 use memchr::memchr_iter;
+use std::ops::Range;
 
 /// Zeros after the last segment, so that eight bytes can be read anywhere in it.
 const PADDING: usize = 8;
@@ -18,6 +19,8 @@ pub(super) struct Segments {
     places: Vec<Place>,
     /// Starts of all segments in the index, in bits of the file.
     starts: Vec<u64>,
+    /// Offsets of the stuffing that was removed from a run of segments.
+    stuffing: Vec<usize>,
 }
 
 /// A copied segment, in bits of the copies.
@@ -26,8 +29,10 @@ struct Place {
     start: usize,
     /// First and last position at which decoding may end.
     ends: (usize, usize),
-    /// DC predictions at the start, and after the end if they are known.
-    predictions: ([i16; 3], Option<[i16; 3]>),
+    /// DC predictions at the start.
+    predictions: [i16; 3],
+    /// DC coefficients that an index promises at the end.
+    last_dc: Option<[i16; 3]>,
 }
 
 /// A segment, and how many of its bits were read.
@@ -77,7 +82,7 @@ impl Segments {
                 let end = self.bytes.len() * 8;
                 // A segment without bytes ends where it begins.
                 let first = if end > start { end - 7 } else { end };
-                self.places.push(Place { start, ends: (first, end), predictions: ([0; 3], None) });
+                self.places.push(Place { start, ends: (first, end), predictions: [0; 3], last_dc: None });
             }
             if index == last {
                 self.bytes.extend([0; PADDING]);
@@ -110,33 +115,76 @@ impl Segments {
         let after = if *scan.get(after.checked_sub(1)?)? == 0xFF { after + 1 } else { after };
         (scan.get(after..after + 2)? == [0xFF, 0xD9]).then_some(())?;
         let last = index.segments() as usize - 1;
-        for number in layout.shown_rows.clone().flat_map(|row| layout.new_segments(row)) {
-            let [start, next] = *self.starts.get(number..)?.first_chunk()?;
-            let (start, next) = (usize::try_from(start).ok()?, usize::try_from(next).ok()?);
-            // A restart marker follows the segment, and up to seven bits before it have no meaning.
-            let mcus = (number + 1) * layout.interval;
-            let is_marked = number < last && mcus.is_multiple_of(layout.restart_interval);
-            let (end, end_byte) = if is_marked {
-                let end = (next / 8).checked_sub(2)?;
-                let marker = 0xD0 | u8::try_from((mcus / layout.restart_interval - 1) & 7).ok()?;
-                (next.is_multiple_of(8) && *scan.get(end..end + 2)? == [0xFF, marker]).then_some(())?;
-                (end * 8, end)
-            } else {
-                (next, next.div_ceil(8))
-            };
-            let base = self.bytes.len() * 8;
-            unstuff(scan.get(..end_byte + 1)?, start / 8, end_byte, &mut self.bytes)?;
-            let unused = end_byte * 8 - end;
-            let end = (self.bytes.len() * 8).checked_sub(unused).filter(|&end| end > base)?;
-            let predictions = |segment: usize| {
-                let segment = u32::try_from(segment).unwrap_or(u32::MAX);
-                std::array::from_fn(|component| index.prediction(component, segment))
-            };
-            let ends = (if is_marked { end - 7 } else { end }, end);
-            let predictions = (predictions(number), (!is_marked).then(|| predictions(number + 1)));
-            self.places.push(Place { start: base + start % 8, ends, predictions });
+        let is_marked =
+            |number: usize| number < last && ((number + 1) * layout.interval).is_multiple_of(layout.restart_interval);
+        let mut numbers = layout.shown_rows.clone().flat_map(|row| layout.new_segments(row)).peekable();
+        while let Some(first) = numbers.next() {
+            let mut run = first..first + 1;
+            while !is_marked(run.end - 1) && numbers.next_if_eq(&run.end).is_some() {
+                run.end += 1;
+            }
+            let marker = is_marked(run.end - 1).then(|| run.end * layout.interval / layout.restart_interval - 1);
+            let follows_marker = run.start.checked_sub(1).is_none_or(is_marked);
+            self.copy_run(scan, index, run, marker, follows_marker)?;
         }
         self.bytes.extend([0; PADDING]);
+        Some(())
+    }
+
+    /// Copies consecutive segments without a restart marker between them. `marker` is the number of the marker
+    /// that follows the last segment, if one does. DC predictions are 0 at the start if a marker precedes it.
+    fn copy_run(
+        &mut self,
+        scan: &[u8],
+        index: &SegmentIndex<'_>,
+        run: Range<usize>,
+        marker: Option<usize>,
+        follows_marker: bool,
+    ) -> Option<()> {
+        let positions = self.starts.get(run.start..=run.end)?;
+        let (&first, &end) = (positions.first()?, positions.last()?);
+        let (from, end) = (usize::try_from(first / 8).ok()?, usize::try_from(end).ok()?);
+        let end_byte = match marker {
+            None => end.div_ceil(8),
+            Some(number) => {
+                let at = (end / 8).checked_sub(2)?;
+                let code = 0xD0 | u8::try_from(number & 7).ok()?;
+                (end.is_multiple_of(8) && *scan.get(at..at + 2)? == [0xFF, code]).then_some(at)?
+            }
+        };
+        let base = self.bytes.len();
+        unstuff(scan.get(..end_byte + 1)?, from..end_byte, &mut self.bytes, &mut self.stuffing)?;
+        let copied_end = self.bytes.len() * 8;
+        let mut stuffing = self.stuffing.iter().copied().peekable();
+        let mut removed = from;
+        // Position in the copies of a position in the file, in ascending order.
+        let mut copied = |position: u64| {
+            let position = usize::try_from(position).ok()?;
+            while stuffing.next_if(|&place| place < position / 8).is_some() {
+                removed += 1;
+            }
+            (position + base * 8).checked_sub(removed * 8)
+        };
+        let last_dc = |segment: usize| {
+            let segment = u32::try_from(segment).unwrap_or(u32::MAX);
+            std::array::from_fn(|component| index.last_dc(component, segment))
+        };
+        let mut start = copied(first)?;
+        let mut predictions = if follows_marker { [0; 3] } else { last_dc(run.start) };
+        for (number, &next) in run.clone().zip(positions.get(1..)?) {
+            let is_marked = marker.is_some() && number + 1 == run.end;
+            let ends = if is_marked {
+                // Up to seven bits before a marker have no meaning.
+                (copied_end.checked_sub(7)?, copied_end)
+            } else {
+                let end = copied(next)?;
+                (end, end)
+            };
+            (start < ends.1).then_some(())?;
+            let after = last_dc(number + 1);
+            self.places.push(Place { start, ends, predictions, last_dc: Some(after) });
+            (start, predictions) = (ends.1, after);
+        }
         Some(())
     }
 
@@ -146,7 +194,8 @@ impl Segments {
     }
 
     pub(super) fn trim(&mut self) {
-        let places = self.places.capacity() * size_of::<Place>() + self.starts.capacity() * size_of::<u64>();
+        let numbers = (self.starts.capacity() + self.stuffing.capacity()) * size_of::<u64>();
+        let places = self.places.capacity() * size_of::<Place>() + numbers;
         if self.bytes.capacity() + places > KEPT_BYTES {
             *self = Self::default();
         }
@@ -159,24 +208,28 @@ impl Segments {
         Some(Segment { bits: Bits::at_bit(&self.bytes, place.start), ends: place.ends })
     }
 
-    /// Returns the DC predictions at the start of the n-th segment, and after its end if an index has them.
+    /// Returns the DC predictions at the start of the n-th segment, and the DC coefficients that an index promises
+    /// at its end.
     #[inline(always)]
     pub(super) fn predictions(&self, n: usize) -> Option<([i32; 3], Option<[i32; 3]>)> {
-        let (start, end) = self.places.get(n)?.predictions;
-        Some((start.map(i32::from), end.map(|end| end.map(i32::from))))
+        let Place { predictions, last_dc, .. } = self.places.get(n)?;
+        Some((predictions.map(i32::from), last_dc.map(|last| last.map(i32::from))))
     }
 }
 
-/// Appends the bytes `from..to` without stuffing. `scan` has one more byte. Returns `None` if there is a marker.
-fn unstuff(scan: &[u8], from: usize, to: usize, out: &mut Vec<u8>) -> Option<()> {
-    let mut copied = from;
-    for found in memchr_iter(0xFF, scan.get(from..to)?) {
-        let at = from + found;
+/// Appends these bytes of the scan without stuffing, and lists the offsets of the removed bytes. `scan` has one
+/// more byte. Returns `None` if there is a marker.
+fn unstuff(scan: &[u8], bytes: Range<usize>, out: &mut Vec<u8>, stuffing: &mut Vec<usize>) -> Option<()> {
+    stuffing.clear();
+    let mut copied = bytes.start;
+    for found in memchr_iter(0xFF, scan.get(bytes.clone())?) {
+        let at = bytes.start + found;
         (*scan.get(at + 1)? == 0).then_some(())?;
         out.extend_from_slice(scan.get(copied..=at)?);
-        // The last byte may be FF, with the stuffing after the segment's bytes.
-        copied = (at + 2).min(to);
+        stuffing.push(at + 1);
+        // The stuffing of the last byte may follow the bytes.
+        copied = (at + 2).min(bytes.end);
     }
-    out.extend_from_slice(scan.get(copied..to)?);
+    out.extend_from_slice(scan.get(copied..bytes.end)?);
     Some(())
 }

@@ -85,9 +85,9 @@ impl ScanWalker {
         list.interval = u16::try_from(interval).ok()?;
         list.components = layout.components;
         list.lengths.clear();
-        list.predictions.clear();
+        list.last_dc.clear();
         let mcus = layout.columns * layout.rows;
-        let (mut at, mut before, mut part, mut mcu) = (0, 0_u64, 0, 0);
+        let (mut at, mut before, mut part, mut mcu, mut last_dc) = (0, 0_u64, 0, 0, [0; 3]);
         while mcu < mcus {
             let (end, after) = unstuff(scan, at, bytes, stuffed)?;
             let marker = *scan.get(end + 1)?;
@@ -109,13 +109,12 @@ impl ScanWalker {
                     list.lengths.push(u32::try_from(start - before).ok()?);
                 }
                 before = start;
-                let [y, cb, cr] = predictions.map(|value| i16::try_from(value).ok());
-                list.predictions.push([y?, cb?, cr?]);
+                list.last_dc.push(last_dc);
                 for _ in first..(first + interval).min(last) {
                     for &(component, (dc, ac)) in &phases {
                         let prediction = predictions.get_mut(component)?;
                         *prediction += skip_block(&mut bits, dc, ac)?;
-                        i16::try_from(*prediction).ok()?;
+                        *last_dc.get_mut(component)? = i16::try_from(*prediction).ok()?;
                     }
                 }
             }
@@ -126,8 +125,7 @@ impl ScanWalker {
                 zeros += removed.filter(|&place| place * 8 <= position).count();
                 let stop = (at + zeros) as u64 * 8 + position as u64;
                 list.lengths.push(u32::try_from(stop - before).ok()?);
-                let [y, cb, cr] = predictions.map(|value| i16::try_from(value).ok());
-                list.predictions.push([y?, cb?, cr?]);
+                list.last_dc.push(last_dc);
                 list.scan_bytes = u32::try_from(stop.div_ceil(8)).ok()?;
             }
             at = end + 2;

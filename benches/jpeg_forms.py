@@ -1,0 +1,126 @@
+"""The forms in which `pack` stores the same JPEGs: tiled, kept, kept with a segment index, and re-encoded.
+
+    python benches/jpeg_forms.py PHOTOS                 packing, size, and loading on the host
+    python benches/jpeg_forms.py PHOTOS --device        also loading on a GPU; needs PyTorch
+
+PHOTOS is a folder of class folders of JPEGs. All forms take turns in every round: each is packed, and then loaded for
+`--seconds` in each way. The table has medians. Before the rounds, the bench checks that the pixels of all forms but the
+re-encoded one are equal, and that `unpack` gives the kept files back byte for byte.
+"""
+
+import filecmp
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import bench
+import numpy as np
+import shardpack
+
+FORMS = {
+    "tile": ["--jpeg", "tile"],
+    "keep": ["--jpeg", "keep", "--no-segment-index"],
+    "keep + index": ["--jpeg", "keep"],
+    "re-encode 85": ["--jpeg", "85"],
+}
+EXACT = ["keep", "keep + index"]
+WAYS = {"crops/s": "rrc224", "whole/s": "full"}
+BATCH = 64
+
+
+def pack(photos, out, form, options):
+    """Pack the photos and return the seconds until everything is on disk."""
+    bench.remove(out)
+    command = [shutil.which("shardpack") or bench.SHARDPACK, "pack", photos, out, *FORMS[form], "--threads", options.threads, "--json"]
+    return bench.seconds(lambda: bench.run(*command))
+
+
+def rate(path, view, options, **more):
+    """Load batches for the given time, after one batch, and return pictures per second."""
+    with shardpack.Loader(shardpack.Dataset(path), BATCH, image=view, fields=["image"], threads=options.threads, **more) as loader:
+        count, start = 0, None
+        while True:
+            for batch in loader:
+                if start is None:
+                    start = time.perf_counter()
+                    continue
+                count += len(batch)
+                if time.perf_counter() - start > options.seconds:
+                    finish_device(more)
+                    return count / (time.perf_counter() - start), loader.stats()
+
+
+def finish_device(more):
+    if "device" in more:
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def pixels(path, view):
+    """Yield the pictures of one epoch in order."""
+    with shardpack.Loader(shardpack.Dataset(path), BATCH, image=view, fields=["image"], shuffle=False, seed=7) as loader:
+        for batch in loader:
+            images = batch["image"]
+            yield from (np.asarray(images[row]) for row in range(len(batch)))
+
+
+def check(folder, photos):
+    """Compare pixels of crops and whole pictures, and the unpacked files."""
+    for view in WAYS.values():
+        sides = [pixels(folder / form, view) for form in ["tile", *EXACT]]
+        for number, (tile, *others) in enumerate(zip(*sides, strict=True)):
+            assert all(np.array_equal(tile, other) for other in others), f"{view}: picture {number} differs"
+    out = folder / "unpacked"
+    bench.run(shutil.which("shardpack") or bench.SHARDPACK, "unpack", folder / "keep + index", out)
+    names = [path.relative_to(photos) for path in photos.rglob("*") if path.is_file()]
+    same, different, missing = filecmp.cmpfiles(photos, out, names, shallow=False)
+    assert not different and not missing, f"unpacked: {different[:3]} {missing[:3]}"
+    assert len(names) == sum(path.is_file() for path in out.rglob("*")), "unpack wrote more files"
+    bench.remove(out)
+    return len(same)
+
+
+def main():
+    parser = bench.parser(__doc__.splitlines()[0])
+    parser.add_argument("photos", type=Path)
+    parser.add_argument("--device", action="store_true", help="also load on a GPU")
+    parser.add_argument("--threads", type=int, default=2, help="threads of packing and loading (default 2)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds of each measurement (default 3)")
+    options = parser.parse_args()
+    ways = {f"host {name}": (view, {}) for name, view in WAYS.items()}
+    if options.device:
+        on = {"to": "torch", "device": "cuda", "decode": "device"}
+        ways |= {f"device {name}": (view, on) for name, view in WAYS.items()}
+        ways["resident crops/s"] = ("rrc224", on | {"resident": True})
+    found = {form: {"pack, photos/s": [], **{way: [] for way in ways}} for form in FORMS}
+    refused = {}
+    with bench.scratch(options) as folder:
+        folder = Path(folder)
+        bench.warm(options.photos)
+        count = sum(path.is_file() for path in options.photos.rglob("*"))
+        for form in FORMS:
+            pack(options.photos, folder / form, form, options)
+        checked = check(folder, options.photos)
+        sizes = {form: bench.tree_bytes(folder / form) for form in FORMS}
+        for _ in range(options.rounds):
+            for form in FORMS:
+                found[form]["pack, photos/s"].append(count / pack(options.photos, folder / form, form, options))
+            for way, (view, more) in ways.items():
+                for form in FORMS:
+                    per_second, stats = rate(folder / form, view, options, **more)
+                    found[form][way].append(per_second)
+                    refused[f"{form}, {way}"] = stats["refused"]
+                    print(f"{form}, {way}: {per_second:.0f}", file=sys.stderr, flush=True)
+    source = bench.tree_bytes(options.photos)
+    rows = [
+        {"form": form, "bytes ÷ source": sizes[form] / source, **{name: bench.median(values) for name, values in of.items()}}
+        for form, of in found.items()
+    ]
+    data = {"photos": count, "bytes": source, "files equal after unpack": checked, "refused": refused, "threads": options.threads, "runs": found}
+    return bench.finish("jpeg-forms", options, data, rows)
+
+
+if __name__ == "__main__":
+    main()
