@@ -3,12 +3,13 @@
     python benches/jpeg_forms.py PHOTOS                 packing, size, and loading on the host
     python benches/jpeg_forms.py PHOTOS --device        also loading on a GPU; needs PyTorch
 
-PHOTOS is a folder of class folders of JPEGs. All forms take turns in every round: each is packed, and then loaded for
+PHOTOS is a folder of class folders of JPEGs, used `--copies` times so that an epoch is long enough. All forms take turns in every round: each is packed, and then loaded for
 `--seconds` in each way. The table has medians. Before the rounds, the bench checks that the pixels of all forms but the
 re-encoded one are equal, and that `unpack` gives the kept files back byte for byte.
 """
 
 import filecmp
+import os
 import shutil
 import sys
 import time
@@ -27,6 +28,14 @@ FORMS = {
 EXACT = ["keep", "keep + index"]
 WAYS = {"crops/s": "rrc224", "whole/s": "full"}
 BATCH = 64
+
+
+def source(photos, folder, copies):
+    """Make a tree with links to several copies of the photos."""
+    for copy in range(copies):
+        for path in sorted(photos.iterdir()):
+            shutil.copytree(path, folder / "photos" / f"{copy}-{path.name}", copy_function=os.link)
+    return folder / "photos"
 
 
 def pack(photos, out, form, options):
@@ -86,6 +95,7 @@ def main():
     parser = bench.parser(__doc__.splitlines()[0])
     parser.add_argument("photos", type=Path)
     parser.add_argument("--device", action="store_true", help="also load on a GPU")
+    parser.add_argument("--copies", type=int, default=1, help="copies of each photo (default 1)")
     parser.add_argument("--threads", type=int, default=2, help="threads of packing and loading (default 2)")
     parser.add_argument("--seconds", type=float, default=3.0, help="seconds of each measurement (default 3)")
     options = parser.parse_args()
@@ -98,27 +108,27 @@ def main():
     refused = {}
     with bench.scratch(options) as folder:
         folder = Path(folder)
-        bench.warm(options.photos)
-        count = sum(path.is_file() for path in options.photos.rglob("*"))
+        photos = source(options.photos, folder, options.copies)
+        bench.warm(photos)
+        count, source_bytes = sum(path.is_file() for path in photos.rglob("*")), bench.tree_bytes(photos)
         for form in FORMS:
-            pack(options.photos, folder / form, form, options)
-        checked = check(folder, options.photos)
+            pack(photos, folder / form, form, options)
+        checked = check(folder, photos)
         sizes = {form: bench.tree_bytes(folder / form) for form in FORMS}
         for _ in range(options.rounds):
             for form in FORMS:
-                found[form]["pack, photos/s"].append(count / pack(options.photos, folder / form, form, options))
+                found[form]["pack, photos/s"].append(count / pack(photos, folder / form, form, options))
             for way, (view, more) in ways.items():
                 for form in FORMS:
                     per_second, stats = rate(folder / form, view, options, **more)
                     found[form][way].append(per_second)
                     refused[f"{form}, {way}"] = stats["refused"]
                     print(f"{form}, {way}: {per_second:.0f}", file=sys.stderr, flush=True)
-    source = bench.tree_bytes(options.photos)
     rows = [
-        {"form": form, "bytes ÷ source": sizes[form] / source, **{name: bench.median(values) for name, values in of.items()}}
+        {"form": form, "bytes ÷ source": sizes[form] / source_bytes, **{name: bench.median(values) for name, values in of.items()}}
         for form, of in found.items()
     ]
-    data = {"photos": count, "bytes": source, "files equal after unpack": checked, "refused": refused, "threads": options.threads, "runs": found}
+    data = {"photos": count, "bytes": source_bytes, "files equal after unpack": checked, "refused": refused, "threads": options.threads, "runs": found}
     return bench.finish("jpeg-forms", options, data, rows)
 
 
