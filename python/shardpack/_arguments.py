@@ -22,7 +22,7 @@ from shardpack._options import Numbers
 from shardpack._warn import warn
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
-"""Order of the samples of a loader."""
+"""Order in which a loader draws samples."""
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
 """Sample weights for a loader's draws."""
 
@@ -361,13 +361,13 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     is_grid = kind == "grid"
     by_class = kind == "balanced" or weights is not None
     if by_class and each == 1:
-        raise _shardpack.UsageError("patches by class need several patches of each sample\nhint: patches_per_sample=8")
+        raise _shardpack.UsageError("patches by class need several patches per sample\nhint: patches_per_sample=8")
     if is_grid and each != 1:
         raise _shardpack.UsageError(f'patches_per_sample={each} cannot be combined with patches="grid", which gives all patches')
     if not is_grid and any(numbers):
         raise _shardpack.UsageError(f'overlap={overlap!r} needs patches="grid", found patches="random"')
     if scenes is not None and not is_grid and each == 1:
-        raise _shardpack.UsageError(f"open_scenes={scenes!r} needs several patches of a sample")
+        raise _shardpack.UsageError(f"open_scenes={scenes!r} needs several patches per sample")
     open_scenes = 0 if scenes is None else _number("open_scenes", scenes, 1, 2**32 - 1)
     return {
         "patches": 0 if is_grid else each,

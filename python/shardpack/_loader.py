@@ -322,7 +322,7 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
-        """Number of rows in a batch, on this rank."""
+        """Number of rows in a batch on this rank."""
         return self._core.options.batch_size
 
     @property

@@ -42,26 +42,26 @@ class StorageOptions(TypedDict, total=False):
     check_pixels: Literal["none", "sample", "all"]
     """Tiled pictures to compare with their sources, pixel by pixel. Default sample."""
     upright: bool
-    """Turn tiled pictures upright on their coefficients where their edges allow it."""
+    """Turn tiled pictures upright by moving JPEG coefficients, where the picture edges allow it."""
     keep_metadata: bool
     """Keep Exif, ICC profile and comments inside tiled JPEGs, and the profile inside re-encoded ones."""
     values: Literal["auto", "keep", "f16", "fixed"]
     """Values of float arrays: auto (integers lossless, others float16), keep, f16, or fixed point
     within ``max_error``."""
     max_error: float
-    """Largest absolute error of a stored value, in the data's units: with fixed, and a bound for auto."""
+    """Maximum absolute error of a stored value, in the data's units: required with fixed, a bound for auto."""
     codec: Literal["auto", "blosc2-lz4", "blosc2-lz4hc", "blosc2-zstd", "zstd", "raw"]
-    """Codec of arrays; auto tries the candidates."""
+    """Codec for arrays; auto tries the candidates."""
     level: int
-    """The codec's own compression level."""
+    """Compression level for the codec."""
     filter: Literal["auto", "none", "shuffle", "bitshuffle", "bytedelta"]
-    """Filter before the codec."""
+    """Filter applied before the codec."""
     layout: Literal["auto", "as-given", "band-major"]
-    """Order of the axes of arrays as stored."""
+    """Order of the axes in stored arrays."""
     band_difference: Literal["auto", "on", "off"]
     """Store each band as the difference to the previous band."""
     prefer: Literal["speed", "device", "size"]
-    """Goal of auto."""
+    """Goal that auto optimises for."""
     shard_size: int | str
     """Size of a shard: bytes, or text such as ``"256MiB"``. Default 1 GiB."""
     seed: int
@@ -96,7 +96,7 @@ class PackOptions(StorageOptions, total=False):
     splits: bool
     """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
     clips: bool
-    """Make one sample, a clip, of each folder of JPEGs; the frames are sorted by name."""
+    """Make one sample, a clip, from each folder of JPEGs; the frames are sorted by name."""
     masks: StrPath
     """Folder of label masks, paired with pictures or cubes by stem."""
     follow_links: bool

@@ -27,7 +27,7 @@ class ReportOptions(TypedDict, total=False):
     samples: int
     """Samples to draw. Default: enough to predict the size to ±2 %, from 64 to 512."""
     seed: int
-    """Seed of the draw. Default 0."""
+    """Seed for drawing the samples. Default 0."""
     gallery: int
     """Number of worst samples, and of random samples, in the gallery. Default 6."""
     want: str | Sequence[str]
@@ -40,19 +40,19 @@ class ReportOptions(TypedDict, total=False):
     candidates: StrPath
     """A TOML file of candidates."""
     quality: int | Sequence[int]
-    """Qualities of re-encoded pictures."""
+    """Quality settings for re-encoded pictures."""
     target: str | Sequence[str]
-    """Target scores of re-encoded pictures, such as ``"ssimulacra2=80"``."""
+    """Target scores for re-encoded pictures, such as ``"ssimulacra2=80"``."""
     subsampling: Literal["keep", "420", "444"] | Sequence[Literal["keep", "420", "444"]]
-    """Chroma subsamplings of re-encoded pictures."""
+    """Chroma subsampling modes for re-encoded pictures."""
     short_side: int | Sequence[int]
-    """Shorter sides of shrunk pictures, in pixels."""
+    """Lengths of the shorter side for shrunk pictures, in pixels."""
     long_side: int | Sequence[int]
-    """Longer sides of shrunk pictures, in pixels."""
+    """Lengths of the longer side for shrunk pictures, in pixels."""
     max_error: float | Sequence[float]
-    """Largest errors of cubes in fixed point, in the units of the data."""
+    """Maximum errors for cubes stored as fixed point, in the units of the data."""
     codec: str | Sequence[str]
-    """Codecs of cubes, in addition to the choice of auto."""
+    """Codecs for cubes, in addition to the one that auto chooses."""
     filter: str | Sequence[str]
     """Filters to apply before these codecs."""
     kind: Literal["images", "cubes"]

@@ -38,7 +38,7 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
         raise ValueError(f"loader state: unit: expected text, found {unit!r}")
     if saved != generation:
         raise _shardpack.UsageError(
-            f"the state is of generation {saved}, but the dataset is generation {generation}\n"
+            f"the state is from generation {saved}, but the dataset is generation {generation}\n"
             f"hint: the order of an epoch depends on the generation: finish this epoch with Dataset(path, "
             f"generation={saved}), and start the next one with a new loader of the newest generation"
         )

@@ -25,7 +25,7 @@ class Scene:
     key: str
     """Key of the sample."""
     index: int
-    """Number of the sample in the loader's dataset."""
+    """Index of the sample in the loader's dataset."""
     values: NDArray[Any]
     """``[height, width]``, ``[height, width, channels]`` or ``[channels, height, width]``, like the predictions."""
 
@@ -223,7 +223,7 @@ class Stitcher:
         return dict(self._skipped) | begun
 
     def close(self) -> None:
-        """End the work and check that no patches are missing. A scene of which no patch arrived at all goes unnoticed.
+        """End the work and check that no patches are missing. Scenes for which no patch arrived are not reported.
 
         Raises
         ------

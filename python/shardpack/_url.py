@@ -23,7 +23,7 @@ COPY_AND_DELETE = f"copy the dataset here, compact the copy, and delete the same
 """Hint for compacting in a store."""
 
 
-def refuse(function: str, *, hint: str = "copy it here first, or mount the store", **paths: object) -> None:
+def refuse(function: str, *, hint: str = "copy the data here first, or mount the store", **paths: object) -> None:
     """Refuse URLs in functions that need local folders."""
     for name, path in paths.items():
         if is_url(path):

@@ -39,14 +39,14 @@ _ALL_BITS = (
 def of_lost_bits(fields: Iterable[str]) -> None:
     """Warn that pictures were decoded to fewer bits."""
     names = ", ".join(f"`{field}`" for field in fields)
-    warn(f"field {names}: pictures of more than 8 bits a sample are decoded to 8 bits\n{_ALL_BITS}")
+    warn(f"field {names}: pictures with more than 8 bits per sample are decoded to 8 bits\n{_ALL_BITS}")
 
 
 def of_stored_bits(pictures: int) -> None:
     """Warn that stored pictures will be decoded to fewer bits."""
     if pictures > 0:
         have = "1 picture has" if pictures == 1 else f"{pictures:,} pictures have"
-        warn(f"{have} more than 8 bits a sample: stored unchanged, but decoded to 8 bits\n{_ALL_BITS}")
+        warn(f"{have} more than 8 bits per sample: stored unchanged, but decoded to 8 bits\n{_ALL_BITS}")
 
 
 def of_more_bands(pictures: int) -> None:

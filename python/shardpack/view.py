@@ -26,7 +26,7 @@ from typing import Literal, SupportsIndex
 __all__ = ["center_crop", "pad", "random_resized_crop", "resize", "whole"]
 
 Size = SupportsIndex | Sequence[SupportsIndex]
-"""Pixels of both sides as one number, or height and width."""
+"""Size in pixels: one number for a square, or (height, width)."""
 
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
 """Interpolation between pixels."""

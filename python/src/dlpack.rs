@@ -132,7 +132,7 @@ impl Elements {
         match self {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
             Self::Device { address, .. } => usize::try_from(*address).map(without_provenance_mut).map_err(|_| {
-                PyBufferError::new_err("DLPack: the device address does not fit a pointer of this machine")
+                PyBufferError::new_err("DLPack: the device address does not fit in a pointer on this machine")
             }),
         }
     }

@@ -217,7 +217,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
     hint = r'`boxes` is not aligned with its picture(.|\n)*hint: sp.Writer with schema=\{\'boxes\': "array:float32"\}.*align=\{\'boxes\': None\}'
     with pytest.warns(UserWarning, match=hint):
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"])
-    with pytest.raises(sp.UsageError, match=r"aligned field `boxes`: expected arrays, found a field of kind Json\nhint: write them as arrays"):
+    with pytest.raises(sp.UsageError, match=r"aligned field `boxes`: expected arrays, found a field of kind Json\nhint: write the values as arrays"):
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": sp.align.boxes("xywh")})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -238,9 +238,9 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         with pytest.raises(sp.UsageError, match=f"flips and turns change arrays, but only pictures are loaded\nhint: {hint}"):
             sp.Loader(scenes, 2, image="full", fields=["image"], augment=augment)
     mixed: dict[str, Any] = {"augment_batch": sp.augment.mixup(), "num_classes": 3}
-    with pytest.raises(sp.UsageError, match=r"mixed batches: no field of pictures is loaded\nhint: name .*`fields`"):
+    with pytest.raises(sp.UsageError, match=r"mixed batches: no picture field is loaded\nhint: name .*`fields`"):
         sp.Loader(scenes, 2, image="rrc32", fields=["mask"], **mixed)
-    with pytest.raises(sp.UsageError, match="mixed batches: expected decoded pictures of one size\nhint: choose a view"):
+    with pytest.raises(sp.UsageError, match="mixed batches: expected decoded pictures with one fixed size\nhint: choose a view"):
         sp.Loader(scenes, 2, image="full", fields=["image"], **mixed)
 
 
@@ -252,12 +252,12 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         ({"align": ["boxes"]}, TypeError, "align: expected a mapping"),
         ({"align": ALIGN, "fields": ["image"]}, sp.UsageError, "align: no field 'mask' is loaded .*; the fields are image"),
         ({"align": {"caption": "mask"}}, sp.UsageError, "align: no field 'caption' is loaded .*; the fields are "),
-        ({"align": {"mask": "mask"}, "fields": ["mask"]}, sp.UsageError, "no field of pictures is loaded"),
+        ({"align": {"mask": "mask"}, "fields": ["mask"]}, sp.UsageError, "no picture field is loaded"),
         ({"align": {"mask": "mask"}, "augment": [sp.augment.trivial_augment_wide()]}, sp.UsageError, "moves the pixels"),
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
         ({"align": {"boxs": None}}, sp.UsageError, "align: no field 'boxs' is loaded .*; the fields are "),
-        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or turned without its picture"),
+        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "cannot be flipped or turned without the picture"),
     ],
 )
 def test_what_cannot_be_aligned_is_refused(

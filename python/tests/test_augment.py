@@ -170,10 +170,10 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
 
 def test_ranges_are_checked_where_they_are_written() -> None:
     for make, said in [
-        (lambda: sp.augment.random_erasing(p=1.5), "probability of an augmentation: expected 0 to 1, found 1.5"),
-        (lambda: sp.augment.band_dropout(p=-0.1), "p of band_dropout"),
-        (lambda: sp.augment.gaussian_noise(-1), "sigma of gaussian_noise"),
-        (lambda: sp.augment.random_posterize(9), "bits of posterize"),
+        (lambda: sp.augment.random_erasing(p=1.5), "augmentation probability: expected 0 to 1, found 1.5"),
+        (lambda: sp.augment.band_dropout(p=-0.1), "`p` in band_dropout"),
+        (lambda: sp.augment.gaussian_noise(-1), "`sigma` in gaussian_noise"),
+        (lambda: sp.augment.random_posterize(9), "`bits` in posterize"),
         (lambda: sp.augment.mixup(0), "mixup"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
@@ -232,15 +232,15 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"augment": "flip"}, "augmentation: expected for arrays one of hflip, vflip, rot90, random_gain, band_jitter, band_dropout, gaussian_noise, for pictures one of trivial_augment_wide.*found `flip`"),
-        ({"augment": [sp.augment.mixup()]}, r"`mixup.*` is not an augmentation of a single sample\nhint: `augment_batch` mixes"),
+        ({"augment": "flip"}, "augmentation: expected one of hflip, vflip, rot90, random_gain, band_jitter, band_dropout, gaussian_noise for arrays, or one of trivial_augment_wide.*found `flip`"),
+        ({"augment": [sp.augment.mixup()]}, r"`mixup.*` is not an augmentation for single samples\nhint: `augment_batch` mixes"),
         ({"augment": "cutmix(alpha=0.5)"}, "\nhint: `augment_batch` mixes"),
         ({"mean": 0.5}, r"mean and std without a field name are for pictures, but `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),
         ({"mean": [1, 2, 3]}, r'mean: expected numbers up to 1, .*, found 2\nhint: .*for a cube, name the field: mean=\{"cube": …\}'),
-        ({"augment": "band_dropout(p=2)"}, "p of band_dropout: expected LOW..HIGH from 0 to 1"),
-        ({"augment": "band_dropout"}, r"augmentation of bands: expected p=NUMBER, found `band_dropout`"),
+        ({"augment": "band_dropout(p=2)"}, "`p` in band_dropout: expected LOW..HIGH from 0 to 1"),
+        ({"augment": "band_dropout"}, r"band augmentation: expected p=NUMBER, found `band_dropout`"),
         ({"augment": sp.augment.random_gain(0.5), "dtype": "float64"}, "`cube`, whose bands are augmented: expected float16, bfloat16 or float32"),
-        ({"augment": sp.augment.random_gain(0.5), "fields": ["mask"]}, "augmentation of bands: no decoded array of three axes"),
+        ({"augment": sp.augment.random_gain(0.5), "fields": ["mask"]}, "band augmentation: no decoded array with three axes"),
         ({"augment": ["hflip", "hflip"]}, "augmentation: expected .*found `hflip,hflip`"),
         ({"mean": {"cube": 1}}, None),
         ({"mean": {"cube": [1, 2]}}, r"field `cube`: mean and std: expected 1 number, or 8.*found 2"),

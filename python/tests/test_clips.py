@@ -141,13 +141,13 @@ def test_views_of_several_sizes(tmp_path: Path) -> None:
 
 
 def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(sp.UsageError, match="frames of clips: no clip field is decoded"):
+    with pytest.raises(sp.UsageError, match="clip frames: no clip field is decoded"):
         sp.Loader(sp.Dataset(photos), 4, image="rrc24", frames=4)
     with pytest.raises(sp.UsageError, match=r"such as 8 or window16,every=2, found `window`"):
         sp.Loader(clips, 4, image="rrc24", frames="window")
     with pytest.raises(sp.UsageError, match="frames: expected 1 to 65536, found 0"):
         sp.Loader(clips, 4, image="rrc24", frames=0)
-    with pytest.raises(sp.UsageError, match="decoded pictures of one size"):
+    with pytest.raises(sp.UsageError, match="decoded pictures with one fixed size"):
         sp.Loader(clips, 4, image="rrc24", frames=4, fields=["image", "label"], augment_batch=sp.augment.mixup(0.2))
     png = io.BytesIO()
     photo(1, 8, 8).save(png, "PNG")
@@ -162,7 +162,7 @@ def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: P
                 writer.write({"clip": value})
         with pytest.raises(TypeError, match="expected frames as the bytes or Paths of JPEGs, found int"):
             writer.write({"clip": [3]})
-    with pytest.raises(sp.UsageError, match="this picture is in no folder"):
+    with pytest.raises(sp.UsageError, match="this picture is not in any folder"):
         (tmp_path / "flat").mkdir()
         (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
         sp.pack(tmp_path / "flat", tmp_path / "none", clips=True)
@@ -259,7 +259,7 @@ def test_clips_are_added(source: Path, tmp_path: Path) -> None:
     # Files next to folders are not clips. The same was true when the dataset was packed.
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
-    with pytest.raises(sp.UsageError, match="this picture is in no folder"):
+    with pytest.raises(sp.UsageError, match="this picture is not in any folder"):
         sp.add(tmp_path / "out", tmp_path / "flat")
     assert len(sp.Dataset(tmp_path / "out")) == 10
 

@@ -130,7 +130,7 @@ def test_coco_takes_the_folder_of_its_pictures(tmp_path: Path) -> None:
     }
     (tmp_path / "instances.json").write_text(json.dumps(content))
     hint = run("convert", "coco", tmp_path / "instances.json", tmp_path / "no", code=2).stderr
-    assert "hint: pass the folder of the pictures, --images …" in hint
+    assert "hint: pass the folder with the pictures, --images …" in hint
     run("convert", "coco", tmp_path / "instances.json", tmp_path / "out", "--images", tmp_path / "elsewhere")
     assert len(sp.Dataset(tmp_path / "out")) == 1
 

@@ -199,8 +199,8 @@ def write_mds(folder: Path, data: bytes | None, *, encoding: str = "str", sample
 WELL = shard([b"well"])
 PREPARED: dict[str, tuple[Any, str]] = {
     "pipe": (lambda path: os.mkfifo(path), "expected a regular file, found a pipe, socket or device"),
-    "device": (lambda path: path.symlink_to("/dev/zero"), "a link leads out of the folder, to `/dev/"),
-    "link out": (lambda path: path.symlink_to(__file__), "a link leads out of the folder, to `"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "a link points outside the folder, to `/dev/"),
+    "link out": (lambda path: path.symlink_to(__file__), "a link points outside the folder, to `"),
     "loop": (lambda path: path.symlink_to(path), "cannot read the file: "),
     "folder": (lambda path: path.mkdir(), "expected a regular file, found a folder"),
 }

@@ -260,8 +260,8 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "within float32"),
         ({"annotations": [{"image_id": 70, "category_id": [1], "bbox": [0, 0, 1, 1]}]}, r"unknown `category_id`: \[1\]"),
         ({"annotations": [{"image_id": [1], "bbox": [0, 0, 1, 1]}]}, "annotations with an `image_id`"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` as a list"),
-        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": "no"}]}, "`iscrowd` 0 or 1"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` to be a list"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": "no"}]}, "`iscrowd` to be 0 or 1"),
         ({"images": [{"id": 70, "file_name": "a.jpg"}, {"id": 70, "file_name": "b.jpg"}]}, "two pictures have the `id`"),
         ({"categories": [{"id": 3, "name": "\ud800"}]}, "class names"),
     ],
@@ -318,7 +318,7 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
         path.write_text(bad)
         with pytest.raises(sp.SourceError, match=said):
             sp.convert("yolo", root, tmp_path / "other", split="train", names=NAMES)
-    with pytest.raises(sp.SourceError, match="expected a folder, with `images` and `labels`"):
+    with pytest.raises(sp.SourceError, match="expected a folder with `images` and `labels`"):
         sp.convert("yolo", tmp_path / "nowhere", tmp_path / "other")
     with pytest.raises(sp.SourceError, match="needs|expected a data.yaml|not YAML"):
         (root / "data.yaml").write_text("- 1\n")
@@ -358,7 +358,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
     sp.convert("coco", few, tmp_path / "parts")
     assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
-    with pytest.raises(sp.SourceError, match=r"a `bbox` of x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1, found: \[20, 0, 5, 24\]"):
+    with pytest.raises(sp.SourceError, match=r"a `bbox` with x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1, found: \[20, 0, 5, 24\]"):
         boxes = [{"image_id": 70, "category_id": 3, "bbox": [20, 0, 5, 24]}]
         sp.convert("coco", write_coco(tmp_path / "turned", annotations=boxes), tmp_path / "never", boxes="xyxy")
     with pytest.raises(ValueError, match="boxes: expected 'xywh' or 'xyxy', found: 'corners'"):
@@ -392,7 +392,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
     (root / "data.yaml").write_text("train: images/train\nval: images/train\n")
     assert sp.convert("yolo", root, tmp_path / "same")["samples"] == len(OBJECTS)
     (root / "data.yaml").write_text("train: images/gone\n")
-    with pytest.raises(sp.SourceError, match="images/gone`: expected a folder, of the pictures of 'train', found nothing"):
+    with pytest.raises(sp.SourceError, match="images/gone`: expected a folder with the pictures for 'train', found nothing"):
         sp.convert("yolo", root, tmp_path / "never")
 
 
@@ -431,7 +431,7 @@ def test_links_out_of_a_dataset_are_refused(tmp_path: Path) -> None:
         path.unlink()
         path.symlink_to(secret)
         secret.write_bytes(whole)
-        with pytest.raises(sp.SourceError, match="c.jpg` leads out of `.*, to `.*secret.jpg`\nhint: pass follow_links=True"):
+        with pytest.raises(sp.SourceError, match="c.jpg` points outside `.*, to `.*secret.jpg`\nhint: pass follow_links=True"):
             sp.convert(format, source, tmp_path / "out", **options)
         sp.convert(format, source, tmp_path / format / "out", follow_links=True, **options)
         path.unlink()
@@ -471,7 +471,7 @@ def test_a_data_yaml_leads_to_no_other_folder_and_names_no_million_names(tmp_pat
     pytest.importorskip("yaml")
     root, other = write_yolo(tmp_path / "yolo"), write_yolo(tmp_path / "other")
     (root / "data.yaml").write_text(f"path: {other}\ntrain: {other}/images/train\nnames: {json.dumps(list(NAMES))}\n")
-    with pytest.raises(sp.SourceError, match="data.yaml`: .*leads out of `"):
+    with pytest.raises(sp.SourceError, match="data.yaml`: .*points outside `"):
         sp.convert("yolo", root, tmp_path / "out")
     sp.convert("yolo", root / "data.yaml", tmp_path / "out", root=other)
     nested = "a: &l0 [x]\n" + "".join("a%d: &l%d [%s]\n" % (n, n, ", ".join(["*l%d" % (n - 1)] * 9)) for n in range(1, 10))

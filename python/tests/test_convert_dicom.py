@@ -178,7 +178,7 @@ def test_frames_that_are_no_volume_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a`: .*expected a functional group for each of 3 frames, found 2"):
         sp.convert("dicom", tmp_path / "less", tmp_path / "out")
     save(tmp_path / "colours" / "a", plane(0, (6, 5, 3)), SamplesPerPixel=3, PlanarConfiguration=0, PhotometricInterpretation="RGB", Rows=6, Columns=5, NumberOfFrames=1)
-    with pytest.raises(ValueError, match="expected grey slices, found 3 samples a pixel\nhint: samples='files'"):
+    with pytest.raises(ValueError, match="expected grey slices, found 3 samples per pixel\nhint: samples='files'"):
         sp.convert("dicom", tmp_path / "colours", tmp_path / "out")
 
 
@@ -262,6 +262,6 @@ def test_links_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     save(tmp_path / "secret.dcm", plane(1))
     (tmp_path / "in/a.dcm").symlink_to(tmp_path / "secret.dcm")
-    with pytest.raises(ValueError, match="is a link out of `.*, to `.*secret.dcm`\nhint: pass follow_links=True"):
+    with pytest.raises(ValueError, match="is a link that points outside `.*, to `.*secret.dcm`\nhint: pass follow_links=True"):
         sp.convert("dicom", tmp_path / "in", tmp_path / "out")
     assert sp.convert("dicom", tmp_path / "in", tmp_path / "out", follow_links=True)["samples"] == 1

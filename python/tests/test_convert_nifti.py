@@ -89,7 +89,7 @@ def test_vectors_are_channels_too(tmp_path: Path) -> None:
     sp.convert("nifti", tmp_path / "a.nii", tmp_path / "out", channels="last")
     assert np.array_equal(content(tmp_path / "out")["a.nii"]["volume"], np.moveaxis(values[:, :, :, 0].T, 0, -1))
     save(tmp_path / "b.nii", volume(0, (6, 5, 4, 2, 3)))
-    with pytest.raises(ValueError, match=r"b.nii`: expected volumes of three axes and channels, found 5 axes of \[3, 2, 4, 5, 6\]"):
+    with pytest.raises(ValueError, match=r"b.nii`: expected volumes with three axes and channels, found 5 axes of \[3, 2, 4, 5, 6\]"):
         sp.convert("nifti", tmp_path / "b.nii", tmp_path / "b", channels="last")
     with pytest.raises(ValueError, match="channels: expected 'first' or 'last', found: 'end'"):
         sp.convert("nifti", tmp_path / "a.nii", tmp_path / "b", channels="end")

@@ -105,7 +105,7 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
     [
         ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std: no pictures are loaded as floats.*\n.*choose float16, bfloat16 or float32"),
         ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected a decoded picture or array, one of \[image\], found `label`"),
-        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: no decoded array of three axes to load as float16"),
+        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: no decoded array with three axes to load as float16"),
         ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found 2 numbers"),
         ({"mean": np.nan, "dtype": "float16"}, "mean: expected finite numbers, found NaN"),
         ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "std: expected finite numbers above 0, found 0"),

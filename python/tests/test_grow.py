@@ -51,7 +51,7 @@ def test_generations_are_opened_by_number(grown: Path) -> None:
         sp.Dataset(grown, generation=3)
     with pytest.raises(ValueError, match="expected an integer from 1"):
         sp.Dataset(grown, generation=0)
-    with pytest.raises(sp.UsageError, match="cannot open generation 1 of .*: it is a file, not a folder"):
+    with pytest.raises(sp.UsageError, match="cannot open generation 1 of .*: the path is a file, not a folder"):
         sp.Dataset(grown / "manifest.json", generation=1)
     for generation in (1, 2, None):
         report = sp.verify(grown, deep=True, digest=True, generation=generation)
@@ -134,7 +134,7 @@ def test_a_state_belongs_to_a_generation(grown: Path) -> None:
     assert "generation" not in states[0] and states[1]["generation"] == 2
     for state, generation in [(states[0], 2), (states[1], 1)]:
         with loader(generation) as other, pytest.raises(
-            sp.UsageError, match=f"the state is of generation {3 - generation}, but the dataset is generation {generation}"
+            sp.UsageError, match=f"the state is from generation {3 - generation}, but the dataset is generation {generation}"
         ):
             other.load_state_dict(state)
     # The fingerprint differs too, because some programs compare only that.
@@ -199,10 +199,10 @@ def test_masks_are_not_left_out(tmp_path: Path) -> None:
 def test_urls_are_refused_in_words(tmp_path: Path) -> None:
     for call, hint in (
         (lambda: sp.add("s3://bucket/train", tmp_path), "upload the new files, `manifest.json` last"),
-        (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy it here first"),
+        (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy the data here first"),
         (lambda: sp.remove("s3://bucket/train", ["a"]), "upload the new files, `manifest.json` last"),
         (lambda: sp.compact("s3://bucket/train"), "delete the same files in the store, manifests first"),
-        (lambda: sp.report("s3://bucket/train"), "copy it here first"),
+        (lambda: sp.report("s3://bucket/train"), "copy the data here first"),
     ):
         with pytest.raises(sp.UsageError, match=rf"needs a local folder, found the URL s3://.*\nhint: .*{hint}"):
             call()

@@ -81,7 +81,7 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
     ):
         with pytest.raises(sp.UsageError, match="fingerprint"):
             other.load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="seed of the state"):
+    with pytest.raises(sp.UsageError, match="seed in the state"):
         sp.Loader(dataset, seed=1).load_state_dict(state)
     with pytest.raises(ValueError, match="expected fingerprint"):
         sp.Loader(dataset).load_state_dict({"epoch": 1})

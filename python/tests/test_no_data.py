@@ -63,7 +63,7 @@ def test_patches_and_noise_leave_it_as_it_is(tmp_path: Path) -> None:
 def test_where_none_is_declared_is_said(tmp_path: Path) -> None:
     data = scenes(tmp_path, "int16", line="")
     floats: dict[str, Any] = {"dtype": "float32"}
-    with pytest.raises(sp.UsageError, match=r"no decoded array of three axes declares a no-data value\n.*GDAL_NODATA"):
+    with pytest.raises(sp.UsageError, match=r"no decoded array with three axes declares a no-data value\n.*GDAL_NODATA"):
         sp.Loader(data, no_data=0.0, **floats)
     with pytest.raises(sp.UsageError, match=r"field `cube` declares none \(samples inspected: 8\)"):
         sp.Loader(data, no_data={"cube": 0.0}, **floats)

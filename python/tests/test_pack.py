@@ -63,7 +63,7 @@ def test_splits_are_datasets_with_the_same_classes(tmp_path: Path) -> None:
     photos(tmp_path / "src" / "train")
     photos(tmp_path / "src" / "val", 6)
     Image.new("RGB", (9, 9)).save(tmp_path / "src" / "val" / "a" / "deep.png")
-    with pytest.warns(UserWarning, match=r"hint: `splits=True` packs each into a dataset of its own, with the same classes: `OUT/train`"):
+    with pytest.warns(UserWarning, match=r"hint: `splits=True` packs each folder into a separate dataset, with the same classes: `OUT/train`"):
         sp.pack(tmp_path / "src", tmp_path / "one")
     seen: list[dict[str, int]] = []
     report = sp.pack(tmp_path / "src", tmp_path / "out", splits=True, jpeg="keep", progress=seen.append)
@@ -132,7 +132,7 @@ def test_errors_speak_python(tmp_path: Path) -> None:
         ({"upright": 1}, TypeError, "upright: expected bool"),
         ({"threads": True}, TypeError, "threads: expected int, found bool"),
         ({"jpeg": "fast"}, sp.UsageError, "jpeg: expected tile, keep or reencode, found `fast`"),
-        ({"quality": 80}, sp.UsageError, 'quality: has no effect with `jpeg` tile\nhint: it has an effect with `jpeg="reencode"` only'),
+        ({"quality": 80}, sp.UsageError, 'quality: has no effect with `jpeg` tile\nhint: the option has an effect with `jpeg="reencode"` only'),
         ({"shard_size": "8 potatoes"}, sp.UsageError, "unknown unit"),
         ({"values": "f16"}, sp.UsageError, "the source holds pictures"),
     ]:

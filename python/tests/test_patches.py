@@ -109,7 +109,7 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
                 with pytest.raises(sp.UsageError, match=f"the state counts {its}, but the loader counts {own}"):
                     loader.load_state_dict(other.state_dict())
     assert "unit" not in loaders[0].state_dict()
-    with pytest.raises(ValueError, match="unit of the state: expected .*, found `nonsense`"):
+    with pytest.raises(ValueError, match="unit in the state: expected .*, found `nonsense`"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": "nonsense"})
     with pytest.raises(ValueError, match="unit: expected text, found 7"):
         loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": 7})
@@ -119,14 +119,14 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
         ({"patches": "all"}, "patches: expected random, grid, balanced or class weights, found 'all'"),
-        ({"patches": "balanced"}, "patches by class need several patches of each sample"),
+        ({"patches": "balanced"}, "patches by class need several patches per sample"),
         ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: weight of class 1: expected a finite number of at least 0, found -1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
         ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no integer mask is loaded"),
         ({"patches": "grid", "patches_per_sample": 3}, "patches_per_sample=3 cannot be combined with patches=\"grid\""),
         ({"overlap": 3}, "overlap=3 needs patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
-        ({"patches": "grid", "overlap": 12}, "overlap of patches: expected less than a patch, 16 × 12, found 12 × 12"),
+        ({"patches": "grid", "overlap": 12}, "patch overlap: expected less than a patch, 16 × 12, found 12 × 12"),
         ({"open_scenes": 3}, "open_scenes=3 needs several patches"),
         ({"patches_per_sample": 3, "cube": "whole"}, "several patches per sample need a size"),
         ({"patches_per_sample": 3, "cube": "center8x8"}, "random or a grid, not Center"),
@@ -323,6 +323,6 @@ def test_scenes_of_several_numbers_of_bands_are_told_apart(tmp_path: Path) -> No
     sp.pack(tmp_path / "src", tmp_path / "out", values="keep")
     dataset = sp.Dataset(tmp_path / "out")
     options: dict[str, Any] = {"cube": "patch8x8", "patches_per_sample": 4, "fields": ["cube"]}
-    with pytest.raises(sp.UsageError, match=r"scenes of field `cube` differ in their number of bands\nhint: choose `bands`"):
+    with pytest.raises(sp.UsageError, match=r"scenes of field `cube` have different numbers of bands\nhint: choose `bands`"):
         sp.Loader(dataset, 4, **options)
     assert next(iter(sp.Loader(dataset, 4, bands=slice(0, 4), **options)))["cube"].shape == (4, 8, 8, 4)

@@ -65,7 +65,7 @@ def test_names_are_written_by_functions() -> None:
             sp.augment.random_affine(5, shares)
     with pytest.raises(ValueError, match="shear: expected a lower and an upper end"):
         sp.augment.random_affine(5, shear=(1, 2, 3))
-    with pytest.raises(sp.UsageError, match="translation of a random affine map: expected shares of 0 to 1"):
+    with pytest.raises(sp.UsageError, match="translation for a random affine map: expected fractions from 0 to 1"):
         sp.augment.random_affine(5, (0.5, 1.5))
 
 
@@ -78,13 +78,13 @@ def test_every_function_is_taken_by_the_loader(lossless: Path) -> None:
 
 def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     for augment, said in [
-        ("mixup", "`mixup` is not an augmentation of a single sample"),
-        (["trivial_augment_wide", "random_erasing(p=2)"], "probability of an augmentation: expected 0 to 1, found 2"),
+        ("mixup", "`mixup` is not an augmentation for single samples"),
+        (["trivial_augment_wide", "random_erasing(p=2)"], "augmentation probability: expected 0 to 1, found 2"),
         ("rand_augment(ops=3)", "unknown or repeated option `ops`"),
     ]:
         with pytest.raises(sp.UsageError, match=said.replace("(", r"\(")):
             sp.Loader(sp.Dataset(lossless), augment=augment)
-    with pytest.raises(sp.UsageError, match="no field of decoded pictures is loaded"):
+    with pytest.raises(sp.UsageError, match="no field with decoded pictures is loaded"):
         sp.Loader(sp.Dataset(cubes), augment="random_invert")
     with pytest.raises(TypeError, match=r"shardpack\.augment"):
         sp.Loader(sp.Dataset(lossless), augment=[3])  # type: ignore[list-item]
@@ -156,8 +156,8 @@ def test_a_resumed_loader_mixes_as_one_that_goes_on(photos: Path) -> None:
 def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
     dataset = sp.Dataset(photos)
     for options, said in [
-        ({"augment_batch": "mixup"}, "expected decoded pictures of one size"),
-        ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "alpha of mixup or cutmix"),
+        ({"augment_batch": "mixup"}, "expected decoded pictures with one fixed size"),
+        ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "`alpha` in mixup or cutmix"),
         ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
         ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no integer field `label` is loaded"),
         ({"num_classes": 3}, "num_classes needs augment_batch"),

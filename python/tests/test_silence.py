@@ -54,9 +54,9 @@ def test_packing_counts_pictures_of_16_bits(deep: Path, tmp_path: Path) -> None:
     run = [*command(), "pack", str(deep), str(tmp_path / "out"), "--json"]
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.returncode == 0 and json.loads(done.stdout)["pictures_over_8_bits"] == 3
-    told = [line for line in done.stderr.splitlines() if "8 bits a sample" in line]
-    assert "3 pictures have more than 8 bits a sample" in told[0] and "decoded to 8 bits (first: `0.png`)" in told[0]
-    with pytest.warns(UserWarning, match="3 pictures have more than 8 bits a sample.*\nhint: .*kind=\"cubes\""):
+    told = [line for line in done.stderr.splitlines() if "8 bits per sample" in line]
+    assert "3 pictures have more than 8 bits per sample" in told[0] and "decoded to 8 bits (first: `0.png`)" in told[0]
+    with pytest.warns(UserWarning, match="3 pictures have more than 8 bits per sample.*\nhint: .*kind=\"cubes\""):
         assert sp.pack(deep, tmp_path / "again")["pictures_over_8_bits"] == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -75,7 +75,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         dataset[:]
         assert dataset.raw(number, "image") == (deep / "1.png").read_bytes()
     (text,) = told(found)
-    assert "field `image`: pictures of more than 8 bits a sample are decoded to 8 bits\nhint" in text
+    assert "field `image`: pictures with more than 8 bits per sample are decoded to 8 bits\nhint" in text
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         loader = sp.Loader(dataset, 2, image="center8", epoch=1)
@@ -91,7 +91,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
 
 
 def test_a_writer_counts_pictures_of_16_bits(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="^1 picture has more than 8 bits a sample.*\nhint") as found, sp.Writer(tmp_path / "out") as writer:
+    with pytest.warns(UserWarning, match="^1 picture has more than 8 bits per sample.*\nhint") as found, sp.Writer(tmp_path / "out") as writer:
         writer.write({"left": deep_png(3), "right": png(np.zeros((4, 4), np.uint8))})
     told(list(found))
     assert writer.report is not None and writer.report["pictures_over_8_bits"] == 1

@@ -70,7 +70,7 @@ fn text(found: &Forecast, listing: Option<&Path>) -> String {
         Some(file) => format!("{}, written to `{}`", units::seconds(found.listing_seconds), file.display()),
         None => format!("{} in each part, or only once with --listing FILE", units::seconds(found.listing_seconds)),
     };
-    let mut pairs = vec![("time", time), ("measured on", rate), ("memory of a part", memory), ("listing", listed)];
+    let mut pairs = vec![("time", time), ("measured on", rate), ("memory per part", memory), ("listing", listed)];
     if !empty.is_empty() {
         pairs.insert(0, ("empty parts", format!("{empty}: a smaller --shard-size makes more shards")));
     }

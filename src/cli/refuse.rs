@@ -5,7 +5,7 @@ use shardpack_format::{Hinted, visible_path};
 use std::path::Path;
 
 /// Hint for reading a dataset behind a URL.
-pub(crate) const COPY: &str = "copy it here first, or mount the store";
+pub(crate) const COPY: &str = "copy the data here first, or mount the store";
 /// Hint for adding to, or removing from, a dataset behind a URL.
 pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and upload the new files, \
      `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";

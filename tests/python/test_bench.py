@@ -165,8 +165,8 @@ class Views(BenchTest):
         self.assertIn(f"augmented by {augment}, ", self.expect(0, "bench", out, "--image", "rrc32", "--augment", augment, "--fields", "image").out)
         self.assertIn(f"augmented by {mix}, ", self.expect(0, "bench", out, "--image", "rrc32", "--augment-batch", mix, "--fields", "image,label").out)
         for arguments, said in [
-            (["--augment", "blur"], "augmentation: expected for arrays one of hflip, vflip"),
-            (["--augment-batch", "blend"], "augmentation of batches: expected mixup or cutmix"),
+            (["--augment", "blur"], "augmentation: expected one of hflip, vflip"),
+            (["--augment-batch", "blend"], "batch augmentation: expected mixup or cutmix"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *arguments).err)
@@ -256,7 +256,7 @@ class Refused(BenchTest):
         result = self.expect(2, "bench", out, "--image", "rrc224")
         self.assertRegex(result.err, r"`--image rrc224`: there are no pictures to load: the fields are .*cube")
         self.assertRegex(self.expect(2, "bench", out, "--cube", "patch25x6").err, "sample 0, .*at most 24 × 20, the array's size, found 25 × 6")
-        self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*expected a range within 0[.][.]17, found 2 from 16 on")
+        self.assertRegex(self.expect(2, "bench", out, "--bands", "16..18").err, "sample 0, .*expected a range within 0[.][.]17, found 2 starting at 16")
         self.assertIn("`--bands 3` has no effect on `--cube raw`", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)
 
     @unittest.skipIf(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 400 << 30, "a machine with room for everything")

@@ -191,7 +191,7 @@ class Pictures(CommandTest):
         pictures(self.tmp / "elsewhere", 3, classes=1)
         (source / "linked").symlink_to(self.tmp / "elsewhere" / "class 0")
         refused = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("`linked`: link leads out of the source", refused.err)
+        self.assertIn("`linked`: link points outside the source", refused.err)
         self.assertIn("hint: `--follow-links` follows it", refused.err)
         result = self.ok("pack", source, self.tmp / "out", "--follow-links")
         self.assertIn("note: followed 1 link that leads out of the source (first: `linked`)", result.err)

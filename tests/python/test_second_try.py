@@ -93,7 +93,7 @@ class SecondTry(CommandTest):
         for command in ("inspect", "ls", "bench"):
             told = shardpack(command, self.tmp / "out")
             self.assertNotEqual(told.code, 0)
-            self.assertIn("its packing was interrupted or is still running\nhint: run the same `shardpack pack` again", told.err)
+            self.assertIn("packing was interrupted or is still running\nhint: run the same `shardpack pack` again", told.err)
         last.write_bytes(whole)
         self.ok("pack", source, self.tmp / "out", *options, "--force")
         self.ok("inspect", self.tmp / "out")

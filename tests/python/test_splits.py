@@ -20,7 +20,7 @@ class Splits(CommandTest):
     def test_a_dataset_for_each_split_with_the_same_classes(self):
         result = self.ok("pack", self.source(), self.tmp / "out", "--splits")
         self.assertIn("packed 4 samples into", result.out)
-        self.assertIn("note: `test`: no labels: its samples are not in folders", result.err)
+        self.assertIn("note: `test`: no labels: the samples are not in folders", result.err)
         self.assertEqual(names(self.tmp / "out"), ["test", "train", "val"])
         for split, keys in (("train", ["ant/1.jpg 0", "bee/2.jpg 1", "cat/3.jpg 2", "cat/4.jpg 2"]), ("val", ["bee/5.jpg 1", "cat/6.jpg 2"])):
             self.ok("verify", self.tmp / "out" / split, "--deep", "--digest")
@@ -56,7 +56,7 @@ class Splits(CommandTest):
         (source / "val" / "bee" / "broken.jpg").write_bytes(jpeg(1)[:40])
         (source / "beside.jpg").write_bytes(jpeg(1))
         stopped = self.expect(2, "pack", source, self.tmp / "out", "--splits")
-        self.assertIn("`beside.jpg`: this sample is in no split", stopped.err)
+        self.assertIn("`beside.jpg`: this sample is not in any split", stopped.err)
         self.assertFalse((self.tmp / "out").exists())
         report = self.expect(1, "pack", source, self.tmp / "out", "--splits", "--on-bad-input", "skip", "--json")
         self.assertEqual([one["key"] for one in report.json()["skipped"]], ["beside.jpg"])
@@ -81,4 +81,4 @@ class Splits(CommandTest):
         shutil.rmtree(source / "test")
         result = self.ok("pack", source, self.tmp / "out")
         self.assertIn("`train`, `val` look like splits, not classes", result.err)
-        self.assertIn("hint: `--splits` packs each into a dataset of its own, with the same classes: `OUT/train`", result.err)
+        self.assertIn("hint: `--splits` packs each folder into a separate dataset, with the same classes: `OUT/train`", result.err)

@@ -100,12 +100,12 @@ class Stores(CommandTest):
 
     def test_impossible_requests_are_refused(self):
         for args, hint in (
-            (("salvage", "s3://bucket/train", self.tmp / "out"), "copy it here first"),
+            (("salvage", "s3://bucket/train", self.tmp / "out"), "copy the data here first"),
             (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),
             (("unpack", self.dataset, "s3://bucket/train"), "use a local path"),
             (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "use a local path"),
             (("add", "s3://bucket/train", self.tmp), "upload the new files, `manifest.json` last"),
-            (("add", self.dataset, "s3://bucket/train"), "copy it here first"),
+            (("add", self.dataset, "s3://bucket/train"), "copy the data here first"),
             (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "upload the new files, `manifest.json` last"),
             (("compact", "s3://bucket/train"), "delete from the store the files that the copy no longer has, manifests first"),
         ):

@@ -56,7 +56,7 @@ impl Arrangement {
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
         let mut scratch = vec![0; piece_bytes.min(elements.len())];
         for (i, piece) in elements.chunks(piece_bytes).enumerate() {
-            let scratch = part_mut(&mut scratch, 0..piece.len(), "scratch of a piece")?;
+            let scratch = part_mut(&mut scratch, 0..piece.len(), "scratch buffer for a piece")?;
             self.place(piece, scratch, i * self.piece_pixels(), payload)?;
         }
         Ok(())
@@ -69,14 +69,14 @@ impl Arrangement {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
             (Layout::AsShape, false) => {
-                part_mut(payload, start..start + piece.len(), "place of a piece")?.copy_from_slice(piece);
+                part_mut(payload, start..start + piece.len(), "output range for a piece")?.copy_from_slice(piece);
             }
             (Layout::AsShape, true) => {
-                self.difference(piece, part_mut(payload, start..start + piece.len(), "place of a piece")?);
+                self.difference(piece, part_mut(payload, start..start + piece.len(), "output range for a piece")?);
             }
             (Layout::BandMajor, false) => self.scatter(piece, first, payload)?,
             (Layout::BandMajor, true) => {
-                check_length("scratch of a piece", piece.len(), scratch.len())?;
+                check_length("scratch buffer for a piece", piece.len(), scratch.len())?;
                 self.difference(piece, scratch);
                 self.scatter(scratch, first, payload)?;
             }
@@ -90,7 +90,7 @@ impl Arrangement {
             self.gather(payload, first, piece)?;
         } else {
             let start = first * self.bands * self.width;
-            piece.copy_from_slice(part(payload, start..start + piece.len(), "elements of a piece")?);
+            piece.copy_from_slice(part(payload, start..start + piece.len(), "elements in a piece")?);
         }
         if self.difference {
             self.sum(piece, &[]);
@@ -115,9 +115,9 @@ impl Arrangement {
         for (band, row) in tile.chunks_exact_mut(run).enumerate() {
             let (mut at, mut rest) = (band * self.pixels + first, &mut *row);
             while !rest.is_empty() {
-                let Some(from) = blocks.get(at / block) else { bug("a tile of fewer blocks than its pixels take") };
+                let Some(from) = blocks.get(at / block) else { bug("a tile has fewer blocks than its pixels need") };
                 let count = (rest.len() / self.width).min(block - at % block);
-                let (here, tail) = split_mut(rest, count * self.width, "row of a tile")?;
+                let (here, tail) = split_mut(rest, count * self.width, "tile row")?;
                 from.read(at % block, self.width, here)?;
                 (at, rest) = (at + count, tail);
             }
@@ -153,12 +153,12 @@ impl Arrangement {
         }
         let count = out.len() / self.width;
         let begun = if band == 0 { 0 } else { (self.bands - band).min(count) };
-        let (head, rest) = split_mut(out, begun * self.width, "elements of a pixel")?;
+        let (head, rest) = split_mut(out, begun * self.width, "elements in a pixel")?;
         block.read(first, self.width, head)?;
         self.sum(head, before);
         let pixels = (count - begun) / self.bands;
         let first = first + begun;
-        let (whole, tail) = split_mut(rest, pixels * self.bands * self.width, "elements of whole pixels")?;
+        let (whole, tail) = split_mut(rest, pixels * self.bands * self.width, "elements in whole pixels")?;
         match block.pair(first, pixels * self.bands) {
             Some([low, high]) if sums::planes::fits(pixels, self.bands) => {
                 sums::planes::sum(low, high, self.bands, whole)?;
@@ -222,10 +222,10 @@ impl Arrangement {
     /// check the loops over bands and pixels would silently skip missing pixels.
     fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
         let pixel = self.bands * self.width;
-        check_length("payload of the bands", self.pixels * pixel, payload.len())?;
+        check_length("payload size in bytes", self.pixels * pixel, payload.len())?;
         let count = piece.len() / pixel.max(1);
-        check_length("bytes of a piece", count * pixel, piece.len())?;
-        part(payload, first * pixel..(first + count) * pixel, "pixels of a piece").map(|_| ())
+        check_length("size of a piece in bytes", count * pixel, piece.len())?;
+        part(payload, first * pixel..(first + count) * pixel, "pixels in a piece").map(|_| ())
     }
 
     fn scatter(&self, piece: &[u8], first: usize, payload: &mut [u8]) -> Result<()> {
@@ -243,8 +243,8 @@ impl Arrangement {
         let count = piece.len() / self.bands;
         let planes = payload.as_chunks_mut::<N>().0.chunks_exact_mut(self.pixels);
         for (band, plane) in planes.enumerate() {
-            let run = part_mut(plane, first..first + count, "row of a band")?;
-            for (to, from) in run.iter_mut().zip(rest(piece, band, "bands of a piece")?.iter().step_by(self.bands)) {
+            let run = part_mut(plane, first..first + count, "band row")?;
+            for (to, from) in run.iter_mut().zip(rest(piece, band, "bands in a piece")?.iter().step_by(self.bands)) {
                 *to = *from;
             }
         }
@@ -267,15 +267,15 @@ impl Arrangement {
             return self.gather_by::<2>(payload, first, piece);
         }
         let done = dispatch!(Level::new(), simd => turn_squares(simd, self, payload, first, piece));
-        done.map_or_else(|| bug("squares of pixels and bands reach beyond their piece"), Ok)
+        done.map_or_else(|| bug("squares of pixels and bands extend beyond their piece"), Ok)
     }
 
     fn gather_by<const N: usize>(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         let piece = piece.as_chunks_mut::<N>().0;
         let count = piece.len() / self.bands;
         for (band, plane) in payload.as_chunks::<N>().0.chunks_exact(self.pixels).enumerate() {
-            let run = part(plane, first..first + count, "row of a band")?;
-            let (_, places) = split_mut(piece, band, "bands of a piece")?;
+            let run = part(plane, first..first + count, "band row")?;
+            let (_, places) = split_mut(piece, band, "bands in a piece")?;
             for (to, from) in places.iter_mut().step_by(self.bands).zip(run) {
                 *to = *from;
             }

@@ -23,10 +23,10 @@ impl<'a> StoredBlock<'a> {
         match self {
             Self::Planes(planes) => planes.join(first, out)?,
             Self::Bytes(bytes) => {
-                out.copy_from_slice(part(bytes, first * width..first * width + out.len(), "bytes of a block")?);
+                out.copy_from_slice(part(bytes, first * width..first * width + out.len(), "bytes in a block")?);
             }
             Self::Repeated(item) => {
-                let item = part(item, 0..width, "bytes of a repeated item")?;
+                let item = part(item, 0..width, "bytes in a repeated item")?;
                 out.chunks_exact_mut(width).for_each(|to| to.copy_from_slice(item));
             }
         }

@@ -57,7 +57,7 @@ impl ZstdDecoder {
         let mut pos = 0;
         for unit in out.chunks_mut(UNIT_BYTES) {
             pos += {
-                let bytes = rest(payload, pos, "payload after its frames")?;
+                let bytes = rest(payload, pos, "payload after the last frame")?;
                 self.decode_unit(bytes, unit).map_err(|e| e.at(pos as u64))?
             };
         }
@@ -81,7 +81,7 @@ impl ZstdDecoder {
                     .map_err(|e| Error::usage(format!("cannot create a zstd decoder: {e}")))?,
             ),
         };
-        let bytes = part(bytes, 0..frame.len, "bytes of a zstd frame")?;
+        let bytes = part(bytes, 0..frame.len, "bytes in a zstd frame")?;
         let length = unit.len();
         let expected = |found: String| Error::format("zstd frame", format!("a frame of {length} bytes"), found);
         match context.decompress_to_buffer(bytes, unit) {
@@ -205,6 +205,6 @@ pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Lim
             ZstdDecoder::default().frames(payload, &mut out, limits)?;
             Ok(out)
         }
-        _ => Err(Error::format("codec of a byte string", "raw or zstd", codec)),
+        _ => Err(Error::format("byte string codec", "raw or zstd", codec)),
     }
 }

@@ -95,7 +95,7 @@ impl ArrayOptions {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
             (None, Some(level)) => {
-                let hint = Hint::new("name one with ").and([Setting::named("codec")]);
+                let hint = Hint::new("name a codec with ").and([Setting::named("codec")]);
                 return Err(Error::usage(format!("level {level} needs a codec")).with_hint(hint));
             }
             (_, None) => {}

@@ -113,7 +113,7 @@ pub(crate) fn for_each_block(
     let mut block = vec![0; block_bytes.min(total)];
     let mut offset = 0;
     while offset < total {
-        let block = part_mut(&mut block, 0..block_bytes.min(total - offset), "block of an array")?;
+        let block = part_mut(&mut block, 0..block_bytes.min(total - offset), "array block")?;
         array.read_at(offset as u64, block)?;
         if !each(block)? {
             break;

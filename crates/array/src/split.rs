@@ -211,7 +211,7 @@ impl ArraySplit {
     /// # Errors
     /// `Internal` if `ends` do not belong to the parts, or `out` has a different length.
     pub fn join(&self, ends: &[Ends], out: &mut [u8]) -> Result<()> {
-        check_length("ends of the parts of an array", self.parts.len(), ends.len())?;
+        check_length("number of part ends in an array", self.parts.len(), ends.len())?;
         let Arrangement { bands, width, .. } = self.arrangement;
         let mut scratch = values::ValueScratch::default();
         for (pair, at) in ends.windows(2).zip(self.parts.iter().skip(1)) {
@@ -222,7 +222,7 @@ impl ArraySplit {
                 continue;
             }
             let bytes = [tail.as_slice(), head].concat();
-            check_length("bytes of a pixel across a border", bands * width, bytes.len())?;
+            check_length("size of a pixel across a border in bytes", bands * width, bytes.len())?;
             let mut row = &mut *out;
             let mut values = self.values(1, units, &mut row, &mut scratch)?;
             values.take(&StoredBlock::Bytes(&bytes), 0..bands)?;
@@ -297,7 +297,7 @@ impl ArrayDecoder {
             .parts
             .get(number)
             .ok_or_else(|| Error::usage(format!("part {number} does not exist: the array has {parts} parts")))?;
-        check_length("bytes of a part of a payload", here.payload.len(), payload.len())?;
+        check_length("size of a payload part in bytes", here.payload.len(), payload.len())?;
         let Self { decoders, values: scratch, window, .. } = self;
         let Arrangement { bands, width, .. } = split.arrangement;
         let count = here.elements.len();

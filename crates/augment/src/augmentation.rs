@@ -203,7 +203,7 @@ impl Augmentation {
     pub fn check(&self) -> Result<()> {
         let probability = |p: f64| match (0.0..=1.0).contains(&p) {
             true => Ok(()),
-            false => Err(Error::usage(format!("probability of an augmentation: expected 0 to 1, found {p}"))),
+            false => Err(Error::usage(format!("augmentation probability: expected 0 to 1, found {p}"))),
         };
         let range = |what: &str, range: (f64, f64), most: f64| match range {
             (low, high) if low > 0.0 && low <= high && high <= most => Ok(()),
@@ -219,39 +219,39 @@ impl Augmentation {
             true => Ok(()),
             false => Err(Error::usage(format!("{what}: expected {least} to {most}, found {found}"))),
         };
-        const BINS: &str = "magnitudes of an augmentation (`num_magnitude_bins`)";
+        const BINS: &str = "number of augmentation magnitudes (`num_magnitude_bins`)";
         match *self {
             Self::TrivialAugmentWide { bins } => at_least(BINS, 2, 1 << 16, bins),
             Self::RandAugment { operations, magnitude, bins } => {
                 at_least(BINS, 2, 1 << 16, bins)?;
-                at_least("operations of RandAugment (`num_ops`)", 0, PAIRS, operations)?;
-                at_least("magnitude of RandAugment", 0, bins - 1, magnitude)
+                at_least("number of RandAugment operations (`num_ops`)", 0, PAIRS, operations)?;
+                at_least("RandAugment magnitude", 0, bins - 1, magnitude)
             }
             Self::ColorJitter(jitter) => jitter.check(),
             Self::RandomErasing { p, scale, ratio, .. } => {
                 probability(p)?;
-                range("scale of random erasing", scale, 1.0)?;
-                range("ratio of random erasing", ratio, 1e3)
+                range("random erasing scale", scale, 1.0)?;
+                range("random erasing ratio", ratio, 1e3)
             }
             Self::GaussianBlur { size, sigma, p } => {
                 probability(p)?;
                 Operation::Blur { size, sigma: sigma.0 }.check()?;
-                range("standard deviation of a blur", sigma, 1e3)
+                range("blur standard deviation", sigma, 1e3)
             }
             Self::RandomAffine { degrees, translate, scale, shear, p } => {
                 probability(p)?;
-                angles("degrees of a random affine map", degrees, TURNS)?;
+                angles("angle in degrees for a random affine map", degrees, TURNS)?;
                 if let Some(share) = translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
                     return Err(Error::usage(format!(
-                        "translation of a random affine map: expected shares of 0 to 1, found {share}"
+                        "translation for a random affine map: expected fractions from 0 to 1, found {share}"
                     )));
                 }
-                range("scale of a random affine map", scale, 1e3)?;
-                shear.into_iter().try_for_each(|shear| angles("shear of a random affine map", shear, UPRIGHT))
+                range("scale for a random affine map", scale, 1e3)?;
+                shear.into_iter().try_for_each(|shear| angles("shear for a random affine map", shear, UPRIGHT))
             }
             Self::RandomRotation { degrees, p } => {
                 probability(p)?;
-                angles("degrees of a random rotation", degrees, TURNS)
+                angles("angle in degrees for a random rotation", degrees, TURNS)
             }
             Self::Random { operation, p } => probability(p).and_then(|()| operation.check()),
         }
@@ -300,10 +300,10 @@ impl Jitter {
                 false => Err(Error::usage(format!("{what}: expected low ≤ high, found {low}..{high}"))),
             }
         };
-        ends(self.brightness, "range of the brightness", Operation::Brightness)?;
-        ends(self.contrast, "range of the contrast", Operation::Contrast)?;
-        ends(self.saturation, "range of the saturation", Operation::Saturation)?;
-        ends(self.hue, "range of the hue", Operation::Hue)
+        ends(self.brightness, "brightness range", Operation::Brightness)?;
+        ends(self.contrast, "contrast range", Operation::Contrast)?;
+        ends(self.saturation, "saturation range", Operation::Saturation)?;
+        ends(self.hue, "hue range", Operation::Hue)
     }
 }
 

@@ -132,16 +132,16 @@ impl BandAugmentation {
             }
         };
         match self {
-            Self::RandomGain { gain } => range("gain of random_gain", *gain, 0.0, 1e3),
+            Self::RandomGain { gain } => range("`gain` in random_gain", *gain, 0.0, 1e3),
             Self::BandJitter { gain, offset } => {
-                range("gain of band_jitter", *gain, 0.0, 1e3)?;
-                range("offset of band_jitter", *offset, -1e9, 1e9)
+                range("`gain` in band_jitter", *gain, 0.0, 1e3)?;
+                range("`offset` in band_jitter", *offset, -1e9, 1e9)
             }
-            Self::GaussianNoise { sigma } => range("sigma of gaussian_noise", *sigma, 0.0, 1e9),
+            Self::GaussianNoise { sigma } => range("`sigma` in gaussian_noise", *sigma, 0.0, 1e9),
             Self::BandDropout { p, value } => {
-                range("p of band_dropout", (*p, *p), 0.0, 1.0)?;
+                range("`p` in band_dropout", (*p, *p), 0.0, 1.0)?;
                 let value = f64::from(*value);
-                range("value of band_dropout", (value, value), -1e9, 1e9)
+                range("`value` in band_dropout", (value, value), -1e9, 1e9)
             }
         }
     }
@@ -168,7 +168,7 @@ impl FromStr for BandAugmentation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (name, mut given) = call(text, "augmentation of bands", &names())?;
+        let (name, mut given) = call(text, "band augmentation", &names())?;
         let change = match name {
             "random_gain" => {
                 if !text.contains("gain=") {
@@ -185,7 +185,7 @@ impl FromStr for BandAugmentation {
             }
             "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
             "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")? },
-            _ => return Err(Error::usage(format!("augmentation of bands: expected {}, found `{text}`", names()))),
+            _ => return Err(Error::usage(format!("band augmentation: expected {}, found `{text}`", names()))),
         };
         given.end()?;
         change.check()?;
@@ -221,14 +221,14 @@ mod tests {
             ("random_gain(gain=-1..1)", "LOW..HIGH from 0"),
             ("band_jitter", "or offset=NUMBER"),
             ("band_jitter(offset=nan..1)", "LOW..HIGH"),
-            ("band_dropout(p=1.5)", "p of band_dropout: expected LOW..HIGH from 0 to 1"),
+            ("band_dropout(p=1.5)", "`p` in band_dropout: expected LOW..HIGH from 0 to 1"),
             ("band_dropout(p=0.5,q=1)", "unknown or repeated option `q`"),
             (
                 "band_noise",
                 "expected one of random_gain, band_jitter, band_dropout, gaussian_noise, with options in brackets",
             ),
             ("gaussian_noise", "NUMBER of at least 0, or LOW..HIGH"),
-            ("gaussian_noise(sigma=-1)", "sigma of gaussian_noise: expected LOW..HIGH from 0"),
+            ("gaussian_noise(sigma=-1)", "`sigma` in gaussian_noise: expected LOW..HIGH from 0"),
         ] {
             let error = text.parse::<BandAugmentation>().unwrap_err().to_string();
             assert!(error.contains(told), "{text}: {error}");

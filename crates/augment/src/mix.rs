@@ -97,7 +97,7 @@ impl Mix {
         let (Self::Mixup { alpha } | Self::CutMix { alpha }) = *self;
         match (0.01..=100.0).contains(&alpha) {
             true => Ok(()),
-            false => Err(Error::usage(format!("alpha of mixup or cutmix: expected 0.01 to 100, found {alpha}"))),
+            false => Err(Error::usage(format!("`alpha` in mixup or cutmix: expected 0.01 to 100, found {alpha}"))),
         }
     }
 }
@@ -108,12 +108,12 @@ impl FromStr for Mix {
 
     fn from_str(text: &str) -> Result<Self> {
         const NAMES: &str = "mixup or cutmix, with alpha in brackets where it is not 1, such as mixup(alpha=0.2)";
-        let (name, mut given) = call(text, "augmentation of batches", NAMES)?;
+        let (name, mut given) = call(text, "batch augmentation", NAMES)?;
         let alpha = given.or("alpha", 1.0)?;
         let mix = match name {
             "mixup" => Self::Mixup { alpha },
             "cutmix" => Self::CutMix { alpha },
-            _ => return Err(Error::usage(format!("augmentation of batches: expected {NAMES}, found `{text}`"))),
+            _ => return Err(Error::usage(format!("batch augmentation: expected {NAMES}, found `{text}`"))),
         };
         given.end()?;
         mix.check()?;
@@ -221,8 +221,8 @@ mod tests {
         for (bad, said) in [
             ("mix", "mixup or cutmix"),
             ("mixup(beta=1)", "unknown or repeated option `beta`"),
-            ("mixup(alpha=0)", "alpha of mixup or cutmix: expected 0.01 to 100"),
-            ("cutmix(alpha=NaN)", "alpha of mixup"),
+            ("mixup(alpha=0)", "`alpha` in mixup or cutmix: expected 0.01 to 100"),
+            ("cutmix(alpha=NaN)", "`alpha` in mixup"),
         ] {
             let error = bad.parse::<Mix>().unwrap_err().to_string();
             assert!(error.contains(said), "{bad}: {error}");

@@ -97,18 +97,18 @@ impl Operation {
             false => Err(Error::usage(format!("{what}: expected {low} to {high}, found {value}"))),
         };
         match *self {
-            Self::Brightness(factor) => within("factor of the brightness", factor, 0.0, f64::MAX),
-            Self::Contrast(factor) => within("factor of the contrast", factor, 0.0, f64::MAX),
-            Self::Saturation(factor) => within("factor of the saturation", factor, 0.0, f64::MAX),
-            Self::Sharpness(factor) => within("factor of the sharpness", factor, 0.0, f64::MAX),
-            Self::Hue(by) => within("turn of the hue", by, -0.5, 0.5),
-            Self::Posterize(bits) => within("bits of posterize", bits.into(), 0.0, 8.0),
-            Self::Solarize(threshold) => within("threshold of solarize", threshold, 0.0, 255.0),
-            Self::Affine(affine) => within("scale of an affine map", affine.scale, f64::MIN_POSITIVE, f64::MAX),
+            Self::Brightness(factor) => within("brightness factor", factor, 0.0, f64::MAX),
+            Self::Contrast(factor) => within("contrast factor", factor, 0.0, f64::MAX),
+            Self::Saturation(factor) => within("saturation factor", factor, 0.0, f64::MAX),
+            Self::Sharpness(factor) => within("sharpness factor", factor, 0.0, f64::MAX),
+            Self::Hue(by) => within("hue shift", by, -0.5, 0.5),
+            Self::Posterize(bits) => within("`bits` in posterize", bits.into(), 0.0, 8.0),
+            Self::Solarize(threshold) => within("`threshold` in solarize", threshold, 0.0, 255.0),
+            Self::Affine(affine) => within("scale for an affine map", affine.scale, f64::MIN_POSITIVE, f64::MAX),
             Self::Blur { size, .. } if size.is_multiple_of(2) || size > 255 => Err(Error::usage(format!(
-                "kernel of a blur: expected an odd number of pixels, at most 255, found {size}"
+                "blur kernel size: expected an odd number of pixels, at most 255, found {size}"
             ))),
-            Self::Blur { sigma, .. } => within("standard deviation of a blur", sigma, 1e-3, 1e3),
+            Self::Blur { sigma, .. } => within("blur standard deviation", sigma, 1e-3, 1e3),
             Self::AutoContrast | Self::Equalize | Self::Invert | Self::Grayscale | Self::Erase { .. } => Ok(()),
         }
     }

@@ -39,7 +39,7 @@ impl<'a> Picture<'a> {
             true => Ok(Self { pixels, height, width }),
             false => {
                 let expected = format!("{height} × {width} × 3");
-                Err(Error::usage(format!("bytes of a picture: expected {expected}, found {}", pixels.len())))
+                Err(Error::usage(format!("picture size: expected {expected} bytes, found {}", pixels.len())))
             }
         }
     }

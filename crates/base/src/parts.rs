@@ -52,7 +52,7 @@ pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<
 pub fn item_bytes(width: usize) -> Result<u8> {
     match u8::try_from(width) {
         Ok(bytes @ 1..=8) => Ok(bytes),
-        _ => Err(Error::internal("bytes of an element", "1 to 8", width)),
+        _ => Err(Error::internal("element size in bytes", "1 to 8", width)),
     }
 }
 
@@ -68,7 +68,7 @@ pub fn check_length(what: &str, expected: usize, found: usize) -> Result<()> {
 
 #[cold]
 fn missing(what: &str, range: &Range<usize>, length: usize) -> Error {
-    Error::internal(what, format!("items {} to {}", range.start, range.end), length)
+    Error::internal(what, format!("at least {} items", range.end), length)
 }
 
 #[cold]

@@ -47,7 +47,7 @@ impl TiffFile for [u8] {
     }
 
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Error> {
-        let found = format!("{len} bytes past its end");
+        let found = format!("{len} bytes past the end of the file");
         part(self, offset, len).ok_or_else(|| Error::format(format!("TIFF tag {tag}"), "values within the file", found))
     }
 
@@ -123,7 +123,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         let count = words.uint(&file.directory(offset, count_bytes)?);
         if count == 0 || count > F::MAX_ENTRIES {
             let expected = format!("1 to {}", F::MAX_ENTRIES);
-            return Err(file.broken("entries of a TIFF directory".into(), expected, count.to_string()));
+            return Err(file.broken("number of entries in a TIFF directory".into(), expected, count.to_string()));
         }
         // These sums cannot overflow, because the entry count has been read from these offsets.
         let (start, table_bytes) = (offset + count_bytes, count * entry_bytes as u64);
@@ -173,7 +173,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     pub fn values(&self, tag: u16) -> Result<Option<TiffValues<'a>>, F::Error> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let bytes = entry.count.checked_mul(value_width(entry.kind).unwrap_or(0)).ok_or_else(|| {
-            let found = format!("{} of them", entry.count);
+            let found = format!("{} values", entry.count);
             self.file.broken(format!("TIFF tag {tag}"), "values within the file".into(), found)
         })?;
         Ok(Some(TiffValues { words: self.words, kind: entry.kind, bytes: self.bytes(entry, bytes)? }))

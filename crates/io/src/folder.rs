@@ -48,7 +48,7 @@ impl Storage for Folder {
         let refuse_link = |errno| match errno {
             // On a symlink, NOFOLLOW alone fails with LOOP; together with DIRECTORY, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
-                "`{}` is a symlink, or below one: only files in the dataset's own folder are opened",
+                "`{}` is a symlink, or below a symlink: only files in the dataset's own folder are opened",
                 path.display()
             ))
             .with_hint("put the file itself into the folder; a shard can also be opened by its own path"),

@@ -32,7 +32,7 @@ impl Cast {
             };
             match (&self.classes, name) {
                 (Some(classes), LABEL) => labels(shard, position, dtype, classes),
-                _ => Ok(shard.values(position).unwrap_or_else(|| bug("a scalar field of a shard has no column"))),
+                _ => Ok(shard.values(position).unwrap_or_else(|| bug("a scalar field in a shard has no column"))),
             }
         });
         Ok(UnionColumns {

@@ -59,7 +59,7 @@ fn check_crc(frame: &Frame, bytes: &[u8], end: usize, crc: Crc) -> Result<(), Er
 }
 
 fn check_padding(bytes: &[u8], end: usize) -> Result<(), Error> {
-    let padding = bytes.get(end..).unwrap_or_else(|| bug("a record that was parsed out of these bytes"));
+    let padding = bytes.get(end..).unwrap_or_else(|| bug("a record that was parsed from these bytes"));
     match padding.iter().position(|&b| b != 0) {
         None => Ok(()),
         Some(i) => Err(Error::format("padding after the record", "zero", "a non-zero byte").at((end + i) as u64)),

@@ -380,7 +380,9 @@ impl Dataset {
             // This must be an error, because skipping the values of this shard would assign every later label
             // to the wrong sample.
             let of_shard = shard.column_bytes(position);
-            column.extend(of_shard.ok_or_else(|| FormatError::format("columns of a shard", position + 1, position))?);
+            column.extend(
+                of_shard.ok_or_else(|| FormatError::format("number of columns in a shard", position + 1, position))?,
+            );
         }
         Ok(column)
     }

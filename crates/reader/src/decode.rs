@@ -59,7 +59,7 @@ fn all(
             return Err(FormatError::usage(format!(
                 "frame {number} is {high} × {wide}, the first frame is {height} × {width}"
             ))
-            .with_hint("load them with a view of fixed size"));
+            .with_hint("load the frames with a fixed-size view"));
         }
         decoder.decode_into(&StoredPicture::new(frames.media_type(), frame), &rendering, out)?;
     }

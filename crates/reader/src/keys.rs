@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Returns the key of a record. The index of the shard was checked when it was opened, so every record has a key.
 fn key_of(shard: &Shard, record: u64) -> &str {
-    shard.index().key(record).unwrap_or_else(|| bug("a key for every record of a shard"))
+    shard.index().key(record).unwrap_or_else(|| bug("a key for every record in a shard"))
 }
 
 fn key_table(dataset: &Dataset) -> Result<KeyTable> {

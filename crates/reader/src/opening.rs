@@ -81,7 +81,7 @@ impl DatasetOptions {
     pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
         let Some(generation) = generation else { return Ok(()) };
         let path = path.display();
-        Err(Error::usage(format!("cannot open generation {generation} of `{path}`: it is a file, not a folder")))
+        Err(Error::usage(format!("cannot open generation {generation} of `{path}`: the path is a file, not a folder")))
     }
 
     /// Opens the dataset at `path`, which may be a folder with a manifest, a manifest, or a lone shard.
@@ -204,18 +204,19 @@ fn no_manifest(storage: &dyn Storage) -> Error {
         let hint =
             "run the same `shardpack pack` again to continue; `shardpack salvage` copies the samples packed so far";
         let path = storage.path().display();
-        return Error::usage(format!("`{path}` is incomplete: its packing was interrupted or is still running"))
+        return Error::usage(format!("`{path}` is incomplete: packing was interrupted or is still running"))
             .with_hint(hint);
     }
     match shard_names(storage).map_or(0, |names| names.len()) {
         0 => no_dataset(storage.path()).with_hint(
-            "`shardpack pack` makes a dataset from a folder of files; packing in splits makes one in each folder below",
+            "`shardpack pack` makes a dataset from a folder of files; packing in splits makes a dataset in \
+             each folder below",
         ),
         n => {
             let shards = if n == 1 { "shard" } else { "shards" };
             Error::usage(format!("`{}` has {n} {shards}, but no manifest.json", storage.path().display())).with_hint(
-                "`shardpack salvage` restores the newest undamaged manifest-000N.json; if there is none, it rebuilds \
-                 the manifest, and samples that were removed may come back. You can also open a single shard",
+                "`shardpack salvage` restores the newest undamaged manifest-000N.json; if there is none, salvage \
+                 rebuilds the manifest, and samples that were removed may come back. You can also open a single shard",
             )
         }
     }

@@ -108,7 +108,7 @@ impl<'a> RecordView<'a> {
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
         let value = value.and_then(|value| Scalar::from_bytes(dtype, value));
         value.map(Some).ok_or_else(|| {
-            Error::internal("scalars of a shard", format!("`{name}` of record {}", self.record_number), column.len())
+            Error::internal("scalars in a shard", format!("`{name}` for record {}", self.record_number), column.len())
         })
     }
 
@@ -120,8 +120,9 @@ impl<'a> RecordView<'a> {
         let position = self.schema().stored_position(name).ok_or_else(|| self.no_field("stored", name))?;
         let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
         let fields = &self.record.fields;
-        let value =
-            fields.get(position).ok_or_else(|| Error::internal("fields of a record", fields.len(), position))?;
+        let value = fields
+            .get(position)
+            .ok_or_else(|| Error::internal("number of fields in a record", fields.len(), position))?;
         Ok(*value)
     }
 
@@ -203,7 +204,7 @@ impl RecordOffsets {
         let range = |part: &[u8]| {
             let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
             let range = start.map(|start| start..start + part.len()).filter(|range| range.end <= base.len());
-            range.unwrap_or_else(|| bug("a record parsed out of these bytes"))
+            range.unwrap_or_else(|| bug("a record that was parsed from these bytes"))
         };
         let part = |f: FieldValue<'_>| {
             let (descriptor, bytes) = (range(f.descriptor), range(f.bytes));

@@ -171,7 +171,7 @@ impl Plan {
         (self.slot, self.shard) = (usize::MAX, None);
         let number = self.number;
         self.number += 1;
-        let error = FormatError::panicked("opening of a shard", panic);
+        let error = FormatError::panicked("opening a shard", panic);
         Job { number, buffer: Vec::new(), bytes: 0, place: Err(error.into()) }
     }
 
@@ -220,7 +220,7 @@ fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) 
         let Some(Job { number, mut buffer, bytes, place }) = job else { return };
         let run = place.and_then(|place| {
             let read = catch_unwind(AssertUnwindSafe(|| read_run(place, &mut buffer)));
-            read.unwrap_or_else(|panic| Err(FormatError::panicked("reading of a run", &*panic).into()))
+            read.unwrap_or_else(|panic| Err(FormatError::panicked("reading a run", &*panic).into()))
         });
         if full.send(Delivery { number, buffer, bytes, run }).is_err() {
             return;
@@ -318,8 +318,7 @@ impl Stream {
                 Err(_) => {
                     // An earlier delivery is missing. Report this once, rather than silently skipping the run.
                     self.early.clear();
-                    let run =
-                        Err(Error::internal("reading ahead", format!("run {}", self.next), "the end of all threads"));
+                    let run = Err(Error::internal("reading ahead", format!("run {}", self.next), "no running thread"));
                     return Some(Delivery { number: self.next, buffer: Vec::new(), bytes: 0, run });
                 }
             }

@@ -27,7 +27,8 @@ impl Union {
                     Some((known, first)) => {
                         let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
                         let expected = format!("{}, as in `{}`", words(known), first.path().display());
-                        let hint = "pack one of the datasets again: `concat` requires the same kind and type for fields of the same name";
+                        let hint = "pack one of the datasets again: `concat` requires the same kind and type \
+                                    for fields with the same name";
                         return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(field)))
                             .with_hint(hint));
                     }
@@ -99,7 +100,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
 /// Describes a field in words, for example as `a scalar of int64`.
 fn words(field: &Field) -> String {
     match field {
-        Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of {dtype}"),
+        Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of type {dtype}"),
         Field { kind, .. } => format!("of kind {kind}"),
     }
 }

@@ -395,7 +395,7 @@ fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
         return Ok(());
     }
     let words: Vec<_> = with.iter().map(|jpeg| jpeg.spelled()).collect();
-    let mut hint = Hint::new("it has an effect with ");
+    let mut hint = Hint::new("the option has an effect with ");
     for (number, word) in words.iter().enumerate() {
         hint = if number > 0 { hint.then(" or ") } else { hint };
         hint = hint.and([Setting::word("jpeg", *word)]);

@@ -18,7 +18,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
     for sample in samples {
         let Some(folder) = folder_of(&sample.key) else {
-            let detail = "this picture is in no folder: each folder is one clip";
+            let detail = "this picture is not in any folder, but each folder is one clip";
             let hint = Hint::new("move the frames of each clip into a folder, or leave ")
                 .and([Setting::named("clips")])
                 .then(" out");
@@ -28,7 +28,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
         match &sample.content {
             SampleContent::Picture(picture) if picture.jpeg.is_some() => clips.entry(folder).or_default().push(sample),
             SampleContent::Picture(picture) => {
-                let detail = format!("frames of clips must be JPEGs, found {}", picture.media_type);
+                let detail = format!("clip frames must be JPEGs, found {}", picture.media_type);
                 let hint = Hint::new("convert the frames, for example with `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
                 bad.push(Flaw::unsupported(detail).with_hint(hint).of(sample.key));
             }

@@ -81,7 +81,7 @@ impl Folders<'_> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
         let hint = Hint::set([Setting::on("splits")])
-            .then(format!(" packs each into a dataset of its own, with the same classes: `OUT/{first}`"));
+            .then(format!(" packs each folder into a separate dataset, with the same classes: `OUT/{first}`"));
         let look = verb(splits.len() as u64, "looks", "look");
         match (self.labels, self.kind) {
             (LabelsFrom::Folders, _) => {
@@ -90,7 +90,7 @@ impl Folders<'_> {
             }
             // Pictures get here only if the user chose how they are labelled.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
-                let note = format!("{names} {look} like splits of a dataset, and are packed into one");
+                let note = format!("{names} {look} like splits of a dataset, and are packed into one dataset");
                 Some(Note::new(note).with_hint(hint))
             }
             _ => None,
@@ -109,7 +109,7 @@ impl Folders<'_> {
             format!("{}/{}{}", self.src, under.escape_debug(), name.escape_debug())
         };
         let note = format!(
-            "files in {} and in {} are all packed as samples, but {} {} like the masks or labels of the others",
+            "files in {} and in {} are all packed as samples, but {} {} like masks or labels for the others",
             shown(samples),
             shown(truths),
             shown(truths),
@@ -217,7 +217,7 @@ mod tests {
             let files: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.clone())).collect();
             let (_, told) = notes(&files, &SourceOptions::default());
             assert_eq!(told.len(), 1, "{told:?}");
-            let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like the \
+            let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like \
                         masks or labels";
             assert!(told[0].starts_with(text), "{told:?}");
             assert!(told[0].ends_with("hint: pack `SRC/images` with `--masks SRC/labels`"), "{told:?}");
@@ -232,8 +232,8 @@ mod tests {
     fn splits_of_cubes_get_a_note_and_are_not_offered_as_classes() {
         let paths = ["train/a.npy", "val/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
-        let text = "`train`, `val` look like splits of a dataset, and are packed into one\nhint: `--splits` packs \
-                    each into a dataset of its own, with the same classes: `OUT/train`";
+        let text = "`train`, `val` look like splits of a dataset, and are packed into one dataset\nhint: `--splits` \
+                    packs each folder into a separate dataset, with the same classes: `OUT/train`";
         assert_eq!(told, [text]);
         for class_folders in [false, true] {
             let options = SourceOptions { class_folders: Some(class_folders), ..SourceOptions::default() };
@@ -305,9 +305,10 @@ mod tests {
         }
         let list = |options: &SourceOptions| enumerate(root.path(), options);
         let Err(crate::SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!() };
-        assert!(bad.to_string().contains("`stray.jpg`: this sample is in no class folder"), "{bad}");
+        assert!(bad.to_string().contains("`stray.jpg`: this sample is not in any class folder"), "{bad}");
         let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
-        let off = "move it into the folder of its class; `--class-folders off` packs all samples without labels";
+        let off =
+            "move the sample into the folder for its class; `--class-folders off` packs all samples without labels";
         assert_eq!(hints, [off, "`--on-bad-input skip` packs the others, and lists these"]);
         let skip = SourceOptions { on_bad_input: crate::OnBadInput::Skip, ..SourceOptions::default() };
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);

@@ -147,8 +147,8 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let head: Head = lines.next()?;
     let versions = (head.shardpack_listing, head.packer.as_str());
     if versions != (VERSION, env!("CARGO_PKG_VERSION")) {
-        let expected = format!("{VERSION}, of packer {}", env!("CARGO_PKG_VERSION"));
-        return Err(refusal(file, "version", expected, format!("{}, of packer {}", versions.0, versions.1), again()));
+        let expected = format!("{VERSION}, from packer {}", env!("CARGO_PKG_VERSION"));
+        return Err(refusal(file, "version", expected, format!("{}, from packer {}", versions.0, versions.1), again()));
     }
     check_source(file, src, options, &head)?;
     let mut listing = Listing {
@@ -170,11 +170,11 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let sha256 = hex(lines.hash.clone());
     let noted: Value = lines.next()?;
     if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
-        return Err(refusal(file, "SHA-256 of its lines", noted.to_string(), sha256, again()));
+        return Err(refusal(file, "SHA-256 of the lines", noted.to_string(), sha256, again()));
     }
     let samples = listing.samples.len();
     if let Some(column) = listing.columns.iter().find(|column| !column.values.are_of(samples)) {
-        let what = format!("values of the column `{}`", column.name);
+        let what = format!("number of values in the column `{}`", column.name);
         return Err(refusal(file, what, samples.to_string(), column.values.len().to_string(), again()));
     }
     let classes = listing.classes.len();
@@ -262,7 +262,7 @@ fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
 }
 
 fn again() -> Hint {
-    Hint::new("write it again: plan with ").and([Setting::any("listing", "FILE")])
+    Hint::new("write the listing again: plan with ").and([Setting::any("listing", "FILE")])
 }
 
 fn refusal(
@@ -320,7 +320,7 @@ impl<R: BufRead> Lines<'_, R> {
         }
         self.hash.update(&self.line);
         serde_json::from_slice(&self.line)
-            .map_err(|error| refusal(self.file, what(), "a line of a listing", error.to_string(), again()))
+            .map_err(|error| refusal(self.file, what(), "a listing line", error.to_string(), again()))
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {

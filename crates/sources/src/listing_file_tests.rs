@@ -68,7 +68,7 @@ fn a_column_of_fewer_values_than_samples_is_refused() {
         listing.columns[column].values = listing.columns[column].values.permuted(&[0, 1, 2]);
         write(&listing, &options, &file).unwrap();
         let error = read(&file, &src, &options).unwrap_err().to_string();
-        assert!(error.contains("values of the column `") && error.contains("expected 4, found 3"), "{error}");
+        assert!(error.contains("number of values in the column `") && error.contains("expected 4, found 3"), "{error}");
     }
 }
 

@@ -142,7 +142,7 @@ impl Masks {
         if !files.has(folder) && is_file().map_err(SourceError::io("open", folder))? {
             return Err(SourceError::NotASource {
                 path: folder.to_owned(),
-                expected: "a folder of masks",
+                expected: "a folder with masks",
                 found: "a file",
             });
         }

@@ -216,7 +216,7 @@ fn masks_that_are_links_or_pipes_are_named() {
     let paired = masks.pair(&wanting);
     let found: Vec<_> =
         paired.masks.into_iter().map(|mask| mask.map(drop).unwrap_err().of(String::new()).detail).collect();
-    assert!(found[0].starts_with("expected a mask `a.*`, found `a.npy`: link leads out of the source"), "{found:?}");
+    assert!(found[0].starts_with("expected a mask `a.*`, found `a.npy`: link points outside the source"), "{found:?}");
     assert!(
         found[1].starts_with("expected a mask `c/b.*`, found `b.npy`: expected a regular file, found"),
         "{found:?}"

@@ -68,7 +68,7 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     let mut note = format!("took variable {} of {}, which also holds ", list([variable], 1), list([key.as_str()], 1));
     note += &list(others.iter().map(String::as_str), NAMED);
     if more > 0 {
-        note += &format!("; chose one in {} more", plural(more, "file"));
+        note += &format!("; chose a variable in {} more", plural(more, "file"));
     }
     if let Some(name) = elsewhere {
         note += &format!(", not always the same: also {}", list([name], 1));
@@ -101,7 +101,8 @@ fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
     let count = found.count() as u64 + 1;
     let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
     let note = format!(
-        "{pictures} {have} more than 8 bits a sample and {are} stored unchanged, but decoded to 8 bits (first: {first})"
+        "{pictures} {have} more than 8 bits per sample and {are} stored unchanged, but decoded to 8 bits \
+         (first: {first})"
     );
     let hint = Hint::new("to load all bits, pack these pictures by themselves, with ")
         .and([Setting::word("kind", "cubes")])
@@ -147,7 +148,7 @@ mod tests {
         let hint = "\nhint: `--variable NAME` chooses another";
         assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
-        let more = "; chose one in 1 file more, not always the same: also `z`";
+        let more = "; chose a variable in 1 file more, not always the same: also `z`";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // The chosen array's name is stored with the sample.
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!((listing().notes.len(), super::deep(&listing().samples).count()), (0, 0));
         put(root.path(), "b.png", deep.clone());
         put(root.path(), "c.png", deep);
-        let told = "2 pictures have more than 8 bits a sample and are stored unchanged, but decoded to 8 bits \
+        let told = "2 pictures have more than 8 bits per sample and are stored unchanged, but decoded to 8 bits \
                     (first: `b.png`)\nhint: ";
         assert!(notes_of(&listing())[0].starts_with(told), "{:?}", listing().notes);
         assert_eq!(super::deep(&listing().samples).count(), 2);

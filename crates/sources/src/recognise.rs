@@ -73,7 +73,7 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     let open = || FileAt::open(options.run.files(), path, file.bytes);
     let head = || open().and_then(|file| Ok(file.head(132)?.into_owned())).ok();
     if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
-        return Some("classic NetCDF: `nccopy -k nc4 IN OUT` converts it to HDF5, which is read".into());
+        return Some("classic NetCDF: `nccopy -k nc4 IN OUT` converts the file to HDF5, which shardpack reads".into());
     }
     // DICOM has no usual extension.
     let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");

@@ -86,13 +86,16 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     }
     if !tree.single {
         // The file was refused, for example as a link out of the source.
-        return Err(Flaw::new(BadKind::Link, format!("its data file `{}` is not in the source", visible_path(path))));
+        return Err(Flaw::new(
+            BadKind::Link,
+            format!("the header's data file `{}` is not in the source", visible_path(path)),
+        ));
     }
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(Flaw::new(
             BadKind::Special,
-            format!("its data file `{}` is not a regular file", visible_path(path)),
+            format!("the header's data file `{}` is not a regular file", visible_path(path)),
         ));
     }
     Ok(SideFile { bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)?, path: path.to_owned() })

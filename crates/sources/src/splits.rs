@@ -148,7 +148,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
         // The note on empty folders concerns only this split.
         let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str));
         let Some(Classes { names: classes, labels }) = found else {
-            let none = || (!labelled.is_empty()).then(|| "no labels: its samples are not in folders".to_owned());
+            let none = || (!labelled.is_empty()).then(|| "no labels: the samples are not in folders".to_owned());
             notes.extend(told.or_else(none).map(|why| Note::new(why).about(&split.name)));
             continue;
         };

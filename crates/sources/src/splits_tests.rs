@@ -51,7 +51,7 @@ fn a_flat_split_has_no_labels_but_a_note() {
     assert_eq!(labels(&found.splits[0]), [("1.jpg", None)]);
     assert!(found.splits[0].listing.classes.is_empty());
     assert_eq!(found.splits[1].listing.classes, ["ant", "bee"]);
-    assert_eq!(told(&found.notes), ["`test`: no labels: its samples are not in folders"]);
+    assert_eq!(told(&found.notes), ["`test`: no labels: the samples are not in folders"]);
     let mixed = splits(&["test/a/1.jpg", "test/1.jpg", "train/a/1.jpg"]);
     assert_eq!(told(&mixed.notes), ["`test`: no labels from folder names: 1 sample is in folders, but 1 is not"]);
 }
@@ -72,7 +72,7 @@ fn folders_and_files_that_are_no_splits_get_a_note() {
 
     put(root.path(), "beside.jpg", jpeg());
     let error = enumerate(root.path(), &SourceOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("`beside.jpg`: this sample is in no split"), "{error}");
+    assert!(error.contains("`beside.jpg`: this sample is not in any split"), "{error}");
     put(root.path(), "val/a/bad.bin", "what is this");
     let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
     let found = enumerate(root.path(), &skip).unwrap();

@@ -18,8 +18,8 @@ pub(crate) fn refuse_outside_classes(samples: &mut Vec<SourceSample>, bad: &mut 
     samples.retain(|sample| {
         let inside = folder(&sample.key).is_some();
         if !inside {
-            let detail = "this sample is in no class folder";
-            let hint = Hint::new("move it into the folder of its class; ");
+            let detail = "this sample is not in any class folder";
+            let hint = Hint::new("move the sample into the folder for its class; ");
             let hint = hint.and([Setting::word("class_folders", "off")]).then(" packs all samples without labels");
             bad.push(Flaw::new(BadKind::NoClass, detail).with_hint(hint).of(sample.key.clone()));
         }
@@ -31,8 +31,9 @@ pub(crate) fn refuse_outside_splits(samples: &mut Vec<SourceSample>, bad: &mut V
     samples.retain(|sample| {
         let inside = folder(&sample.key).is_some();
         if !inside {
-            let detail = "this sample is in no split";
-            let hint = Hint::new("move it into a split, or leave ").and([Setting::named("splits")]).then(" out");
+            let detail = "this sample is not in any split";
+            let hint =
+                Hint::new("move the sample into a split, or leave ").and([Setting::named("splits")]).then(" out");
             bad.push(Flaw::new(BadKind::NoSplit, detail).with_hint(hint).of(sample.key.clone()));
         }
         inside

@@ -216,7 +216,7 @@ fn headers_claim_their_data() {
     put(root.path(), "c.hdr", header);
     let listing = enumerate(root.path(), &skip()).unwrap();
     let text = listing.bad[1].to_string();
-    assert!(text.starts_with("`c.hdr`: ENVI data file: expected a file of the header's name"), "{text}");
+    assert!(text.starts_with("`c.hdr`: ENVI data file: expected a file with the header's name"), "{text}");
     assert!(text.ends_with("found none") && text.matches("c.hdr").count() == 1, "{text}");
     // If a header is given as the source, its data file is found too.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
@@ -421,7 +421,7 @@ fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     std::fs::remove_file(root.path().join("dog/c.tif")).unwrap();
     let among = listing(None);
     assert_eq!(among.kind, SourceKind::Images);
-    assert!(among.notes[0].text.starts_with("2 pictures have more than 8 bits a sample"), "{:?}", among.notes);
+    assert!(among.notes[0].text.starts_with("2 pictures have more than 8 bits per sample"), "{:?}", among.notes);
     let cubes = SourceOptions { kind: Some(SourceKind::Cubes), ..SourceOptions::default() };
     let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
     assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");

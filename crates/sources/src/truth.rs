@@ -162,14 +162,14 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         let names = list(owners.iter().map(|owner| key(*owner)), NAMED);
         let why = match integers {
             true => format!("may belong to any of {names}"),
-            false => format!("by its name belongs to {names}, but holds non-integer numbers"),
+            false => format!("belongs to {names} by name, but holds non-integer numbers"),
         };
         let more = match unclear.len() - 1 {
             0 => String::new(),
             more => format!("; {more} more like it"),
         };
         let note = format!("{} is packed as a sample: ground truth that {why}{more}", list([key(*place)], 1));
-        let hint = Hint::new("move ground truth to a folder of its own, with the names of the cubes, and give ");
+        let hint = Hint::new("move ground truth to a separate folder, with files named like the cubes, and give ");
         beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
     }
     let mut taken = taken.into_iter();

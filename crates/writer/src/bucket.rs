@@ -191,7 +191,7 @@ fn check_own(spool: &Path) -> Result<(), Cause> {
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    let cause = Cause::new(ErrorKind::PermissionDenied, "it exists, but is not a folder of this user");
+    let cause = Cause::new(ErrorKind::PermissionDenied, "the path exists, but is not a folder owned by this user");
     Err(cause.with_hint(Hint::new("choose another folder with ").and([Setting::named("spool")])))
 }
 

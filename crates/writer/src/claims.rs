@@ -48,10 +48,10 @@ impl Claims {
             let found = self.read(&claim.name)?;
             if found.as_ref() != Some(&claim.text) {
                 let (text, hint) = match found {
-                    None => ("the claim of this run was removed".to_owned(), "this run has stopped: run it again"),
+                    None => ("the claim held by this run was removed".to_owned(), "this run has stopped: run it again"),
                     Some(holder) => (
                         format!("another run has taken over: {holder}"),
-                        "this run has stopped; it has not changed the files of the other run",
+                        "this run has stopped, and has not changed the other run's files",
                     ),
                 };
                 let cause = Cause::new(ErrorKind::ResourceBusy, text).with_hint(hint);
@@ -92,7 +92,11 @@ impl Claims {
         let is_new = created.map_err(|e| match e.is_not_found() {
             true => {
                 let cause = Cause::new(ErrorKind::NotFound, "there is no such bucket or container");
-                Error::io(self.objects.path().join(name), "lock", cause.with_hint("create it first"))
+                Error::io(
+                    self.objects.path().join(name),
+                    "lock",
+                    cause.with_hint("create the bucket or container first"),
+                )
             }
             false => e,
         })?;

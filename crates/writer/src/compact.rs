@@ -132,7 +132,7 @@ impl Growth<'_> {
             return Ok(());
         }
         let what = format!(
-            "`{}` is shard {} of a generation after {own}, and no manifest lists it",
+            "`{}` is shard {} in a generation after {own}, but no manifest lists this shard",
             self.target.file(name).display(),
             identity.shard_number
         );

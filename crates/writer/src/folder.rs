@@ -114,7 +114,7 @@ impl Survey {
         let what = format!("output folder `{}`", target.path().display());
         if !foreign.is_empty() {
             let hint =
-                "choose another folder, or move these files away: the packer never removes files of other programs";
+                "choose another folder, or move these files away: the packer never removes files from other programs";
             return Err(Error::usage(format!("{what} holds other files: {}", list(&foreign)), hint));
         }
         if force || self.is_being_removed {
@@ -355,7 +355,7 @@ pub(crate) fn check_shards(
         let mut all = Vec::with_capacity(shards.len());
         for share in shares {
             let checked =
-                share.join().map_err(|panic| shardpack_format::Error::panicked("a check of shards", &*panic))?;
+                share.join().map_err(|panic| shardpack_format::Error::panicked("checking shards", &*panic))?;
             all.extend(checked?);
         }
         Ok(all)

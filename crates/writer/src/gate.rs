@@ -130,7 +130,7 @@ impl<T> Gate<T> {
             _ => {
                 drop(state);
                 let found = format!("slot {offset:?} of {waiting}");
-                return self.fail(Error::internal("result of a sample", "a place that waits for it", found).into());
+                return self.fail(Error::internal("sample result", "a place that waits for the result", found).into());
             }
         }
         let is_next = offset == Some(0);

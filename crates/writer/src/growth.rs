@@ -249,7 +249,7 @@ impl<'a> Growth<'a> {
                     total.merge(tally);
                     manifest.push(file.clone());
                 }
-                _ => return Err(Error::internal("shard of a generation", "an old or a new one", number)),
+                _ => return Err(Error::internal("shard in a generation", "an old or a new shard", number)),
             }
         }
         manifest.fidelity = (next.fidelity)(&total);

@@ -102,7 +102,7 @@ impl JournalHead {
             .or_else(|| differ("option `shuffle`", &seed(self.shuffle), &seed(other.shuffle)))
             .or_else(|| self.recipe_difference(other))
             .or_else(|| differ("number of samples", &self.samples, &other.samples))
-            .or_else(|| unequal("names, sizes or labels of the sources", self.inputs == other.inputs))
+            .or_else(|| unequal("names, sizes or labels in the sources", self.inputs == other.inputs))
             .or_else(|| unequal("contents of the sources", self.metadata.recipe == other.metadata.recipe))
             .or_else(|| unequal("schema or classes", self.metadata == other.metadata))
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
@@ -220,7 +220,7 @@ impl<R: BufRead> Lines<'_, R> {
         let read = limited.read_until(b'\n', &mut self.line).map_err(|e| Error::io("read", self.path, e))? as u64;
         self.bytes = self.bytes.saturating_add(read);
         if read > MAX_LINE_BYTES {
-            return Err(self.over("bytes of a line", MAX_LINE_BYTES, read));
+            return Err(self.over("size of a line in bytes", MAX_LINE_BYTES, read));
         }
         if self.bytes > MAX_BYTES {
             return Err(self.over("bytes", MAX_BYTES, self.bytes));
@@ -232,7 +232,7 @@ impl<R: BufRead> Lines<'_, R> {
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
             Err(shardpack_format::Error::Limit { limit, found, .. }) => {
-                Err(self.over("JSON nodes of a line", limit, found))
+                Err(self.over("number of JSON nodes in a line", limit, found))
             }
             Err(_) => Ok(None),
             Ok(()) => Ok(serde_json::from_str(&object).ok()),

@@ -18,7 +18,7 @@ const MAX_TEXT_BYTES: u64 = 4096;
 
 /// Returns the hint for a claim in a store. Such a claim remains if its run was killed on another machine.
 fn store_hint() -> Hint {
-    Hint::new("wait for it, or stop it; if it was killed, use ")
+    Hint::new("wait for the other packer, or stop it; if it was killed, use ")
         .and([Setting::on("take_over")])
         .then(" to continue its work")
 }
@@ -59,7 +59,7 @@ fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Res
         }
         None => {
             let taken = target.files.lock(&path, mode, holder).map_err(|e| Error::io("lock", &path, e))?;
-            (taken, "wait for it, or stop it".into())
+            (taken, "wait for the other packer, or stop it".into())
         }
     };
     taken.ok_or_else(|| Error::Locked { holder: holder_of(target, name), path, hint })

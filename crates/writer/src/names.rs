@@ -22,7 +22,7 @@ const JOURNAL_SUFFIX: &str = ".jsonl";
 
 /// Converts a number of shards to 32 bits, the size of shard numbers.
 pub(crate) fn shard_count(shards: usize) -> u32 {
-    u32::try_from(shards).unwrap_or_else(|_| bug("more shards than numbers of shards"))
+    u32::try_from(shards).unwrap_or_else(|_| bug("more shards than shard numbers"))
 }
 
 pub(crate) fn shard_temporary(number: u32) -> String {

@@ -198,7 +198,10 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     record.check_schema(schema, &limits).map_err(of_source)?;
     if (record.key, record.scalars) != (key, sample.scalars.as_slice()) {
         let key = key.escape_debug();
-        return Err(Error::usage(format!("record of sample `{key}`: its key or scalars differ from the source's"), ""));
+        return Err(Error::usage(
+            format!("record for sample `{key}`: the key or scalars differ from those in the source"),
+            "",
+        ));
     }
     Ok(encoded)
 }
@@ -206,7 +209,7 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
 /// Turns a panic in the caller's code into an error. After a panic, this run does not use the source any more.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
-        .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding of the sample", &*panic)) as _)
+        .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding the sample", &*panic)) as _)
 }
 
 fn finished(done: &Done) -> u32 {

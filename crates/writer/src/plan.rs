@@ -243,7 +243,7 @@ struct Size {
 }
 
 fn size_of(sizes: &[Size], sample: u32) -> Size {
-    sizes.get(to_usize(sample)).copied().unwrap_or_else(|| bug("a size for every sample of the order"))
+    sizes.get(to_usize(sample)).copied().unwrap_or_else(|| bug("a size for every sample in the order"))
 }
 
 /// Cuts the order into shards of at most `shard_bytes` stored bytes, each with at least one sample.
@@ -291,7 +291,7 @@ fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], 
     let limits = Limits::default();
     let fixed = metadata.encode()?.len() as u64 + 64;
     for (number, shard) in shards.iter().enumerate() {
-        let samples = order.get(shard.samples.clone()).unwrap_or_else(|| bug("shards cut out of the order"));
+        let samples = order.get(shard.samples.clone()).unwrap_or_else(|| bug("shards cut from the order"));
         let mut keys = 0;
         for &sample in samples {
             keys += u64::from(size_of(sizes, sample).key);
@@ -299,10 +299,10 @@ fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], 
         let records = samples.len() as u64;
         let bytes = fixed.saturating_add(IndexBuilder::bytes_for(&metadata.schema, records, keys));
         for (what, limit, found) in
-            [("records", limits.max_records, records), ("bytes of the index", limits.max_index_bytes, bytes)]
+            [("number of records", limits.max_records, records), ("index size", limits.max_index_bytes, bytes)]
         {
             if found > limit {
-                let what = format!("{what} of shard {number}");
+                let what = format!("{what} in shard {number}");
                 return Err(Error::Limit { what, limit, found, hint: "choose smaller shards".into() });
             }
         }

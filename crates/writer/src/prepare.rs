@@ -148,5 +148,8 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
         .and([Setting::on("force")])
         .then(" without a part to start over");
     let (begun, wanted) = (words(begun), words(wanted));
-    Err(Error::usage(format!("{what} holds a dataset begun {begun}, but this run writes it {wanted}"), hint))
+    Err(Error::usage(
+        format!("{what} holds a dataset that was begun {begun}, but this run writes the dataset {wanted}"),
+        hint,
+    ))
 }

@@ -96,7 +96,7 @@ impl Reservation {
             return Err(Error::usage("threads: expected 1 or more, found 0", ""));
         }
         let lock =
-            self.lock.as_ref().unwrap_or_else(|| bug("the lock of a reservation is given back when it is dropped"));
+            self.lock.as_ref().unwrap_or_else(|| bug("a reservation keeps its lock until the reservation is dropped"));
         write_locked(&self.out.target(), plan, source, options, lock)
     }
 

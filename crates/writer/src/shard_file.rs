@@ -137,7 +137,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
                 format!("shard {shard}, sample {sample}, key of {key} bytes, {bytes} bytes")
             };
             let (key, expected, stated) = (key.escape_debug(), words(expected), words(stated));
-            return Err(Error::usage(format!("record of sample `{key}`: expected {expected}, found {stated}"), ""));
+            return Err(Error::usage(format!("record for sample `{key}`: expected {expected}, found {stated}"), ""));
         }
         self.index.push(&frame, key, &scalars)?;
         self.source_bytes = self.source_bytes.saturating_add(source_bytes);
@@ -182,7 +182,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.put(&footer_bytes)?;
         self.write_chunk()?;
         if self.written != footer.file_bytes() {
-            return Err(Error::internal("bytes of the shard", footer.file_bytes(), self.written));
+            return Err(Error::internal("shard size in bytes", footer.file_bytes(), self.written));
         }
         let (answer, sha256) = bounded(1);
         self.hash.send(HashMessage::Finish(answer));

@@ -285,7 +285,7 @@ pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> 
     T::deserialize(&entry.tally).map_err(|e| {
         Error::usage(
             format!(
-                "`{}`: the journal has an invalid tally of shard {}, which must hold no NaN or infinity: {e}",
+                "`{}`: the journal has an invalid tally for shard {}, which must hold no NaN or infinity: {e}",
                 out.display(),
                 entry.number
             ),

@@ -31,13 +31,13 @@ def folder(path: Path, what: str, inside: Path | None = None) -> Path:
     if inside is not None and not real.is_relative_to(inside):
         raise SourceError(_elsewhere(path, inside, real))
     if not is_folder(path):
-        raise SourceError(f"`{shown(path)}`: expected a folder, {what}, found {'a file' if is_file(path) else 'nothing'}")
+        raise SourceError(f"`{shown(path)}`: expected a folder {what}, found {'a file' if is_file(path) else 'nothing'}")
     return path
 
 
 def _elsewhere(path: Path, inside: Path, real: object) -> str:
     return (
-        f"`{shown(path)}` leads out of `{shown(inside)}`, to `{shown(real)}`\n"
+        f"`{shown(path)}` points outside `{shown(inside)}`, to `{shown(real)}`\n"
         "hint: pass follow_links=True to follow such links"
     )
 

@@ -50,7 +50,7 @@ class Fields:
     notes: list[str] = field(default_factory=list)
     """Notes for the user about the fields."""
     known: Mapping[str, str] | None = None
-    """Field to kind in the dataset to append to."""
+    """Field to kind in the dataset being appended to."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
         """Decide the names and kinds of the fields from the source's declarations and its first sample.
@@ -93,7 +93,7 @@ class Fields:
         ]
 
     def _fit(self, known: Mapping[str, str], where: str) -> None:
-        """Raise an error unless the columns become exactly the fields of the dataset that is appended to."""
+        """Raise unless the columns map exactly onto the fields of the dataset being appended to."""
         for column, name in self.names.items():
             if name not in known:
                 raise SourceError(
@@ -106,7 +106,7 @@ class Fields:
                 raise SourceError(f"{where}: field `{shown(name)}`: expected a column of kind {kind}, as the dataset has, found: {found}")
 
     def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
-        """Return the kind that the field has in the dataset that is appended to."""
+        """Return the kind of a field in the dataset being appended to."""
         kind = (self.known or {}).get(name)
         if kind is not None and name == "label" and "int" in kind and not isinstance(first.get(column), str):
             found = source.kinds.get(column) or kind_of(name, first.get(column))

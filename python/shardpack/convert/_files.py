@@ -97,7 +97,7 @@ class Elsewhere(ValueError):
     """A path leads out of its folder."""
 
     def __init__(self, real: object) -> None:
-        super().__init__(f"a link leads out of the folder, to `{shown(real)}`")
+        super().__init__(f"a link points outside the folder, to `{shown(real)}`")
         self.real = real
 
 

@@ -30,7 +30,7 @@ class SameType:
         return self._field
 
     def follow(self, dtype: str) -> None:
-        """Use the element type of the dataset that is appended to, unless another type was requested."""
+        """Use the element type from the dataset being appended to, unless a type was requested."""
         if not self._asked and dtype:
             self._dtype, self._as = np.dtype(dtype), ", as the dataset has"
 

@@ -45,7 +45,7 @@ def find(
                 continue
             if path != start and path.is_symlink() and not follow_links and not path.resolve().is_relative_to(root):
                 raise SourceError(
-                    f"`{shown(path)}` is a link out of `{shown(start)}`, to `{shown(path.resolve())}`\n"
+                    f"`{shown(path)}` is a link that points outside `{shown(start)}`, to `{shown(path.resolve())}`\n"
                     "hint: pass follow_links=True to follow such links"
                 )
             if path != start and not accepts(path):

@@ -152,7 +152,7 @@ def _points(path: Path, annotations: Sequence[Any]) -> int:
     for one in annotations:
         points = one.get("keypoints")
         if points is not None and (not isinstance(points, list) or len(points) % 3):
-            raise SourceError(f"`{shown(path)}`: expected `keypoints` as a list of three numbers a point, found: {str(points)[:100]}")
+            raise SourceError(f"`{shown(path)}`: expected `keypoints` to be a list with three numbers per point, found: {str(points)[:100]}")
         if points:
             return len(points) // 3
     return 0
@@ -162,7 +162,7 @@ def _folder(
     path: Path, images: Union[str, "os.PathLike[str]", None], pictures: Sequence[Mapping[str, Any]], follow: bool
 ) -> Path:
     if images is not None:
-        return folder(Path(images), "of the pictures (`images`)")
+        return folder(Path(images), "with the pictures (`images`)")
     split = path.stem.rpartition("_")[2]
     beside = [path.parent, path.parent.parent]
     places = [base / name for base in beside for name in (split, f"images/{split}", "images", "")]
@@ -171,10 +171,10 @@ def _folder(
     if found is None:
         raise SourceError(
             f"`{shown(path)}`: no picture `{shown(first)}` in the folders `{shown(split)}` and `images` near the file\n"
-            "hint: pass the folder of the pictures, images='…'"
+            "hint: pass the folder with the pictures, images='…'"
         )
     # The annotation file is in the folder of the dataset or in a subfolder, so accept links within the folder above.
-    return folder(found, "of the pictures", None if follow else path.parent.parent.resolve())
+    return folder(found, "with the pictures", None if follow else path.parent.parent.resolve())
 
 
 def _refuse_corners(
@@ -248,14 +248,14 @@ class _Reader:
             if (boxes[:, 2:] < 0).any():
                 row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
                 expected = "x0 y0 x1 y1, with x0 ≤ x1 and y0 ≤ y1" if self.corners else "width and height of at least 0"
-                raise ValueError(f"expected a `bbox` of {expected}, found: {annotations[row]['bbox']}")
+                raise ValueError(f"expected a `bbox` with {expected}, found: {annotations[row]['bbox']}")
             corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
             if "boxes" in self.taken:
                 check_inside(corners, size, "a `bbox`", [annotation["bbox"] for annotation in annotations])
         if "iscrowd" in self.columns:
             for one in annotations:
                 if one.get("iscrowd", 0) not in (0, 1):
-                    raise ValueError(f"expected `iscrowd` 0 or 1, found: {one['iscrowd']!r}")
+                    raise ValueError(f"expected `iscrowd` to be 0 or 1, found: {one['iscrowd']!r}")
             values["iscrowd"] = np.array([one.get("iscrowd", 0) for one in annotations], np.uint8)
         if "area" in self.columns:
             values["area"] = numbers([[annotation["area"]] for annotation in annotations], 1, "an `area`")[:, 0]
@@ -268,7 +268,7 @@ class _Reader:
         if "captions" in self.columns:
             captions = [annotation.get("caption", "") for annotation in annotations]
             if not all(isinstance(caption, str) for caption in captions):
-                raise ValueError(f"expected a `caption` of text, found: {str(captions)[:100]}")
+                raise ValueError(f"expected `caption` to be text, found: {str(captions)[:100]}")
             values["captions"] = captions
         return values
 

@@ -277,7 +277,7 @@ def _check_size(where: str, slices: list[Any], most: int) -> None:
 def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
     """Return the values of each slice of a file. Raise an error if they are in colour."""
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
-        raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples a pixel\nhint: samples='files'")
+        raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples per pixel\nhint: samples='files'")
     pixels = _pixels(slices)
     return [pixels] if len(slices) == 1 else list(pixels)
 

@@ -175,7 +175,7 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
     if volume.ndim == 3:
         volume, meta["axes"], meta["zooms"] = volume[None], ["c", *meta["axes"]], [1.0, *meta["zooms"]]
     if volume.ndim != 4:
-        raise SourceError(f"`{shown(path)}`: expected volumes of three axes and channels, found {volume.ndim} axes of {list(volume.shape)}")
+        raise SourceError(f"`{shown(path)}`: expected volumes with three axes and channels, found {volume.ndim} axes of {list(volume.shape)}")
     meta["axes"][0] = "c"
     if channels == "last":
         volume = np.moveaxis(volume, 0, -1)

@@ -58,8 +58,8 @@ def open(
     """
     root = folder(Path(src), "of VOC")
     inside = None if follow_links else root.resolve()
-    pictures = folder(root / "JPEGImages", "of the pictures", inside)
-    annotations = folder(root / "Annotations", "of the annotations", inside)
+    pictures = folder(root / "JPEGImages", "with the pictures", inside)
+    annotations = folder(root / "Annotations", "with the annotations", inside)
     if masks is not None:
         folder(root / masks, "of masks", inside)
     check_drop(f"`{shown(root)}`", drop, ["image", "boxes", "classes", "difficult", "truncated", *(["mask"] if masks else [])])

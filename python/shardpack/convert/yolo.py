@@ -66,14 +66,14 @@ def open(
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
         points = points or config.get("kpt_shape")
-        base = config_path.parent if root is None else folder(Path(root), "of the dataset (`root`)")
+        base = config_path.parent if root is None else folder(Path(root), "with the dataset (`root`)")
         inside = None if follow_links else base.resolve()
         images = _pictures(config_path, config, split, base, inside)
         said = f"`{shown(config_path)}`: "
     else:
         base = folder(path, "with `images` and `labels`")
         inside = None if follow_links else base.resolve()
-        images = folder(base / "images" / (split or ""), "of the pictures", inside)
+        images = folder(base / "images" / (split or ""), "with the pictures", inside)
         notes += _merged(images) if split is None else []
         said = ""
     names = check_names(names, f"{said}names") if names else None
@@ -111,7 +111,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     places = [one / name for one in bases for name in entries]
     found = next((place for place in places if is_folder(place)), places[0])
     try:
-        return folder(found, f"of the pictures of {split!r}" if split else "of the pictures", inside)
+        return folder(found, f"with the pictures for {split!r}" if split else "with the pictures", inside)
     except SourceError as error:
         hint = "" if is_folder(base) and not is_folder(found) else "\nhint: pass the folder of the dataset, root='…'"
         raise SourceError(f"`{shown(path)}`: {error}{hint}") from None
@@ -129,9 +129,9 @@ def _labels(root: Path, inside: Path | None) -> Path:
     """Return the label folder. Its path is the path of the pictures with ``labels`` in place of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
-        raise SourceError(f"`{shown(root)}`: its path has no folder `images` with a folder `labels` next to it")
+        raise SourceError(f"`{shown(root)}`: expected an `images` folder in its path, with a `labels` folder beside it")
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
-    return folder(Path(*parts), "of the labels", inside)
+    return folder(Path(*parts), "with the labels", inside)
 
 
 def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:

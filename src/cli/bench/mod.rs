@@ -43,7 +43,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
             // The loader counts over all epochs, but the option applies to each epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
             let expected = format!("at most {} (`--skip`)", args.skip);
-            let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);
+            let error = || FormatError::format("number of damaged samples in one epoch", expected, epoch.skipped);
             few.then_some(epoch).ok_or_else(|| error().into())
         });
         match ran {
@@ -73,7 +73,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
         0 => Ok(ExitStatus::Fine),
         skipped => {
             let skipped = units::plural(skipped, "damaged sample");
-            show::next(&format!("{skipped} skipped"), "`shardpack verify` names them");
+            show::next(&format!("{skipped} skipped"), "`shardpack verify` lists the damaged samples");
             Ok(ExitStatus::Problem)
         }
     }

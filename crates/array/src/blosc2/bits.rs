@@ -28,8 +28,8 @@ pub(super) fn undo(rows: &[u8], plane: &mut [u8]) -> Result<()> {
 
 /// Fails if a plane and its rows differ in length, or the length is not a multiple of 8.
 fn check(from: usize, to: usize) -> Result<()> {
-    check_length("bit planes", to, from)?;
-    check_length("bit planes, in eights", from / 8 * 8, from)
+    check_length("size of the bit planes", to, from)?;
+    check_length("size of the bit planes, a multiple of 8", from / 8 * 8, from)
 }
 
 #[cold]
@@ -41,8 +41,8 @@ fn beyond<T>() -> T {
 /// and the `other` block is just as long.
 fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
     let items = bytes / item.max(1);
-    check_length("block of bit planes", other, bytes)?;
-    check_length("items of a block of bit planes", items * item, bytes)?;
+    check_length("size of a block of bit planes", other, bytes)?;
+    check_length("size of the items in a block of bit planes", items * item, bytes)?;
     Ok(items)
 }
 
@@ -68,7 +68,7 @@ pub(super) fn undo_block(block: &[u8], item: usize, planes: &mut [u8]) -> Result
     let (rows, rest) = block.split_at(eights * item);
     for (j, plane) in planes.chunks_exact_mut(count.max(1)).enumerate() {
         let (plane, last) = plane.split_at_mut(eights);
-        undo(part(rows, j * eights..(j + 1) * eights, "bit planes of a plane")?, plane)?;
+        undo(part(rows, j * eights..(j + 1) * eights, "bit planes in a byte plane")?, plane)?;
         // At most seven items.
         for (to, from) in last.iter_mut().zip(rest.iter().skip(j).step_by(item)) {
             *to = *from;

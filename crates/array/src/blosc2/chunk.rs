@@ -168,10 +168,10 @@ impl<'a> Chunk<'a> {
         if item == 0 || item > 8 || unit_bytes == 0 || !unit_bytes.is_multiple_of(item) {
             return Err(Error::format("blosc2 decoded size", format!("a multiple of {item}, above 0"), unit_bytes));
         }
-        let body = rest(chunk, HEADER_BYTES, "body of a blosc2 chunk")?;
+        let body = rest(chunk, HEADER_BYTES, "blosc2 chunk body")?;
         let content = match (flags2 >> 4, flags & FLAG_COPIED != 0) {
             (0, true) => {
-                is("blosc2 chunk size of a stored unit", 12, body.len() as u64, unit_bytes as u64)?;
+                is("size of a blosc2 chunk with a stored unit", 12, body.len() as u64, unit_bytes as u64)?;
                 ChunkContent::Stored
             }
             (0, false) => {
@@ -300,12 +300,8 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
     if body.len() == usize::from(stored) {
         return Ok(item);
     }
-    Err(Error::format(
-        "blosc2 chunk size of a special chunk",
-        HEADER_BYTES + usize::from(stored),
-        HEADER_BYTES + body.len(),
-    )
-    .at(12))
+    Err(Error::format("size of a special blosc2 chunk", HEADER_BYTES + usize::from(stored), HEADER_BYTES + body.len())
+        .at(12))
 }
 
 /// Parses the table of block starts and the streams. The streams must be in order, without holes, and end at
@@ -360,8 +356,8 @@ fn walk_stream(
     out_bytes: usize,
 ) -> Result<ChunkStream> {
     let truncated = |needed: String| Error::format("blosc2 stream", needed, chunk.len() - at).at(at as u64);
-    let stream = rest(chunk, at, "stream of a blosc2 chunk")?;
-    let (size, data) = stream.split_first_chunk().ok_or_else(|| truncated("4 bytes of size".into()))?;
+    let stream = rest(chunk, at, "stream in a blosc2 chunk")?;
+    let (size, data) = stream.split_first_chunk().ok_or_else(|| truncated("a size in 4 bytes".into()))?;
     let size = i32::from_le_bytes(*size);
     let offset = at + 4;
     let Ok(bytes) = usize::try_from(size) else {

@@ -22,9 +22,9 @@ impl Decoder {
             },
             ChunkContent::Repeated(item) => {
                 let size = usize::from(item_bytes);
-                let item = part(item, 0..size, "bytes of a repeated item")?;
+                let item = part(item, 0..size, "bytes in a repeated item")?;
                 for to in out.chunks_mut(size.max(1)) {
-                    to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
+                    to.copy_from_slice(part(item, 0..to.len(), "bytes in a repeated item")?);
                 }
             }
             ChunkContent::Blocks { block_bytes, .. } => {
@@ -46,9 +46,7 @@ impl Decoder {
     ) -> Result<()> {
         let item = usize::from(item_bytes).max(1);
         if in_place(chunk, item) {
-            let Some(streams) = planes::of_block(chunk, number, item) else {
-                bug("a block that its chunk does not have")
-            };
+            let Some(streams) = planes::of_block(chunk, number, item) else { bug("a block is missing from its chunk") };
             self.coders.streams(chunk, streams, out)?;
             planes::undo_delta(chunk, out.len() / item, out)?;
             return Ok(());
@@ -88,7 +86,7 @@ impl Decoder {
         let item = usize::from(item_bytes);
         let Some(streams) = planes::streams(chunk, number, item) else { return Ok(None) };
         let bytes = planes::scratch_bytes(chunk, streams);
-        let (here, rest) = split_mut(std::mem::take(scratch), bytes, "scratch of a blosc2 block")?;
+        let (here, rest) = split_mut(std::mem::take(scratch), bytes, "scratch buffer for a blosc2 block")?;
         *scratch = rest;
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }

@@ -10,7 +10,7 @@ const LANES: usize = 64;
 
 /// Fills `out` with the differences of `plane`, which has the same length. The first byte stays as it is.
 pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
-    check_length("differences of a plane", plane.len(), out.len())?;
+    check_length("number of differences in a plane", plane.len(), out.len())?;
     let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else {
         // An empty plane has no differences.
         return Ok(());

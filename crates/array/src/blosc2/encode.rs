@@ -78,8 +78,8 @@ impl Encoder {
             }
             (coder, level) => {
                 return Err(Error::usage(match level {
-                    Some(level) => format!("level of {coder:?} in blosc2: expected one of its levels, found {level}"),
-                    None => format!("level of {coder:?} in blosc2: expected one of its levels, found none"),
+                    Some(level) => format!("{coder:?} level for blosc2: expected a supported level, found {level}"),
+                    None => format!("{coder:?} level for blosc2: expected a supported level, found none"),
                 }));
             }
         };
@@ -91,9 +91,9 @@ impl Encoder {
     pub(crate) fn chunk(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
-            let expected = format!("1..={UNIT_BYTES} bytes of items of 1..=8");
+            let expected = format!("1 to {UNIT_BYTES} bytes in items of 1 to 8 bytes");
             return Err(Error::usage(format!(
-                "blosc2 unit: expected {expected}, found {} bytes of items of {item}",
+                "blosc2 unit: expected {expected}, found {} bytes in items of {item} bytes",
                 unit.len()
             )));
         }
@@ -175,7 +175,7 @@ impl Encoder {
         let mut all_zeros = true;
         for (number, block) in unit.chunks(block_bytes).enumerate() {
             let here = u32::try_from(out.len() - start)
-                .map_err(|_| Error::usage("blosc2 block: its offset is 4 GiB or more"))?;
+                .map_err(|_| Error::usage("the offset of a blosc2 block is 4 GiB or more"))?;
             let place = out.get_mut(starts + 4 * number..starts + 4 * (number + 1));
             place
                 .ok_or_else(|| Error::usage(format!("blosc2 block starts: expected {blocks}, found {number}")))?
@@ -183,7 +183,7 @@ impl Encoder {
             let filtered = filtered(self.filter, block, item, &mut self.filtered)?;
             // A short last block is not split.
             let streams = if block.len() == block_bytes { item } else { 1 };
-            check_length("bytes of the streams of a block", block.len() / streams * streams, block.len())?;
+            check_length("total size of the streams in a block", block.len() / streams * streams, block.len())?;
             for stream in filtered.chunks_exact(block.len() / streams) {
                 let before = out.len();
                 if !append(&mut self.coder, stream, &mut self.coded, end, out)? {

@@ -18,7 +18,7 @@ pub(crate) fn walk_chunks<'a>(
     let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
     while left > 0 {
         let unit = left.min(UNIT_BYTES);
-        let bytes = rest(payload, pos, "payload after its chunks")?;
+        let bytes = rest(payload, pos, "payload after the last chunk")?;
         let chunk = Chunk::parse(bytes, item_bytes, unit).map_err(|e| e.at(pos as u64))?;
         coded += chunk.coded_out_bytes();
         pos += chunk.bytes().len();

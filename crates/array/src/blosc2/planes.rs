@@ -38,9 +38,9 @@ impl<'a> Planes<'a> {
         let end = first + out.len() / self.item.max(1);
         let mut parts = [&[][..]; 8];
         for (to, plane) in parts.iter_mut().zip(self.parts).take(self.item) {
-            *to = part(plane, first..end, "items of a blosc2 block")?;
+            *to = part(plane, first..end, "items in a blosc2 block")?;
         }
-        join(part(&parts, 0..self.item, "planes of a blosc2 block")?, out)
+        join(part(&parts, 0..self.item, "planes in a blosc2 block")?, out)
     }
 
     /// Returns the low bytes and the high bytes of `count` two-byte items, starting with item `first`.
@@ -126,7 +126,11 @@ impl Coders {
         if rest.is_empty() {
             Ok(())
         } else {
-            Err(Error::format("blosc2 block", "streams for all bytes", format!("{} bytes without one", rest.len())))
+            Err(Error::format(
+                "blosc2 block",
+                "streams that cover all bytes",
+                format!("{} bytes without a stream", rest.len()),
+            ))
         }
     }
 }
@@ -171,7 +175,7 @@ pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> 
         && filters.byte_delta
     {
         let items = items.max(1);
-        check_length("planes of byte deltas", planes.len() / items * items, planes.len())?;
+        check_length("total size of the byte-delta planes", planes.len() / items * items, planes.len())?;
         planes.chunks_exact_mut(items).for_each(delta::undo);
     }
     Ok(())
@@ -243,7 +247,7 @@ pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
 fn bytes_of<'a>(chunk: &Chunk<'a>, stream: &ChunkStream) -> Result<&'a [u8]> {
     let bytes = chunk.bytes().get(stream.offset..stream.offset + stream.bytes);
     bytes.ok_or_else(|| {
-        Error::format("blosc2 stream", "an end within its chunk", format!("{} bytes", stream.bytes))
+        Error::format("blosc2 stream", "an end inside the chunk", format!("{} bytes", stream.bytes))
             .at(stream.offset as u64)
     })
 }

@@ -12,10 +12,10 @@ const LANES: usize = 64;
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
     // The loops below rely on these lengths.
     for plane in planes {
-        check_length("byte planes of items", out.len(), plane.len() * planes.len())?;
+        check_length("total size of the byte planes", out.len(), plane.len() * planes.len())?;
     }
     match *planes {
-        [] => check_length("items of no byte planes", 0, out.len())?,
+        [] => check_length("size of the items without byte planes", 0, out.len())?,
         [plane] => out.copy_from_slice(plane),
         [a, b] => dispatch!(Level::new(), simd => join_by(simd, [a, b], out, join2)).unwrap_or_else(beyond),
         [a, b, c, d] => dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d], out, join4)).unwrap_or_else(beyond),
@@ -30,8 +30,8 @@ pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
 
 /// Fills `out` with the byte planes of `items`, of `item` bytes each.
 pub(super) fn split(items: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
-    check_length("items for byte planes", out.len(), items.len())?;
-    check_length("whole items for byte planes", items.len() / item.max(1) * item, items.len())?;
+    check_length("size of the items for byte planes", out.len(), items.len())?;
+    check_length("size of whole items for byte planes", items.len() / item.max(1) * item, items.len())?;
     match item {
         1 => out.copy_from_slice(items),
         2 => dispatch!(Level::new(), simd => split_by(simd, items, out, split2)).unwrap_or_else(beyond),

@@ -182,13 +182,13 @@ impl PayloadDecoder for Blosc2Decoder {
                 let bytes = block_bytes.min(unit - start);
                 let block = match undecoded(&chunk)? {
                     Some(StoredBlock::Bytes(unit)) => {
-                        StoredBlock::Bytes(part(unit, start..start + bytes, "bytes of a stored unit")?)
+                        StoredBlock::Bytes(part(unit, start..start + bytes, "bytes in a stored unit")?)
                     }
                     Some(block) => block,
                     None => match self.chunks.planes_in(&chunk, item_bytes, number, &mut scratch).map_err(at)? {
                         Some(planes) => StoredBlock::Planes(planes),
                         None => {
-                            let (to, rest) = split_mut(scratch, bytes, "scratch of blosc2 blocks")?;
+                            let (to, rest) = split_mut(scratch, bytes, "scratch buffer for blosc2 blocks")?;
                             scratch = rest;
                             self.chunks.decode_block(&chunk, item_bytes, number, to).map_err(at)?;
                             StoredBlock::Bytes(to)
@@ -231,8 +231,10 @@ impl PayloadDecoder for Blosc2Decoder {
         out: &mut [u8],
         scratch: &mut Vec<u8>,
     ) -> Result<BlockPlace> {
-        let Some(Entered { chunk_bytes, content }) = self.entered.take() else { bug("a block of no chunk") };
-        let chunk = Chunk::walked(part(block.bytes, 0..chunk_bytes, "bytes of a blosc2 chunk")?, content);
+        let Some(Entered { chunk_bytes, content }) = self.entered.take() else {
+            bug("a block was requested before its chunk")
+        };
+        let chunk = Chunk::walked(part(block.bytes, 0..chunk_bytes, "bytes in a blosc2 chunk")?, content);
         let place = self.block_of(&chunk, block, budget, out, scratch);
         self.entered = Some(Entered { chunk_bytes, content: chunk.into_content() });
         place
@@ -252,13 +254,13 @@ impl Blosc2Decoder {
         match chunk.content() {
             ChunkContent::Stored => {
                 let from = HEADER_BYTES + start;
-                out.copy_from_slice(part(chunk.bytes(), from..from + out.len(), "body of a blosc2 chunk")?);
+                out.copy_from_slice(part(chunk.bytes(), from..from + out.len(), "blosc2 chunk body")?);
                 return Ok(BlockPlace::Copied);
             }
             ChunkContent::Repeated(item) => {
-                let item = part(item, 0..width, "bytes of a repeated item")?;
+                let item = part(item, 0..width, "bytes in a repeated item")?;
                 for to in out.chunks_mut(width) {
-                    to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
+                    to.copy_from_slice(part(item, 0..to.len(), "bytes in a repeated item")?);
                 }
                 budget.spend(0, out.len() as u64)?;
                 return Ok(BlockPlace::Copied);
@@ -297,7 +299,7 @@ impl Blosc2Decoder {
 fn undecoded<'a>(chunk: &Chunk<'a>) -> Result<Option<StoredBlock<'a>>> {
     Ok(match chunk.content() {
         ChunkContent::Blocks { .. } => None,
-        ChunkContent::Stored => Some(StoredBlock::Bytes(rest(chunk.bytes(), HEADER_BYTES, "body of a blosc2 chunk")?)),
+        ChunkContent::Stored => Some(StoredBlock::Bytes(rest(chunk.bytes(), HEADER_BYTES, "blosc2 chunk body")?)),
         ChunkContent::Repeated(item) => Some(StoredBlock::Repeated(*item)),
     })
 }

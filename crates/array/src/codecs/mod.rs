@@ -124,5 +124,5 @@ impl Decoders {
 
 #[cold]
 fn not_of_arrays(codec: Codec) -> Error {
-    Error::format("codec of an array", "raw, zstd or blosc2", codec)
+    Error::format("array codec", "raw, zstd or blosc2", codec)
 }

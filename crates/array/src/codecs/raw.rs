@@ -74,7 +74,7 @@ fn checked(coded: Coded<'_>) -> Result<&[u8]> {
 
 impl PayloadDecoder for Raw {
     fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], _: &Limits) -> Result<()> {
-        out.copy_from_slice(part(checked(coded)?, 0..out.len(), "bytes of a payload")?);
+        out.copy_from_slice(part(checked(coded)?, 0..out.len(), "payload bytes")?);
         Ok(())
     }
 

@@ -67,7 +67,7 @@ impl Levels {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "level of {name}: expected {expected}, found {}",
+            "{name} level: expected {expected}, found {}",
             level.map_or("none".into(), |l| l.to_string())
         )))
     }

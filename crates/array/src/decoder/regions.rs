@@ -105,7 +105,7 @@ impl ArrayDecoder {
                 None => None,
             };
             let Some(to) = to.and_then(|to| to.get_mut(range)) else {
-                bug("a run that is not in its region");
+                bug("a run is outside its region");
             };
             to.copy_from_slice(bytes);
             Ok(())

@@ -85,7 +85,7 @@ impl Factors {
             let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
             let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
             pair.ok_or_else(|| {
-                Error::usage(format!("band {band} has no mean and std: only {} bands have them", self.bands))
+                Error::usage(format!("band {band} has no mean and std: only {} bands have a mean and std", self.bands))
             })
         };
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))

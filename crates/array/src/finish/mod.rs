@@ -213,7 +213,7 @@ impl Finish {
             if !turned {
                 taker.skip_to(first)?;
             }
-            taker.take(part(elements, first * pixel..first * pixel + run, "row of a window")?)?;
+            taker.take(part(elements, first * pixel..first * pixel + run, "window row")?)?;
         }
         taker.finish()
     }

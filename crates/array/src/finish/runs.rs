@@ -26,7 +26,7 @@ pub fn change_runs(element: ElementType, bytes: &mut [u8], mut change: impl FnMu
     }
     let mut singles = [0.0; RUN];
     for (number, bytes) in (0_u64..).zip(bytes.chunks_mut(RUN * size)) {
-        let run = part_mut(&mut singles, 0..bytes.len() / size, "elements of a run")?;
+        let run = part_mut(&mut singles, 0..bytes.len() / size, "elements in a run")?;
         match element {
             ElementType::Bf16 => {
                 let values = bytes.as_chunks().0.iter().map(|value| bf16::from_le_bytes(*value).to_f32());

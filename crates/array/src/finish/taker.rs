@@ -139,7 +139,7 @@ fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) 
             true => ((left / columns).min(rows - y), columns),
             false => (1, left.min(columns - x)),
         };
-        let from = rest(elements, done * unit, "elements of a rectangle")?;
+        let from = rest(elements, done * unit, "elements in a rectangle")?;
         put_rectangle(target, plane, [y..y + high, x..x + wide], from, out)?;
         done += high * wide;
     }
@@ -209,13 +209,13 @@ fn put_line(
 
 /// Fills `to` with the units of a line, each of `unit` bytes.
 fn gather(from: &[u8], line: &Line, unit: usize, to: &mut [u8]) -> Result<()> {
-    let from = rest(from, line.start, "units of a line")?;
+    let from = rest(from, line.start, "units in a line")?;
     if line.step == unit && !line.reversed {
-        to.copy_from_slice(part(from, 0..to.len(), "units of a line")?);
+        to.copy_from_slice(part(from, 0..to.len(), "units in a line")?);
         return Ok(());
     }
     let needed = (line.count - 1) * line.step + unit;
-    let from = part(from, 0..needed, "units of a line")?;
+    let from = part(from, 0..needed, "units in a line")?;
     // With lengths known at compile time, each copy is a single instruction.
     match unit {
         1 => gather_by::<1>(from, line, to),

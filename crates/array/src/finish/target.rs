@@ -196,7 +196,7 @@ impl Target {
         while !from.is_empty() {
             let count = (plane - at % plane).min(from.len() / width);
             let (here, rest) = from.split_at_checked(count * width).unwrap_or((from, &[]));
-            let (there, after) = split_mut(to, count * size, "elements of a band")?;
+            let (there, after) = split_mut(to, count * size, "elements in a band")?;
             self.convert_run(at / plane, here, there)?;
             (from, to, at) = (rest, after, at + count);
         }
@@ -209,7 +209,7 @@ impl Target {
         let mut singles = [0.0; RUN];
         let (width, size) = (self.decoded.size(), self.element.size());
         for (number, (from, to)) in from.chunks(RUN * width).zip(to.chunks_mut(RUN * size)).enumerate() {
-            let run = part_mut(&mut singles, 0..from.len() / width, "elements of a run")?;
+            let run = part_mut(&mut singles, 0..from.len() / width, "elements in a run")?;
             singles::load(self.decoded, from, run);
             if let Some(factors) = &self.factors {
                 match self.each() {

@@ -61,7 +61,8 @@ pub(crate) struct RegionPlan<'a> {
 impl<'a> RegionPlan<'a> {
     /// Plans `region`, which must have passed [`Region::shape_of`] and must not be empty.
     pub(crate) fn new(descriptor: &ArrayDescriptor, region: &Region, lists: &'a mut Lists) -> Result<Self> {
-        let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("axis", "max_axis", usize::MAX as u64, n));
+        let size =
+            |n: u64| usize::try_from(n).map_err(|_| Error::limit("axis length", "max_axis", usize::MAX as u64, n));
         let range = |first: u64, count: u64| Ok(size(first)?..size(first + count)?);
         let rows = range(region.y, region.height)?;
         let flat = descriptor.shape.len() == 2;
@@ -70,7 +71,7 @@ impl<'a> RegionPlan<'a> {
             [height, bands] => (size(height)?, 1, size(bands)?),
             _ => {
                 return Err(Error::usage(format!(
-                    "regions need an array of two or three axes, found {}",
+                    "regions need an array with two or three axes, found {}",
                     descriptor.shape.len()
                 )));
             }
@@ -122,7 +123,7 @@ impl<'a> RegionPlan<'a> {
                         BandSet::Range(range) => band.checked_sub(range.start),
                         BandSet::List(list) => list.binary_search(&band).ok(),
                     };
-                    let Some(place) = place else { bug("a band of a region that is not fetched") };
+                    let Some(place) = place else { bug("a requested band was not fetched") };
                     pick_list.push(place);
                 }
                 Some(BandSet::List(pick_list))

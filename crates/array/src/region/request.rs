@@ -116,26 +116,28 @@ impl Region {
     /// if a size overflows.
     pub fn shape_of(&self, descriptor: &ArrayDescriptor) -> Result<RegionShape> {
         let [height, width, channels] = cube_shape(descriptor)?;
-        within("rows of a region", self.y, self.height, height)?;
-        within("columns of a region", self.x, self.width, width)?;
+        within("region rows", self.y, self.height, height)?;
+        within("region columns", self.x, self.width, width)?;
         let bands = match &self.bands {
             Bands::All => channels,
             Bands::Range(range) => {
                 let count = range.end.checked_sub(range.start);
-                let count = count
-                    .ok_or_else(|| Error::usage(format!("bands of a region: expected start..end, found {range:?}")))?;
-                within("bands of a region", range.start, count, channels)?;
+                let count =
+                    count.ok_or_else(|| Error::usage(format!("region bands: expected start..end, found {range:?}")))?;
+                within("region bands", range.start, count, channels)?;
                 count
             }
             Bands::List(list) => {
                 if let Some(band) = list.iter().find(|band| **band >= channels) {
-                    return Err(Error::usage(format!("band of a region: expected below {channels}, found {band}")));
+                    return Err(Error::usage(format!(
+                        "band in a region: expected a number below {channels}, found {band}"
+                    )));
                 }
                 list.len() as u64
             }
         };
         if descriptor.shape.len() == 2 && bands != 1 {
-            return Err(Error::usage(format!("an array of two axes has one band, but the region requests {bands}")));
+            return Err(Error::usage(format!("an array with two axes has one band, but the region requests {bands}")));
         }
         let shape = match self.layout {
             Layout::AsShape => [self.height, self.width, bands],
@@ -164,6 +166,8 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
 fn within(what: &'static str, first: u64, count: u64, length: u64) -> Result<()> {
     match first.checked_add(count) {
         Some(end) if end <= length => Ok(()),
-        _ => Err(Error::usage(format!("{what}: expected a range within 0..{length}, found {count} from {first} on"))),
+        _ => {
+            Err(Error::usage(format!("{what}: expected a range within 0..{length}, found {count} starting at {first}")))
+        }
     }
 }

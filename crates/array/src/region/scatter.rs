@@ -54,7 +54,7 @@ impl PayloadReader<'_, '_> {
                     continue;
                 }
                 let to = placed.at + (here.start - placed.run.start);
-                let from = part(bytes, here.start - block.start..here.end - block.start, "bytes of a block")?;
+                let from = part(bytes, here.start - block.start..here.end - block.start, "bytes in a block")?;
                 put(placed, to..to + from.len(), from)?;
             }
             done = block.end;

@@ -96,8 +96,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
             let mut start = run.start;
             while start < run.end {
                 if self.decoder.is_none() {
-                    let (here, tail) = split_mut(rest, run.len(), "place of a run")?;
-                    here.copy_from_slice(part(self.payload, run.clone(), "stored bytes of a run")?);
+                    let (here, tail) = split_mut(rest, run.len(), "output range for a run")?;
+                    here.copy_from_slice(part(self.payload, run.clone(), "stored bytes in a run")?);
                     rest = tail;
                     break;
                 }
@@ -105,9 +105,9 @@ impl<'p, 's> PayloadReader<'p, 's> {
                 let block = first..self.stored_bytes.min(first + self.block_bytes());
                 let count = run.end.min(block.end).saturating_sub(start);
                 if count == 0 {
-                    bug("a region asks for bytes beyond its array");
+                    bug("a region requests bytes beyond the end of its array");
                 }
-                let (here, tail) = split_mut(rest, count, "place of a run")?;
+                let (here, tail) = split_mut(rest, count, "output range for a run")?;
                 if self.loaded.is_none_or(|(loaded, _)| loaded != first) {
                     self.enter(start / UNIT_BYTES)?;
                     self.block(start, &block, ahead.clone(), here)?;
@@ -117,7 +117,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
                     Some((_, BlockPlace::ScratchPlanes(items))) => {
                         planes::of(&self.scratch.block, self.width, items).join(from / self.width, here)?;
                     }
-                    Some(_) => here.copy_from_slice(part(&self.scratch.block, from..from + count, "bytes of a block")?),
+                    Some(_) => here.copy_from_slice(part(&self.scratch.block, from..from + count, "bytes in a block")?),
                     // The bytes are already in `out`.
                     None => {}
                 }
@@ -139,7 +139,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         let first = at - at % self.block_bytes();
         let block = first..self.stored_bytes.min(first + self.block_bytes());
         if block.is_empty() {
-            bug("a region asks for bytes beyond its array");
+            bug("a region requests bytes beyond the end of its array");
         }
         self.enter(first / UNIT_BYTES)?;
         let tile = grow(tile, block.len());
@@ -159,7 +159,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         let number = block.start % UNIT_BYTES / self.block_bytes();
         let Some(decoder) = &mut self.decoder else { bug("stored elements have no blocks") };
         let mut request = BlockRequest {
-            bytes: rest(self.payload, self.at, "payload after its units")?,
+            bytes: rest(self.payload, self.at, "payload after the last unit")?,
             width: self.width,
             number,
             block_bytes: block.len(),
@@ -183,7 +183,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
     fn enter(&mut self, unit: usize) -> Result<()> {
         self.walk_to(unit)?;
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
-        let bytes = rest(self.payload, self.at, "payload after its units")?;
+        let bytes = rest(self.payload, self.at, "payload after the last unit")?;
         let unit_bytes = UNIT_BYTES.min(self.stored_bytes.saturating_sub(unit * UNIT_BYTES));
         decoder.enter(bytes, self.width, unit_bytes).map_err(|e| e.at(self.at as u64))
     }
@@ -192,7 +192,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
     fn walk_to(&mut self, unit: usize) -> Result<()> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         while self.unit < unit {
-            let bytes = rest(self.payload, self.at, "payload after its units")?;
+            let bytes = rest(self.payload, self.at, "payload after the last unit")?;
             self.at += decoder.leave(bytes).map_err(|e| e.at(self.at as u64))?;
             self.unit += 1;
         }

@@ -25,9 +25,9 @@ pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
 /// Fills `out` with the running sums of whole pixels, for which [`fits`] must be true. `low` and `high` are
 /// the low and the high bytes of their elements.
 pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Result<()> {
-    check_length("high bytes of elements", low.len(), high.len())?;
-    check_length("elements of two bytes", out.len(), 2 * low.len())?;
-    check_length("elements of whole pixels", low.len() / bands.max(1) * bands, low.len())?;
+    check_length("number of high bytes", low.len(), high.len())?;
+    check_length("size of the two-byte elements", out.len(), 2 * low.len())?;
+    check_length("number of elements in whole pixels", low.len() / bands.max(1) * bands, low.len())?;
     part(low, 0..PIXELS * bands, "pixels that are summed at a time")?;
     let done = dispatch!(Level::new(), simd => sum_in(simd, low, high, bands, out));
     done.map_or_else(|| bug("running sums reach beyond their pixels"), Ok)

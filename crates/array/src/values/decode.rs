@@ -69,8 +69,8 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     // This check is needed because the loops below end with the shorter of the two.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let elements = stored.len() / width;
-    check_length("bytes of stored elements", elements * width, stored.len())?;
-    check_length("bytes of decoded elements", elements * size, out.len())?;
+    check_length("size of the stored elements in bytes", elements * width, stored.len())?;
+    check_length("size of the decoded elements in bytes", elements * size, out.len())?;
     match (&descriptor.transform, descriptor.stored, descriptor.decoded) {
         (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
         (Transform::F16, Dtype::F16, Dtype::F16) => out.copy_from_slice(stored),
@@ -82,7 +82,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
             let mut narrow = [0; 4 * RUN];
             let rows = stored.chunks(width * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
             for (run, (stored, out)) in rows {
-                let narrow = part_mut(&mut narrow, 0..4 * (stored.len() / width), "float32 of a run")?;
+                let narrow = part_mut(&mut narrow, 0..4 * (stored.len() / width), "float32 values in a run")?;
                 fixed(from, tables, run * RUN, stored, narrow)?;
                 convert(|value: f32| f64::from(value), narrow, out);
             }
@@ -105,7 +105,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
 
 /// Copies elements unchanged. Checks booleans, which are the only type with invalid elements.
 fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    check_length("bytes of elements", stored.len(), out.len())?;
+    check_length("size of the elements in bytes", stored.len(), out.len())?;
     out.copy_from_slice(stored);
     if dtype == Dtype::Bool { check_booleans(stored) } else { Ok(()) }
 }
@@ -122,7 +122,7 @@ fn fixed(from: Dtype, tables: &Tables, first: usize, stored: &[u8], out: &mut [u
     match from {
         Dtype::U8 => fixed_of::<u8>(tables, first, stored, out),
         Dtype::U16 => fixed_of::<u16>(tables, first, stored, out),
-        _ => Err(Error::format("stored type of fixed point", "uint8 or uint16", from)),
+        _ => Err(Error::format("stored type for fixed-point values", "uint8 or uint16", from)),
     }
 }
 
@@ -135,8 +135,8 @@ fn fixed_of<S: Element + Default + Into<u16>>(
     let (mut from, mut to) = ([S::default(); RUN], [0.0_f32; RUN]);
     let mut top = 0_u16;
     let elements = first..first + stored.len() / size_of::<S>();
-    let offset = part(&tables.offset, elements.clone(), "offsets of a piece")?;
-    let bands = offset.chunks(RUN).zip(part(&tables.scale, elements, "scales of a piece")?.chunks(RUN));
+    let offset = part(&tables.offset, elements.clone(), "offsets for a piece")?;
+    let bands = offset.chunks(RUN).zip(part(&tables.scale, elements, "scales for a piece")?.chunks(RUN));
     for ((stored, out), (offset, scale)) in stored.chunks(size_of::<S>() * RUN).zip(out.chunks_mut(4 * RUN)).zip(bands)
     {
         let count = stored.len() / size_of::<S>();
@@ -164,7 +164,7 @@ fn integers(from: Dtype, to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()>
         Dtype::I32 => widen::<i32>(to, stored, out),
         Dtype::U64 => widen::<u64>(to, stored, out),
         Dtype::I64 => widen::<i64>(to, stored, out),
-        _ => Err(Error::format("stored type of the integer transform", "an integer type", from)),
+        _ => Err(Error::format("stored type for the integer transform", "an integer type", from)),
     }
 }
 
@@ -181,7 +181,7 @@ fn widen<S: Widen>(to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
         Dtype::F16 => convert(|s: S| f16::from_f32(s.to_f32()), stored, out),
         Dtype::F32 => convert(S::to_f32, stored, out),
         Dtype::F64 => convert(S::to_f64, stored, out),
-        _ => return Err(Error::format("decoded type of the integer transform", "a number", to)),
+        _ => return Err(Error::format("decoded type for the integer transform", "a number", to)),
     }
     Ok(())
 }
@@ -251,8 +251,8 @@ fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], out: &mut [u8]) -> Res
     for (code, value) in pairs {
         let Some(code) = code else { continue };
         let (pattern, value) = (code.to_le_bytes(), special_bytes(value, descriptor.decoded));
-        let pattern = part(&pattern, 0..width, "pattern of a special value")?;
-        let value = part(&value, 0..size, "bytes of a special value")?;
+        let pattern = part(&pattern, 0..width, "pattern for a special value")?;
+        let value = part(&value, 0..size, "bytes for a special value")?;
         for (stored, out) in stored.chunks_exact(width).zip(out.chunks_exact_mut(size)) {
             if stored == pattern {
                 out.copy_from_slice(value);

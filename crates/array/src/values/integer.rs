@@ -50,7 +50,7 @@ pub(super) fn store_float<T: Float>(
                 None
             };
             if let Some(code) = code {
-                out.copy_from_slice(part(&code.to_le_bytes(), 0..width, "pattern of a special value")?);
+                out.copy_from_slice(part(&code.to_le_bytes(), 0..width, "pattern for a special value")?);
             }
         }
         Ok(())
@@ -179,7 +179,7 @@ fn narrow<T: Integer>(
     let mut run = [T::default(); 4096];
     for_each_block(array, BLOCK_BYTES, |block| {
         for bytes in block.chunks(4096 * size_of::<T>()) {
-            let run = part_mut(&mut run, 0..bytes.len() / size_of::<T>(), "values of a run")?;
+            let run = part_mut(&mut run, 0..bytes.len() / size_of::<T>(), "values in a run")?;
             T::load(bytes, run);
             let Some(&first) = run.first() else { continue };
             let (mut min, mut max) = range.unwrap_or((first, first));

@@ -151,7 +151,7 @@ impl<'a, T: Float> Job<'a, T> {
         // Count the values on their way to the coder, while the bytes are in the cache.
         let count = |bytes: &[u8]| {
             for bytes in bytes.chunks(4096 * self.width) {
-                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
+                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values in a run")?;
                 (self.load)(bytes, run);
                 self.count_specials(run, &mut fidelity);
             }
@@ -194,7 +194,7 @@ impl<'a, T: Float> Job<'a, T> {
         let mut values = [T::default(); 4096];
         for_each_block(self.array, BLOCK_BYTES, |block| {
             for bytes in block.chunks(4096 * self.width) {
-                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
+                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values in a run")?;
                 (self.load)(bytes, run);
                 if !each(run) {
                     return Ok(false);
@@ -304,7 +304,7 @@ impl<T: Float> Job<'_, T> {
     ) -> EncodeResult<()> {
         let mut values = vec![T::default(); arrangement.piece_pixels() * arrangement.bands];
         for_each_piece(self.array, self.width, arrangement, elements, |bytes, out| {
-            let values = part_mut(&mut values, 0..bytes.len() / self.width, "values of a piece")?;
+            let values = part_mut(&mut values, 0..bytes.len() / self.width, "values in a piece")?;
             (self.load)(bytes, values);
             each(values, out)
         })
@@ -334,8 +334,8 @@ fn for_each_piece(
                 elements.filled(length)?;
                 continue;
             }
-            let stored = part_mut(&mut stored, 0..length, "stored elements of a piece")?;
-            let scratch = part_mut(&mut scratch, 0..length, "scratch of a piece")?;
+            let stored = part_mut(&mut stored, 0..length, "stored elements in a piece")?;
+            let scratch = part_mut(&mut scratch, 0..length, "scratch buffer for a piece")?;
             each(bytes, stored)?;
             if arrangement.layout == Layout::AsShape {
                 arrangement.place(stored, scratch, 0, elements.room(length))?;

@@ -102,7 +102,7 @@ impl<'a> Values<'a> {
         if let (Out::Plain(out), true, []) = (&mut self.out, is_as_stored(self.descriptor), self.picks) {
             let count = count.saturating_sub(first);
             let (before, rest) = split_mut(out, self.done * width, "elements before a block")?;
-            let place = part_mut(rest, 0..count * width, "place of a block")?;
+            let place = part_mut(rest, 0..count * width, "output range for a block")?;
             let band = self.done % bands;
             self.arrangement.read(block, first, band, if band == 0 { &[] } else { before }, place)?;
             self.done += count;
@@ -113,7 +113,7 @@ impl<'a> Values<'a> {
             if let (StoredBlock::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole)
             {
                 // The elements are already in the right order.
-                let bytes = part(bytes, first * width..(first + whole) * width, "whole pixels of a block")?;
+                let bytes = part(bytes, first * width..(first + whole) * width, "whole pixels in a block")?;
                 bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
                 first += whole;
                 continue;
@@ -121,12 +121,12 @@ impl<'a> Values<'a> {
             let here = (self.pixels * bands - self.kept).min(count - first);
             let mut piece = std::mem::take(self.piece);
             let room = grow(&mut piece, self.pixels * bands * width);
-            let (before, to) = split_mut(room, self.kept * width, "elements of an incomplete pixel")?;
-            let to = part_mut(to, 0..here * width, "place of a piece")?;
+            let (before, to) = split_mut(room, self.kept * width, "elements in an incomplete pixel")?;
+            let to = part_mut(to, 0..here * width, "output range for a piece")?;
             self.arrangement.read(block, first, self.kept, before, to)?;
             let held = self.kept + here;
             let whole = held / bands * bands;
-            let result = self.put(part(&piece, 0..whole * width, "whole pixels of a piece")?);
+            let result = self.put(part(&piece, 0..whole * width, "whole pixels in a piece")?);
             piece.copy_within(whole * width..held * width, 0);
             *self.piece = piece;
             result?;
@@ -166,7 +166,7 @@ impl<'a> Values<'a> {
             let elements = self.pixels.min(pixels - at) * bands;
             if let (Out::Plain(out), true, []) = (&mut self.out, is_as_stored(self.descriptor), self.picks) {
                 let range = self.done * width..(self.done + elements) * width;
-                arrangement.fetch(stored, at, part_mut(out, range, "place of a piece")?)?;
+                arrangement.fetch(stored, at, part_mut(out, range, "output range for a piece")?)?;
                 self.done += elements;
                 continue;
             }
@@ -212,7 +212,7 @@ impl<'a> Values<'a> {
         let (elements, size) = (stored.len() / width, self.descriptor.decoded.size());
         match &mut self.out {
             Out::Plain(out) => {
-                let to = part_mut(out, self.done * size..(self.done + elements) * size, "place of values")?;
+                let to = part_mut(out, self.done * size..(self.done + elements) * size, "output range for values")?;
                 decode_piece(self.descriptor, self.tables, stored, to)?;
             }
             Out::Row(taker) if is_as_stored(self.descriptor) => taker.take(stored)?,

@@ -69,8 +69,9 @@ impl Picks {
     }
 
     fn list(bands: &[u64]) -> Result<Self> {
-        let number =
-            |n: u64| u32::try_from(n).map_err(|_| Error::limit("bands", "u32 of the device", u32::MAX.into(), n));
+        let number = |n: u64| {
+            u32::try_from(n).map_err(|_| Error::limit("number of bands", "u32 on the device", u32::MAX.into(), n))
+        };
         let mut list = Vec::with_capacity(bands.len());
         for (place, band) in (0..).zip(bands) {
             list.push(Pick { band: number(*band)?, place: number(place)? });
@@ -175,7 +176,7 @@ impl Ask {
                 descriptor,
             }),
             _ => Err(Error::usage(format!(
-                "a region needs an array of two or three axes, found {}",
+                "a region needs an array with two or three axes, found {}",
                 descriptor.shape.len()
             ))),
         }
@@ -211,7 +212,7 @@ impl Ask {
     /// `Limit` if an axis is too long for the device.
     pub(super) fn steps(&self) -> Result<[u32; 4]> {
         let number =
-            |n: u64| u32::try_from(n).map_err(|_| Error::limit("axis", "u32 of the device", u32::MAX.into(), n));
+            |n: u64| u32::try_from(n).map_err(|_| Error::limit("axis length", "u32 on the device", u32::MAX.into(), n));
         let (rows, columns, picks) = (number(self.rows)?, number(self.region_columns)?, number(self.picks.count())?);
         let columns = if self.is_flat { picks } else { columns };
         let (pixel, band) = match (self.is_flat, self.out_by_band) {

@@ -47,7 +47,7 @@ impl<'a> SlotMemory<'a> {
                 self.at += bytes as u64;
                 Ok((at, taken))
             }
-            None => Err(Error::limit("compressed bytes in a slot", "bytes of the slot", held as u64, bytes as u64)),
+            None => Err(Error::limit("compressed bytes in a slot", "slot size", held as u64, bytes as u64)),
         }
     }
 

@@ -65,7 +65,7 @@ impl<'a> PreparedArray<'a> {
     ) -> Result<Self> {
         let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the kept tables of an array have changed"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
-            return Err(Error::usage(format!("the kept tables belong to another payload, of {} bytes", kept.bytes)));
+            return Err(Error::usage(format!("the kept tables belong to a different payload ({} bytes)", kept.bytes)));
         }
         // The array was parsed under the same limits, but perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
@@ -85,9 +85,10 @@ impl<'a> PreparedArray<'a> {
         let ask = Ask::new(descriptor, region, finish)?;
         let element = finish.to.of(ask.descriptor.decoded)?;
         check_types(&ask.descriptor)?;
-        for (what, elements) in
-            [("elements of an array", ask.pixels.saturating_mul(ask.bands)), ("elements of an output", ask.elements())]
-        {
+        for (what, elements) in [
+            ("number of elements in an array", ask.pixels.saturating_mul(ask.bands)),
+            ("number of elements in an output", ask.elements()),
+        ] {
             number(what, elements)?;
         }
         let out_bytes = ask.elements().saturating_mul(element.bytes());
@@ -229,7 +230,7 @@ impl<'a> PreparedArray<'a> {
                 chunk_picks = align(tables);
                 for chunk in first_chunk..=first_chunk + chunks {
                     let before = list.partition_point(|pick| u64::from(pick.band) < chunk * chunk_bands(width));
-                    tables.extend(number("bands", before as u64)?.to_le_bytes());
+                    tables.extend(number("number of bands", before as u64)?.to_le_bytes());
                 }
             }
         }
@@ -242,10 +243,10 @@ impl<'a> PreparedArray<'a> {
         let (mut factors, mut factor_bands) = (0, 0);
         if let Some(of) = self.factors {
             factors = align(tables);
-            factor_bands = number("bands", of.len() as u64)?;
+            factor_bands = number("number of bands", of.len() as u64)?;
             tables.extend(of.pairs().flat_map(|(scale, bias)| [scale, bias]).flat_map(f32::to_le_bytes));
         }
-        let chunks = number("bands", chunks)?;
+        let chunks = number("number of bands", chunks)?;
         Ok(CubeRow {
             planes: 0,
             picks: picks_at as u64,
@@ -254,7 +255,7 @@ impl<'a> PreparedArray<'a> {
             factors: factors as u64,
             out,
             reserved: reserved_values(descriptor),
-            width: number("bytes of an element", width as u64)?,
+            width: number("element size in bytes", width as u64)?,
             stored: descriptor.stored.code().into(),
             decoded: descriptor.decoded.code().into(),
             output: code(element),
@@ -268,17 +269,17 @@ impl<'a> PreparedArray<'a> {
             out_by_band: ask.out_by_band,
             columns: number("columns", ask.columns)?,
             pixels: number("pixels", ask.pixels)?,
-            bands: number("bands", ask.bands)?,
-            table_bands: number("bands", ask.table_bands)?,
+            bands: number("number of bands", ask.bands)?,
+            table_bands: number("number of bands", ask.table_bands)?,
             first_pixel: number("pixels", ask.y * ask.columns + ask.x)?,
-            region_rows: number("rows", ask.rows)?,
+            region_rows: number("number of rows", ask.rows)?,
             region_columns: number("columns", ask.region_columns)?,
-            picks_count: number("bands", ask.picks.count())?,
+            picks_count: number("number of bands", ask.picks.count())?,
             steps: ask.steps()?,
             factor_bands,
             picked,
-            first_band: number("bands", first_band)?,
-            first_chunk: number("bands", first_chunk)?,
+            first_band: number("number of bands", first_band)?,
+            first_chunk: number("number of bands", first_chunk)?,
             chunks,
             chunks_each: if descriptor.band_difference { chunks.max(1) } else { CHUNKS_EACH },
             top,
@@ -321,7 +322,7 @@ pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], 
 }
 
 fn number(what: &'static str, n: u64) -> Result<u32> {
-    u32::try_from(n).map_err(|_| Error::limit(what, "u32 of the device", u32::MAX.into(), n))
+    u32::try_from(n).map_err(|_| Error::limit(what, "u32 on the device", u32::MAX.into(), n))
 }
 
 fn code(element: ElementType) -> u32 {
@@ -354,7 +355,7 @@ fn check_types(descriptor: &ArrayDescriptor) -> Result<()> {
     match fits {
         true => Ok(()),
         false => Err(Error::format(
-            "dtypes of an array",
+            "array dtypes",
             "stored and decoded dtypes that the transform allows",
             format!("{from} and {to}"),
         )),

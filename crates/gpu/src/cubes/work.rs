@@ -28,10 +28,16 @@ pub(crate) fn assemble(
     scratch: u64,
     tables: &mut Vec<u8>,
 ) -> Result<CubeWork> {
-    let count =
-        |n: usize| u32::try_from(n).map_err(|_| Error::limit("streams of a batch", "u32", u32::MAX.into(), n as u64));
+    let count = |n: usize| {
+        u32::try_from(n).map_err(|_| Error::limit("number of streams in a batch", "u32", u32::MAX.into(), n as u64))
+    };
     if entries.len() > MOST_CUBES {
-        return Err(Error::limit("cubes of a batch", "blocks of a grid", MOST_CUBES as u64, entries.len() as u64));
+        return Err(Error::limit(
+            "number of cubes in a batch",
+            "blocks per grid",
+            MOST_CUBES as u64,
+            entries.len() as u64,
+        ));
     }
     let put_planes = |places: &BlockPlaces, tables: &mut Vec<u8>| {
         let at = start + align(tables);
@@ -78,7 +84,7 @@ pub(crate) fn assemble(
     rows.iter().for_each(|row| row.put(tables));
     let most = |of: fn(&CubeRow) -> u64| {
         let most = rows.iter().map(of).max().unwrap_or(0);
-        u32::try_from(most).map_err(|_| Error::limit("pixels of a cube", "2^31 warps", u32::MAX.into(), most))
+        u32::try_from(most).map_err(|_| Error::limit("number of pixels in a cube", "2^31 warps", u32::MAX.into(), most))
     };
     Ok(CubeWork {
         slot_bytes: scratch + MARGIN,

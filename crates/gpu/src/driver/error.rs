@@ -46,7 +46,7 @@ pub enum GpuError {
         total: u64,
     },
     /// A range is outside its memory.
-    #[error("{what}: {count} bytes at offset {offset} exceed its {len} bytes")]
+    #[error("{what}: {count} bytes at offset {offset} exceed the size of {len} bytes")]
     Range {
         /// Name of the memory.
         what: &'static str,

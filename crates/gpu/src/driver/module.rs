@@ -43,7 +43,7 @@ impl Module {
     }
 
     pub(super) fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, GpuError> {
-        let missing = || GpuError::of("kernel of a module")(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
+        let missing = || GpuError::of("kernel in a module")(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
         self.kernels.get(name).copied().ok_or_else(missing)
     }
 }

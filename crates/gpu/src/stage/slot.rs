@@ -211,7 +211,7 @@ impl CudaSlot {
             Mixing::new(rows, mix, self.output.address(), self.output.len(), memory.address())
         else {
             let (len, count) = (self.output.len() as u64, rows.len() as u64);
-            return Err(GpuError::Range { what: "rows of the output", len, offset: 0, count });
+            return Err(GpuError::Range { what: "output rows", len, offset: 0, count });
         };
         if status.len() < table.len() {
             *status = Pinned::new(&self.shared.device, table.len())?;

@@ -182,7 +182,7 @@ impl<M: Block> Staging<M> {
                     // Places are relative to the start of the loan, so the bytes of the value must be the
                     // bytes of the loan.
                     (ValueBytes::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
-                        return Err("value is not in its part of the staging memory".into());
+                        return Err("value is outside its part of the staging memory".into());
                     }
                     (ValueBytes::There(loan), _) => {
                         (PreparedArray::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)

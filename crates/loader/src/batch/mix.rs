@@ -52,7 +52,7 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
         match slot.stage() {
             Some(stage) => stage
                 .mix(&parts, &mix)
-                .map_err(|error| Error::io(format!("batch {}", plan.in_epoch), "mix it on the device", error))?,
+                .map_err(|error| Error::io(format!("batch {}", plan.in_epoch), "mix the batch on the device", error))?,
             None => match Rows::bytes_mut(slot) {
                 Some(memory) => mix.apply(&parts, memory),
                 None => bug("a batch is mixed while in use"),

@@ -42,7 +42,7 @@ impl Batch {
         let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.kind);
         let Some(FieldType::Picture(PictureField { view, orientation, .. })) = from else {
             return Err(Error::usage(format!(
-                "field `{}` has no views: only decoded pictures have them",
+                "field `{}` has no views: only decoded pictures have views",
                 field.escape_debug()
             )));
         };

@@ -98,7 +98,7 @@ impl<'a> Tensor<'a> {
     pub fn slice<T: Element>(&self) -> Result<&'a [T]> {
         if self.shape().is_none() {
             let error = Error::usage(format!("{} differ in shape", self.titled("rows")));
-            return Err(error.with_hint("choose a view of one size, or read row by row with `Tensor::row_array`"));
+            return Err(error.with_hint("choose a view with a fixed size, or read row by row with `Tensor::row_array`"));
         }
         self.cast(self.bytes())
     }
@@ -139,7 +139,7 @@ impl<'a> Tensor<'a> {
         }
         if self.on_device().is_some() && bytes.is_empty() {
             let error = Error::usage(format!("{} are in device memory", self.titled("rows")));
-            return Err(error.with_hint("`Tensor::to_host` copies them"));
+            return Err(error.with_hint("`Tensor::to_host` copies the values"));
         }
         try_cast_slice(bytes)
             .map_err(|error| Error::usage(format!("{} cannot be viewed as {}: {error}", self.titled("bytes"), T::TYPE)))

@@ -127,12 +127,12 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     let fitting: Vec<_> = others.filter(|other| all.iter().all(|given| fits(*other, given))).collect();
     let found = format!("{:?}", all.get(row).copied().unwrap_or_default());
     match *fitting {
-        [] => Error::format(format!("box {row}"), "no side of negative length", found),
+        [] => Error::format(format!("box {row}"), "no side with a negative length", found),
         [first, ref more @ ..] => {
             let named = |format: BoxFormat| [Setting::word("format", format.name())];
             let hint = more.iter().fold(Hint::set(named(first)), |hint, format| hint.then(" or ").and(named(*format)));
-            Error::usage(format!("box {row} has a side of negative length: {found}"))
-                .with_hint(hint.then(" fits all boxes of this sample"))
+            Error::usage(format!("box {row} has a side with a negative length: {found}"))
+                .with_hint(hint.then(" fits all boxes in this sample"))
         }
     }
 }

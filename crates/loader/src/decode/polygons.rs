@@ -176,7 +176,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
             }
         }
         if list.x.is_some() {
-            return Err(walk.refuse("pairs of x and y", "an odd count of numbers in a list"));
+            return Err(walk.refuse("pairs of x and y", "an odd number of values in a list"));
         }
         if list.has_points && list.has_lists {
             return Err(walk.refuse(LISTS, "numbers and lists in one list"));
@@ -291,7 +291,7 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
         walk.out.push_str(&format!("{comma}{x:?},{y:?}"));
         let bytes = walk.out.len() as u64;
         if bytes > walk.most_bytes {
-            let error = Error::limit("polygons", "max_decoded_bytes", walk.most_bytes, bytes);
+            let error = Error::limit("size of the polygons", "max_decoded_bytes", walk.most_bytes, bytes);
             let text = error.to_string();
             walk.problem.get_or_insert(error);
             return Err(E::custom(text));
@@ -369,7 +369,7 @@ mod tests {
             ("3", "polygons: expected lists"),
             ("null", "found null"),
             ("{}", "found an object"),
-            ("[[1,2,3]]", "an odd count of numbers"),
+            ("[[1,2,3]]", "an odd number of values"),
             ("[[1,2,[3,4]]]", "numbers and lists in one list"),
             (r#"[["a"]]"#, "found a text"),
             ("[[true]]", "found a boolean"),

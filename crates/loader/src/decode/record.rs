@@ -64,7 +64,7 @@ impl<'a> RowRecord<'a> {
             }
             RecordBytes::Parts { large, staged } => large.value(staged, position, limits),
             // Users never see this error, because the caller then reads the record.
-            RecordBytes::Elsewhere => Err(FormatError::usage(format!("value {position} of the record was not read"))),
+            RecordBytes::Elsewhere => Err(FormatError::usage(format!("value {position} in the record was not read"))),
         }
     }
 
@@ -74,8 +74,8 @@ impl<'a> RowRecord<'a> {
         view: View,
         orientation: Option<Col>,
     ) -> Result<(&'v str, Rendering), FormatError> {
-        let media_type = std::str::from_utf8(value.descriptor)
-            .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
+        let media_type =
+            std::str::from_utf8(value.descriptor).map_err(|e| FormatError::format("picture media type", "UTF-8", e))?;
         let orientation = orientation_of(orientation, self.shard, self.at.record, value);
         let Recipe { layout, .. } = *self.recipe;
         Ok((media_type, Rendering { view, key: self.recipe.key(self.at), orientation, layout }))

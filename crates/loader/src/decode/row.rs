@@ -168,7 +168,7 @@ impl RowDecoder {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {
             // After this error the record is read whole, which reports the error to the user.
-            return Err(FormatError::usage("arrays of one row differ in size").into());
+            return Err(FormatError::usage("arrays in one row differ in size").into());
         }
         self.tools.window = Some(window);
         Ok(())

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-const ON_HOST: &str = "the host decodes scenes of several patches";
+const ON_HOST: &str = "the host decodes scenes with several patches";
 
 impl RowDecoder {
     /// Reads a sample and decodes its patches. If a stage decodes them, only keeps the record for the stage.

@@ -115,7 +115,11 @@ impl RowDecoder {
             let number = to_usize(*number);
             let found = context.recipe.fields.plans.get(number).zip(odd.handle.spot(number));
             let Some((field, (slot, spot))) = found else {
-                return Err(Error::internal("field that the device could not decode", "a field of the device", number));
+                return Err(Error::internal(
+                    "field that the device could not decode",
+                    "a field decoded on the device",
+                    number,
+                ));
             };
             let dims = odd.dims.get_mut(field.dims_range()).unwrap_or_default();
             let of = RowField { record, field, number };
@@ -154,12 +158,12 @@ impl RowDecoder {
 }
 
 fn no_room(error: io::Error) -> FormatError {
-    FormatError::internal("row for the device", "room for it", error)
+    FormatError::internal("row for the device", "room for the row", error)
 }
 
 impl OddRow {
     pub(crate) fn erase(&mut self, fields: usize) -> Result<()> {
-        let failed = |error| Error::io(format!("row {}", self.row), "clear it on the device", error);
+        let failed = |error| Error::io(format!("row {}", self.row), "clear the row on the device", error);
         (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)
     }
 

@@ -15,7 +15,7 @@ use shardpack_reader::{Dataset, Error, Result};
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
-        return refuse("it follows a picture, and pictures are loaded as stored bytes (`raw`)".into());
+        return refuse("the field follows a picture, but pictures are loaded as stored bytes (`raw`)".into());
     };
     let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
     let is_followed = |name: &String| match named {
@@ -29,9 +29,11 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
             let position = schema.stored_position(name).unwrap_or_else(|| bug("a picture is not a stored field"));
             Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
         }
-        ([], Some(named)) => refuse(format!("it follows `{}`, which is not a field of pictures", named.escape_debug())),
-        ([], None) => refuse("it follows a picture, and no field of pictures is loaded".into()),
-        (several, _) => refuse(format!("name the picture that it follows: one of {}", several.join(", "))),
+        ([], Some(named)) => {
+            refuse(format!("the field follows `{}`, which is not a picture field", named.escape_debug()))
+        }
+        ([], None) => refuse("the field follows a picture, but no picture field is loaded".into()),
+        (several, _) => refuse(format!("name the picture that the field follows: one of {}", several.join(", "))),
     }
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn plan_mask(
     let (dtype, to) = examples.element(dataset, name, options)?;
     let refuse = |reason: String| Err(Error::usage(format!("mask `{}`: {reason}", name.escape_debug())));
     if to != As::Decoded {
-        return refuse(format!("{dtype} does not hold all of its values"));
+        return refuse(format!("{dtype} does not hold all values of the mask"));
     }
     let axes = match &*descriptor.shape {
         [_, _] => vec![height, width],
@@ -121,7 +123,7 @@ fn as_arrays(name: &str) -> Hint {
          or give it `np.asarray(boxes, np.float32)`",
         name.escape_debug()
     );
-    Hint::new("write them as arrays of numbers").only(Voice::Python, written)
+    Hint::new("write the values as arrays of numbers").only(Voice::Python, written)
 }
 
 /// Refuses fields that cannot be aligned, and options that cannot be combined with alignment.
@@ -135,7 +137,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
         let is_json = kind == Some(FieldKind::Json) && matches!(align, Align::Polygons { .. });
         if kind != Some(FieldKind::Array) && !is_json {
-            let found = kind.map_or("no field of this name".to_owned(), |kind| format!("a field of kind {kind:?}"));
+            let found = kind.map_or("no field with this name".to_owned(), |kind| format!("a field of kind {kind:?}"));
             let refused = refuse(name, format!("expected arrays, found {found}"));
             return match kind {
                 Some(FieldKind::Json) => refused.map_err(|error| error.with_hint(as_arrays(name))),
@@ -143,7 +145,7 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             };
         }
         if options.view.align.iter().take(at).any(|(other, _)| other == name) {
-            return refuse(name, "it is aligned twice".into());
+            return refuse(name, "the field is aligned twice".into());
         }
         if options.output.normalise.iter().any(|(other, _)| other == name) {
             return refuse(name, "mean and std are not supported".into());
@@ -154,10 +156,10 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
             let Some(boxes) = boxes else {
-                return refuse(name, format!("its rows follow {}, which is not aligned as boxes", quoted(of)));
+                return refuse(name, format!("the rows follow {}, which is not aligned as boxes", quoted(of)));
             };
             if !matches!(align, Align::Rows { .. }) && align.picture() != boxes.picture() {
-                return refuse(name, format!("its boxes {} follow a different picture", quoted(of)));
+                return refuse(name, format!("the boxes {} follow a different picture", quoted(of)));
             }
         }
     }
@@ -167,14 +169,14 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     }
     if !options.view.augment.is_none() {
         let hint = Hint::new("mirror both with the view: ").and([Setting::number("flip", 0.5)]);
-        return refuse(first, "it cannot be flipped or turned without its picture".into())
+        return refuse(first, "the field cannot be flipped or turned without the picture that it follows".into())
             .map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {
         return refuse(first, "expected all bands, found a selection".into());
     }
     if options.view.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
-        return refuse(first, "an augmentation moves the pixels of its picture but not of the field".into()).map_err(
+        return refuse(first, "an augmentation moves the pixels in the picture but not in the field".into()).map_err(
             |error| error.with_hint("choose augmentations of colours, or let the view crop, scale and mirror both"),
         );
     }

@@ -55,7 +55,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         }
         if place == PatchPlace::Cycle {
             return Err(Error::usage(
-                "volumes are cut at a random place or in the centre: `cycle` is for patches of two sides",
+                "volumes are cut at a random place or in the centre: `cycle` is for two-dimensional patches",
             ));
         }
     }
@@ -90,7 +90,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Source => {}
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
-                let error = Error::usage(format!("dtype: no decoded array of three axes to load as {dtype}"));
+                let error = Error::usage(format!("dtype: no decoded array with three axes to load as {dtype}"));
                 return Err(error.with_hint("for pictures, name the field or give mean and std"));
             }
         }
@@ -122,7 +122,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     };
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
-            return Err(Error::usage("augmentation: no decoded array of two or three axes to flip or turn"));
+            return Err(Error::usage("augmentation: no decoded array with two or three axes to flip or turn"));
         }
         let hint = match options.view.augment.flip_columns {
             true => {
@@ -141,15 +141,15 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     {
         let name = other.name.escape_debug();
         let error = Error::usage(format!("field `{name}` is not a volume and cannot be turned with volumes"));
-        return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
+        return Err(error.with_hint("leave the field out, or turn the volumes in a `transform`"));
     }
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
         let missing = match options.view.cube {
             CubeMode::Volume { .. } => "volume with channels",
-            _ => "decoded array of three axes, other than masks,",
+            _ => "decoded array with three axes, other than masks,",
         };
-        return Err(Error::usage(format!("augmentation of bands: no {missing} is loaded")));
+        return Err(Error::usage(format!("band augmentation: no {missing} is loaded")));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);
     let (mut patch, mut bands) = (!options.view.cube.is_cut(), options.view.bands == Bands::All);
@@ -170,10 +170,10 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
     match (patch, bands) {
         (false, _) if matches!(options.view.cube, CubeMode::Volume { .. }) => {
-            Err(Error::usage("patch: no array of three or four axes is loaded"))
+            Err(Error::usage("patch: no array with three or four axes is loaded"))
         }
-        (false, _) => Err(Error::usage("patch: no array of two or three axes is loaded")),
-        (_, false) => Err(Error::usage("bands: no array of three axes is loaded")),
+        (false, _) => Err(Error::usage("patch: no array with two or three axes is loaded")),
+        (_, false) => Err(Error::usage("bands: no array with three axes is loaded")),
         _ => Ok(()),
     }
 }
@@ -183,7 +183,9 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let error = match &options.output.no_data {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
-        NoData::Cubes(_) => Error::usage("value for no-data: no decoded array of three axes declares a no-data value"),
+        NoData::Cubes(_) => {
+            Error::usage("value for no-data: no decoded array with three axes declares a no-data value")
+        }
         // A known field that declares no no-data value is refused later, when it is planned.
         NoData::Fields(fields) => {
             let is_known = |name: &str| {

@@ -13,7 +13,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
     let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
-    let leave_out = |error: Error| error.with_hint("leave it out of the fields");
+    let leave_out = |error: Error| error.with_hint("leave the field out");
     if mix.choices.is_empty() || mix.classes == 0 {
         let found = format!("{} and {}", mix.choices.len(), mix.classes);
         return refuse(&format!("expected at least one mix and one class, found {found}"));
@@ -24,14 +24,14 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse(&reason).map_err(leave_out);
     }
     if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
-        let hint = Hint::new("name the field of the pictures, too: ").and([Setting::named("fields")]);
-        return refuse("no field of pictures is loaded").map_err(|error| error.with_hint(hint));
+        let hint = Hint::new("name the picture field, too:  ").and([Setting::named("fields")]);
+        return refuse("no picture field is loaded").map_err(|error| error.with_hint(hint));
     }
     if !plans
         .iter()
         .any(|plan| matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. })) && is_dense(plan))
     {
-        return refuse("expected decoded pictures of one size")
+        return refuse("expected decoded pictures with one fixed size")
             .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
     let is_other = |plan: &&FieldPlan| {
@@ -41,7 +41,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     };
     if let Some(other) = plans.iter().find(is_other) {
         let name = other.name.escape_debug();
-        return refuse(&format!("field `{name}` is neither a picture of one size nor a scalar")).map_err(leave_out);
+        return refuse(&format!("field `{name}` is neither a fixed-size picture nor a scalar")).map_err(leave_out);
     }
     for plan in plans {
         let FieldType::Scalar(column) = plan.kind else { continue };

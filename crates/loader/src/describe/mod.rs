@@ -125,7 +125,7 @@ impl Fields {
         let Description { kind, dtype, shape, size } = match field.kind {
             FieldKind::Scalar => {
                 let column = Col::find(schema, &field.name)
-                    .ok_or_else(|| Error::usage(format!("field `{}` is not a column of the index", field.name)))?;
+                    .ok_or_else(|| Error::usage(format!("field `{}` is not a column in the index", field.name)))?;
                 let bytes = to_usize(column.dtype.bytes());
                 Description::dense(FieldType::Scalar(column), column.dtype.into(), Vec::new(), bytes)
             }
@@ -157,7 +157,9 @@ impl Fields {
             _ => {
                 let (name, kind) = (&field.name, field.kind);
                 let text = format!("field `{name}`: expected a scalar, an image or an array, found kind {kind:?}");
-                return Err(Error::usage(text).with_hint("read it sample by sample, because batches hold only numbers"));
+                return Err(
+                    Error::usage(text).with_hint("read the field sample by sample, because batches hold only numbers")
+                );
             }
         };
         let is_banded = kind.is_banded();
@@ -190,7 +192,7 @@ impl Fields {
         if let (None, Some(cube)) = (self.plans.iter().find(is_picture), self.plans.iter().find(is_cube)) {
             let name = cube.name.escape_debug();
             let hint = Hint::new("")
-                .only(Voice::Python, format!("name the field of arrays: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"))
+                .only(Voice::Python, format!("name the array field: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"))
                 .only(Voice::Rust, "use `normalise` for arrays");
             return Err(Error::usage(format!(
                 "mean and std without a field name are for pictures, but `{name}` is an array"
@@ -198,7 +200,7 @@ impl Fields {
             .with_hint(hint));
         }
         Err(Error::usage("mean and std: no pictures are loaded as floats")
-            .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
+            .with_hint("choose float16, bfloat16 or float32 as the element type for the pictures"))
     }
 
     fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
@@ -207,8 +209,8 @@ impl Fields {
             return Ok(());
         }
         let hint =
-            Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip of each folder of pictures");
-        let error = Error::usage("frames of clips: no clip field is decoded");
+            Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip from each folder of pictures");
+        let error = Error::usage("clip frames: no clip field is decoded");
         Err(error.with_hint(hint))
     }
 }
@@ -240,7 +242,7 @@ fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         return Ok(());
     }
     let hint = "`patch224x224` cuts arrays";
-    Err(Error::usage("view of pictures: the dataset has no pictures").with_hint(hint))
+    Err(Error::usage("picture view: the dataset has no pictures").with_hint(hint))
 }
 
 #[cfg(test)]

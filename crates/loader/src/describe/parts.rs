@@ -7,7 +7,7 @@ use shardpack_reader::Error;
 
 pub(crate) fn several_shapes(field: &str) -> Error {
     Error::usage(format!("field `{field}` has arrays of several shapes, and the index does not hold them"))
-        .with_hint("leave it out of the fields of the batch, and read it sample by sample")
+        .with_hint("leave the field out of the batch, and read it sample by sample")
 }
 
 pub(crate) struct Description {

@@ -41,10 +41,7 @@ impl PatchPlan {
                         sides.map(|(side, _)| side.to_string()).collect::<Vec<_>>().join(" × ")
                     };
                     let expected = format!("less than a patch, {}", words(sides));
-                    return Err(Error::usage(format!(
-                        "overlap of patches: expected {expected}, found {}",
-                        words(overlap)
-                    )));
+                    return Err(Error::usage(format!("patch overlap: expected {expected}, found {}", words(overlap))));
                 }
                 let grid = Grid { size, overlap: overlap.map(u64::from) };
                 (Some(grid), Unit::Grid { size: sides, overlap })
@@ -109,7 +106,7 @@ impl PatchPlan {
         });
         if let Some((name, scene)) = volume {
             let Some(scene) = scene else {
-                return Err(Error::usage(format!("grid of patches: the volumes of field `{name}` differ in size")));
+                return Err(Error::usage(format!("patch grid: the volumes of field `{name}` differ in size")));
             };
             self.most = self.count(grid, scene)?;
             return Ok(self);
@@ -128,7 +125,7 @@ impl PatchPlan {
         let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
         let [height, width] = &*sides else {
             let text = "differ in size, and the index does not hold their sizes";
-            return Err(Error::usage(format!("grid of patches: the arrays of field `{}` {text}", plan.name))
+            return Err(Error::usage(format!("patch grid: the arrays of field `{}` {text}", plan.name))
                 .with_hint("pack the dataset with scalar fields `height` and `width`"));
         };
         let mut counts = vec![1; to_usize(dataset.len())];
@@ -156,7 +153,7 @@ impl PatchPlan {
         // If a scene is smaller than a patch, its batch reports the error.
         let count = grid.count(scene).unwrap_or(1);
         u32::try_from(count)
-            .map_err(|_| Error::usage(format!("patches of a scene: expected fewer than 2³², found {count}")))
+            .map_err(|_| Error::usage(format!("number of patches in a scene: expected fewer than 2³², found {count}")))
     }
 }
 
@@ -172,7 +169,10 @@ fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
 fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     let (field, mode) = (plan.name.escape_debug(), options.view.cube);
     if let (CubeMode::Volume { size: [depth, height, width], .. }, FieldType::Array(_)) = (mode, &plan.kind) {
-        return Error::usage(format!("several patches per sample: `patch{depth}x{height}x{width}` cannot cut field `{field}`: it is not [depth, height, width], with or without channels"))
+        return Error::usage(format!(
+            "several patches per sample: `patch{depth}x{height}x{width}` cannot cut field `{field}`: the field is not \
+             [depth, height, width], with or without channels"
+        ))
         .with_hint(format!(
             "cut [height, width] and [height, width, channels] with `patch{height}x{width}`, or leave the field out"
         ));
@@ -182,12 +182,12 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
             .and([Setting::named("bands")])
             .then(" that all scenes have, or pack each sensor as a separate dataset");
         return Error::usage(format!(
-            "several patches per sample: the scenes of field `{field}` differ in their number of bands"
+            "several patches per sample: the scenes of field `{field}` have different numbers of bands"
         ))
         .with_hint(hint);
     }
     let hint = Hint::new("choose fields without pictures (").and([Setting::named("fields")]).then("), and ");
-    let hint = hint.and([Setting::named("bands")]).then(" if cubes differ in their bands");
-    let text = "is neither a scalar, an array that is cut, nor an array of one shape";
+    let hint = hint.and([Setting::named("bands")]).then(" if cubes have different bands");
+    let text = "is not a scalar, an array that is cut, or an array with one shape";
     Error::usage(format!("several patches per sample: field `{field}` {text}")).with_hint(hint)
 }

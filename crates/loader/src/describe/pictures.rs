@@ -46,7 +46,7 @@ pub(crate) fn plan(
         None => match (Col::find(schema, "height"), Col::find(schema, "width")) {
             (Some(height), Some(width)) => [height, width].map(Axis::Column),
             _ => {
-                let hint = "choose a view of fixed size, or raw pictures";
+                let hint = "choose a view with a fixed size, or raw pictures";
                 return Err(Error::usage(
                     "whole pictures need the scalar fields `height` and `width`, which the dataset lacks",
                 )
@@ -76,23 +76,26 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     changes.iter().try_for_each(Augmentation::check)?;
     if changes.len() > Augmentation::MOST as usize {
         let expected = format!("at most {}", Augmentation::MOST);
-        return Err(Error::usage(format!("augmentations of pictures: expected {expected}, found {}", changes.len())));
+        return Err(Error::usage(format!(
+            "number of picture augmentations: expected {expected}, found {}",
+            changes.len()
+        )));
     }
-    let refuse = |reason: String| Err(Error::usage(format!("augmentation of pictures: {reason}")));
+    let refuse = |reason: String| Err(Error::usage(format!("picture augmentation: {reason}")));
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     let Some(first) = plans.iter().find(is_picture) else {
-        return refuse("no field of decoded pictures is loaded".into());
+        return refuse("no field with decoded pictures is loaded".into());
     };
     if let Some(mask) = plans.iter().filter(is_picture).find(|plan| is_mask(&plan.name)) {
-        return refuse(format!("it would change the classes of mask `{}`", mask.name.escape_debug()))
-            .map_err(|error| error.with_hint("leave it out of the fields, or pack masks as arrays"));
+        return refuse(format!("the augmentation would change the classes in mask `{}`", mask.name.escape_debug()))
+            .map_err(|error| error.with_hint("leave the mask out of the fields, or pack masks as arrays"));
     }
     let fits = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(ArrayField { indexed, .. }) if indexed || is_mask(&plan.name));
     if let (Some(_), Some(array)) = (changes.iter().find(|change| change.moves()), plans.iter().find(fits)) {
         let (picture, array) = (first.name.escape_debug(), array.name.escape_debug());
-        return refuse(format!("it moves the pixels of `{picture}` but not of `{array}`")).map_err(|error| {
-            error.with_hint("leave one of the two out of the fields, or choose augmentations of colours")
-        });
+        return refuse(format!("the augmentation moves the pixels in `{picture}` but not in `{array}`")).map_err(
+            |error| error.with_hint("leave one of the two out of the fields, or choose augmentations of colours"),
+        );
     }
     Ok(())
 }

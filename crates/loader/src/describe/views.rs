@@ -34,10 +34,12 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         let size = view.size().map(|(height, width)| [u64::from(height), u64::from(width)]);
         if size.is_some() && is_mask(picture) {
             return Err(Error::usage(format!(
-                "field `{}` is a mask stored as a picture: a view that scales it changes its classes",
+                "field `{}` is a mask stored as a picture: a view that scales the mask changes the classes in it",
                 picture.escape_debug()
             ))
-            .with_hint("load it unscaled (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
+            .with_hint(
+                "load the mask unscaled (`full` or `raw`), leave it out of the fields, or pack masks as arrays",
+            ));
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
             Some(size) => is_cut_elsewhere(plan, size, options.output.layout),

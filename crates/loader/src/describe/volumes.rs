@@ -33,7 +33,7 @@ pub(crate) fn plan(
     };
     let refused = |what: &str| Err(Error::usage(format!("volumes of field `{}` {what}", field.escape_debug())));
     if options.view.bands != Bands::All {
-        return refused("do not support a choice of bands");
+        return refused("do not support selecting bands");
     }
     if channels.is_some() && options.output.layout == PixelLayout::ChannelsHeightWidth {
         return refused("are [depth, height, width, channels]: layout `chw` is not supported");

@@ -154,7 +154,7 @@ impl Align {
     pub(crate) fn check(&self) -> FormatResult<()> {
         match self {
             Self::Boxes { visible, .. } if !(0.0..=1.0).contains(visible) => {
-                Err(FormatError::usage(format!("least visible share of a box: expected 0 to 1, found {visible}")))
+                Err(FormatError::usage(format!("minimum visible share of a box: expected 0 to 1, found {visible}")))
             }
             _ => Ok(()),
         }
@@ -205,7 +205,7 @@ impl FromStr for Align {
             }
             "keypoints" => {
                 let swap = take("swap").map_or(Some(Vec::new()), |pairs| pairs.split('/').map(pair).collect());
-                let swap = swap.ok_or_else(|| fail("swap=A-B/C-D with numbers of points, such as swap=1-2/3-4"))?;
+                let swap = swap.ok_or_else(|| fail("swap=A-B/C-D with point numbers, such as swap=1-2/3-4"))?;
                 let relative = unit(take("unit"))?;
                 let rows = take("rows").map(str::to_owned);
                 Self::Keypoints { picture: take("picture").map(str::to_owned), relative, swap, rows }

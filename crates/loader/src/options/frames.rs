@@ -91,7 +91,7 @@ impl FromStr for FrameMode {
         let fail = || {
             let expected =
                 format!("all, N, windowN or windowN,every=M with 1 to {MOST}, such as 8 or window16,every=2");
-            Error::usage(format!("frames of clips: expected {expected}, found `{}`", text.escape_debug()))
+            Error::usage(format!("clip frames: expected {expected}, found `{}`", text.escape_debug()))
         };
         let some = |digits: &str| number(digits).filter(|count| (1..=MOST).contains(count));
         if text == "all" {

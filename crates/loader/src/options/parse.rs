@@ -31,7 +31,7 @@ impl FromStr for CubeMode {
         let fail = || {
             let expected =
                 "whole, raw, or patchHxW, centerHxW or cycleHxW with H rows and W columns, such as patch64x64";
-            Error::usage(format!("view of arrays (`cube`): expected {expected}, found `{text}`"))
+            Error::usage(format!("array view (`cube`): expected {expected}, found `{text}`"))
         };
         let places = [("patch", PatchPlace::Random), ("center", PatchPlace::Center), ("cycle", PatchPlace::Cycle)];
         let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
@@ -116,7 +116,7 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     let bands = bands.into_iter().map(str::parse).collect::<Result<Vec<BandAugmentation>, FormatError>>()?;
     if bands.len() > BandAugmentation::MOST {
         let expected = format!("at most {}", BandAugmentation::MOST);
-        return Err(Error::usage(format!("augmentations of bands: expected {expected}, found {}", bands.len())));
+        return Err(Error::usage(format!("number of band augmentations: expected {expected}, found {}", bands.len())));
     }
     let arrays = match &*arrays {
         [] => Augment::default(),
@@ -132,14 +132,14 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
 fn unknown_augmentation(part: &str) -> Error {
     if name_of(part).parse::<Mix>().is_ok() {
         let hint = Hint::set([Setting::named("mix").in_python("augment_batch")]).then(" mixes samples of a batch");
-        let text = format!("`{part}` is not an augmentation of a single sample");
+        let text = format!("`{part}` is not an augmentation for single samples");
         return Error::usage(text).with_hint(hint);
     }
     let arrays = [&ARRAYS[..], &BandAugmentation::NAMES].concat().join(", ");
     let pictures = Augmentation::NAMES.join(", ");
     Error::usage(format!(
-        "augmentation: expected for arrays one of {arrays}, for pictures one of {pictures}, with options in brackets, such as \
-         random_erasing(p=0.25), found `{part}`"
+        "augmentation: expected one of {arrays} for arrays, or one of {pictures} for pictures, with options in \
+         brackets, such as random_erasing(p=0.25), found `{part}`"
     ))
 }
 

@@ -45,7 +45,7 @@ impl FromStr for ImageMode {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
         let mut options: Vec<&str> = parts.collect();
-        let fail = |expected: &str| Error::usage(format!("view of pictures: expected {expected}, found `{text}`"));
+        let fail = |expected: &str| Error::usage(format!("picture view: expected {expected}, found `{text}`"));
         if name == "raw" && options.is_empty() {
             return Ok(Self::Raw);
         }

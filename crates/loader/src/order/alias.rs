@@ -25,7 +25,7 @@ impl Alias {
         let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
         let sum: f64 = weights.iter().map(|w| w / largest).sum();
         if largest <= 0.0 {
-            return Err(Error::usage(format!("weights: none of {count} is above 0")));
+            return Err(Error::usage(format!("weights: none of the {count} weights is above 0")));
         }
         let mut parts: Vec<f64> = weights.iter().map(|w| w / largest / sum * f64::from(count)).collect();
         let mut columns = vec![(u64::MAX, 0_u32); parts.len()];

@@ -96,8 +96,8 @@ impl Mixture {
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
-            return Err(Error::usage(format!("source {number}: expected samples of one dataset, found a mixture"))
-                .with_hint("list its sources here, each weight multiplied by the weight of the mixture"));
+            return Err(Error::usage(format!("source {number}: expected samples from one dataset, found a mixture"))
+                .with_hint("list the mixture's sources here, with each weight multiplied by the mixture's weight"));
         }
         let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
         let pattern = Pattern::new(&weights, columns)?;

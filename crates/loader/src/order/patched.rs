@@ -76,7 +76,9 @@ impl Patched {
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
         if !fits {
             let found = format!("{:?}", counts.iter().map(Vec::len).collect::<Vec<_>>());
-            return Err(Error::usage(format!("patch counts: expected one for each sample, {wanted:?}, found {found}")));
+            return Err(Error::usage(format!(
+                "number of patch counts: expected {wanted:?}, one per sample, found {found}"
+            )));
         }
         Self::new(scenes, unit, Counts::Each(counts.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
@@ -84,7 +86,7 @@ impl Patched {
     fn new(scenes: Arc<dyn Sampling>, unit: Unit, counts: Counts, open: u64) -> Result<Self> {
         if scenes.unit() != Unit::Samples {
             return Err(Error::usage(format!(
-                "order of scenes: expected an order of samples, found one of {}",
+                "scene order: expected an order of samples, found an order of {}",
                 scenes.unit()
             )));
         }
@@ -100,8 +102,8 @@ impl Patched {
         }
         let scenes_of_epoch = scenes.epoch(0).len();
         if scenes_of_epoch.checked_mul(most).is_none() {
-            let found = format!("{scenes_of_epoch} samples of {most} patches");
-            return Err(Error::usage(format!("patches of an epoch: expected fewer than 2⁶⁴, found {found}")));
+            let found = format!("{scenes_of_epoch} samples with {most} patches each");
+            return Err(Error::usage(format!("number of patches in an epoch: expected fewer than 2⁶⁴, found {found}")));
         }
         Ok(Self { scenes, unit, counts, open })
     }

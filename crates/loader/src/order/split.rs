@@ -55,7 +55,7 @@ impl Split {
     /// `Usage` if there are fewer than two shares, if a share is not above 0, or if they do not add up to 1.
     pub fn new(shares: &[f64], seed: u64) -> Result<Self> {
         let refuse = |expected: &str, found: String| {
-            Err(Error::usage(format!("shares of a split: expected {expected}, found {found}")))
+            Err(Error::usage(format!("split shares: expected {expected}, found {found}")))
         };
         if shares.len() < 2 {
             return refuse("two or more", format!("{shares:?}"));
@@ -111,7 +111,7 @@ impl Split {
         if self.is_growing && self.stratify.is_some() {
             let error = Error::usage("a split cannot be both growing and stratified");
             return Err(error.with_hint(
-                "drop one of them: a growing split places each sample by its key alone, whatever its class",
+                "drop one of the two options: a growing split places each sample by its key alone, whatever its class",
             ));
         }
         let samples: Vec<u64> = members.map_or_else(|| (0..dataset.len()).collect(), <[u64]>::to_vec);
@@ -159,7 +159,7 @@ impl Split {
                 Some((opened, shard)) if opened == number => shard,
                 _ => dataset.shard(number)?,
             };
-            let key = shard.index().key(record).unwrap_or_else(|| bug("a record of a shard without a key"));
+            let key = shard.index().key(record).unwrap_or_else(|| bug("a shard record without a key"));
             let stratum = numbers.as_ref().and_then(|numbers| numbers.get(at)).copied().unwrap_or(0);
             entries.push(SplitUnit { stratum, hash: self.hash(key), unit: sample, sample });
             open = Some((number, shard));
@@ -259,7 +259,10 @@ impl Attribute {
             Self::Values(values) if values.len() == samples.len() => Ok(values.clone()),
             Self::Values(values) => {
                 let expected = format!("{}, one for each sample", samples.len());
-                Err(Error::usage(format!("values of `{option}`: expected {expected}, found {}", values.len())))
+                Err(Error::usage(format!(
+                    "number of values for `{option}`: expected {expected}, found {}",
+                    values.len()
+                )))
             }
             Self::Column(name) => {
                 let column = dataset.column(name)?;

@@ -59,11 +59,11 @@ pub trait Sampling: fmt::Debug + Send + Sync {
             let other = "the dataset, its generation, the subset, the mode or the lanes differ from the run that saved the state";
             let hint = self.difference(found).unwrap_or_else(|| other.into());
             return Err(
-                Error::usage(format!("fingerprint of the state: expected {expected}, found {found}")).with_hint(hint)
+                Error::usage(format!("fingerprint in the state: expected {expected}, found {found}")).with_hint(hint)
             );
         }
         if state.seed != self.seed() {
-            return Err(Error::usage(format!("seed of the state: expected {}, found {}", self.seed(), state.seed)));
+            return Err(Error::usage(format!("seed in the state: expected {}, found {}", self.seed(), state.seed)));
         }
         let epoch = self.epoch(state.epoch);
         if state.samples_consumed > epoch.len() {
@@ -180,7 +180,7 @@ impl std::str::FromStr for Unit {
         // Only text that this library would write is accepted.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
             let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
-            Error::usage(format!("unit of the state: expected {expected}, found `{}`", text.escape_debug()))
+            Error::usage(format!("unit in the state: expected {expected}, found `{}`", text.escape_debug()))
         })
     }
 }

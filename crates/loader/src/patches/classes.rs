@@ -182,10 +182,12 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
         Dtype::U64 => collect(bytes, runs, |value| u64::from_le_bytes(value).cast_signed()),
         Dtype::I64 => collect(bytes, runs, i64::from_le_bytes),
         other => {
-            return Err(FormatError::usage(format!("patches by class: expected a mask of integers, found {other}")));
+            return Err(FormatError::usage(format!("patches by class: expected an integer mask, found {other}")));
         }
     };
-    found.ok_or_else(|| FormatError::limit("class runs of a mask", "max_decoded_bytes", most, most.saturating_add(1)))
+    found.ok_or_else(|| {
+        FormatError::limit("number of class runs in a mask", "max_decoded_bytes", most, most.saturating_add(1))
+    })
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl RowNoise {
     ) -> Result<()> {
         let (length, room) = (dtype.array_bytes(&[rows, columns, bands])?, row.len());
         let values = usize::try_from(length).ok().and_then(|length| row.get_mut(..length));
-        let values = values.ok_or_else(|| Error::usage(format!("bytes of a row: expected {length}, found {room}")))?;
+        let values = values.ok_or_else(|| Error::usage(format!("row size: expected {length} bytes, found {room}")))?;
         let add = |first: u64, step: u64, run: &mut [f32]| match self.keep {
             None => self.noise.add(first, step, run),
             Some(keep) => {

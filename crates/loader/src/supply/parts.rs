@@ -313,7 +313,7 @@ impl LargeRecord {
         };
         // Users do not see this error, because the record is then read as a whole.
         let bytes =
-            bytes.ok_or_else(|| FormatError::usage(format!("value {position} of a large record was not kept")))?;
+            bytes.ok_or_else(|| FormatError::usage(format!("value {position} in a large record was not kept")))?;
         Ok(Some(FieldValue {
             codec: place.codec,
             decoded_bytes: place.decoded_bytes,

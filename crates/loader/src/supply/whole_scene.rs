@@ -32,7 +32,7 @@ impl WholeScene {
         };
         let window = [rows.clone(), columns.clone()];
         let length = to_usize(self.dtype.array_bytes(&self.shape)?);
-        let elements = part(&self.bytes, 0..length, "elements of a scene")?;
+        let elements = part(&self.bytes, 0..length, "elements in a scene")?;
         finish.apply_to_window(self.dtype, self.shape, self.layout, window, elements, out)
     }
 

@@ -66,7 +66,7 @@ fn samples_that_lack_something_and_damage() {
         assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
         skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
     };
-    refused("field `mask`, aligned as a mask: shape: expected 40 × 56, the size of its upright picture", &|values| {
+    refused("field `mask`, aligned as a mask: shape: expected 40 × 56, the size of the upright picture", &|values| {
         values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
     });
     refused("field `boxes`, aligned as boxes xyxy in pixels: shape: expected [boxes, 4], found [4, 5]", &|values| {
@@ -78,12 +78,12 @@ fn samples_that_lack_something_and_damage() {
     // The format here is left, top, width, height.
     let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
     let hint = refused(
-        "aligned as boxes xyxy in pixels: box 0 has a side of negative length: [20.0, 9.0, 8.0, 12.0]",
+        "aligned as boxes xyxy in pixels: box 0 has a side with a negative length: [20.0, 9.0, 8.0, 12.0]",
         &|values| {
             values[2].as_mut().unwrap().1.clone_from(&all);
         },
     );
-    assert_eq!(hint, "`format = xywh` or `format = cxcywh` fits all boxes of this sample");
+    assert_eq!(hint, "`format = xywh` or `format = cxcywh` fits all boxes in this sample");
     let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
     refused("aligned as boxes xyxy in pixels: boxes in pixels: no number in the sample is above 1", &|values| {
         values[2].as_mut().unwrap().1.clone_from(&all);
@@ -104,7 +104,7 @@ fn invalid_alignments_are_refused_at_open() {
     for (change, said) in [
         (
             &(|o: &mut LoaderOptions| o.view.align.push(("mask".into(), "boxes".parse().unwrap()))) as &dyn Fn(&mut _),
-            "`mask`: it is aligned twice",
+            "`mask`: the field is aligned twice",
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("caption", "mask")]),
@@ -112,10 +112,10 @@ fn invalid_alignments_are_refused_at_open() {
         ),
         (
             &|o: &mut LoaderOptions| o.view.align = align(&[("nothing", "mask")]),
-            "expected arrays, found no field of this name",
+            "expected arrays, found no field with this name",
         ),
         (&|o: &mut LoaderOptions| o.view.align = align(&[("classes", "rows,of=points")]), "aligned as boxes"),
-        (&|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]), "not a field of pictures"),
+        (&|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]), "not a picture field"),
         (&|o: &mut LoaderOptions| o.view.image = "raw".parse().unwrap(), "stored bytes"),
         (&|o: &mut LoaderOptions| o.view.cube = "patch4x4".parse().unwrap(), "whole arrays"),
         (
@@ -132,7 +132,7 @@ fn invalid_alignments_are_refused_at_open() {
         ),
         (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, texts, JSON or bytes"),
         (&|o: &mut LoaderOptions| o.output.objects.push("mask".into()), "a tensor"),
-        (&|o: &mut LoaderOptions| o.output.fields = Some(vec!["mask".into()]), "no field of pictures is loaded"),
+        (&|o: &mut LoaderOptions| o.output.fields = Some(vec!["mask".into()]), "no picture field is loaded"),
     ] {
         let error = refused(change);
         assert!(error.contains(said), "{said}: {error}");

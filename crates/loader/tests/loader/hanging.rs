@@ -105,7 +105,7 @@ fn a_panic_in_a_thread_is_an_error_not_a_hang() {
     loader.set_epoch(1).unwrap();
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
     // If records are decoded in parts, the threads that decode also read, and the error names the sample.
-    let whats = ["loader thread: ", "decoding of sample "];
+    let whats = ["loader thread: ", "decoding sample "];
     assert!(whats.iter().any(|what| text.starts_with(&format!("internal error: {what}"))), "{text}");
 }
 

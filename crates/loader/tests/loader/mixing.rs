@@ -181,10 +181,10 @@ fn unmixable_fields_are_refused() {
     let mut every_field = options();
     every_field.output.fields = None;
     for (options, said) in [
-        (options().image(LoaderOptions::default().view.image), "decoded pictures of one size"),
-        (options().fields(["label"]), "mixed batches: no field of pictures is loaded\nhint: "),
+        (options().image(LoaderOptions::default().view.image), "decoded pictures with one fixed size"),
+        (options().fields(["label"]), "mixed batches: no picture field is loaded\nhint: "),
         (options().fields(["image"]), "no integer field `label`"),
-        (every_field, "field `cube` is neither a picture of one size nor a scalar\nhint: "),
+        (every_field, "field `cube` is neither a fixed-size picture nor a scalar\nhint: "),
         (
             {
                 let mut options = options();

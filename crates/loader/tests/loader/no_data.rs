@@ -217,7 +217,7 @@ fn masks_have_theirs_by_name() {
 fn a_missing_no_data_value_is_an_error() {
     let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
     let error = without.refused(options());
-    let expected = "value for no-data: no decoded array of three axes declares a no-data value\nhint: ";
+    let expected = "value for no-data: no decoded array with three axes declares a no-data value\nhint: ";
     assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
     let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
     let error = without.refused(options().no_data(named("cube")));

@@ -212,7 +212,7 @@ fn invalid_splits_are_refused() {
     let error = refused(&split.clone().stratify(Attribute::Column("hight".into())), None);
     assert!(error.contains("its scalar fields are [label, height]"), "{error}");
     let error = refused(&split.clone().groups(texts(&[1, 2])), None);
-    assert!(error.contains("values of `groups`: expected 300, one for each sample, found 2"), "{error}");
+    assert!(error.contains("number of values for `groups`: expected 300, one for each sample, found 2"), "{error}");
     let both = split.clone().growing().stratify(Attribute::Column("label".into()));
     assert!(refused(&both, None).contains("both growing and stratified"));
     assert!(refused(&split, Some(&[300, 301])).contains("sample index"));

@@ -111,14 +111,14 @@ fn with_a_device_nothing_else_is_refused() {
 fn useless_or_harmful_augmentations_are_refused() {
     let disk = Disk::alike(&[4]);
     let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
-    let none = "augmentation of pictures: no field of decoded pictures is loaded";
+    let none = "picture augmentation: no field with decoded pictures is loaded";
     assert!(refused(options().fields(["label"])).contains(none));
     assert!(refused(options().image(ImageMode::Raw)).contains(none));
     // The cube has the height and width of the picture.
     let mut every_field = options();
     every_field.output.fields = None;
     let moved = refused(every_field.clone());
-    assert!(moved.contains("it moves the pixels of `image` but not of `cube`\nhint: "), "{moved}");
+    assert!(moved.contains("the augmentation moves the pixels in `image` but not in `cube`\nhint: "), "{moved}");
     let colours = vec!["random_grayscale".parse().unwrap()];
     assert!(Loader::open(&disk.open(), every_field.augment_pictures(colours)).is_ok());
     let bad = vec![Augmentation::TrivialAugmentWide { bins: 0 }];

@@ -268,7 +268,7 @@ fn states_of_a_different_unit_are_refused() {
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
     let fewer = options(six).open_scenes(2);
     let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
-    assert!(error.starts_with("fingerprint of the state"), "{error}");
+    assert!(error.starts_with("fingerprint in the state"), "{error}");
     assert_eq!(open(six).state().unit, Unit::Patches(6));
 }
 
@@ -368,7 +368,7 @@ fn invalid_patches_per_sample_are_refused() {
     let six = || options(Patches::PerSample(6));
     for (options, said) in [
         (options(Patches::PerSample(0)), "patches per sample: expected at least 1, found 0"),
-        (grid([9, 0]), "overlap of patches: expected less than a patch, 9 × 14, found 9 × 0"),
+        (grid([9, 0]), "patch overlap: expected less than a patch, 9 × 14, found 9 × 0"),
         (six().cube(CubeMode::Whole), "several patches per sample need a size, such as `patch64x64`"),
         (
             six().cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center }),
@@ -382,7 +382,7 @@ fn invalid_patches_per_sample_are_refused() {
     let cube = || six().fields(["cube"]);
     assert_eq!(
         bands.refused(cube()),
-        "several patches per sample: the scenes of field `cube` differ in their number of bands\n\
+        "several patches per sample: the scenes of field `cube` have different numbers of bands\n\
          hint: choose `bands` that all scenes have, or pack each sensor as a separate dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
@@ -390,7 +390,7 @@ fn invalid_patches_per_sample_are_refused() {
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
-        "grid of patches: the arrays of field `cube` differ in size, and the index does not hold their sizes\n\
+        "patch grid: the arrays of field `cube` differ in size, and the index does not hold their sizes\n\
          hint: pack the dataset with scalar fields `height` and `width`"
     );
     assert_eq!(load(&varied, six().fields(["cube"])).len(), 36);
@@ -399,7 +399,7 @@ fn invalid_patches_per_sample_are_refused() {
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
-    let expected = "sample 1, `cube-1`: scene of size [1, 40, 60]: expected 15 patches by the index or the \
+    let expected = "sample 1, `cube-1`: scene with size [1, 40, 60]: expected 15 patches according to the index or the \
                     inspected samples, found 25";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }

@@ -66,7 +66,10 @@ fn datasets_that_do_not_fit_together_are_refused() {
     write(other.path(), &schema, &[], |_, _, _| unreachable!());
     let text = Dataset::concat(&[a.open(), Dataset::open(other.path()).unwrap()]).unwrap_err().to_string();
     assert!(text.starts_with("field `label` of `"), "{text}");
-    assert!(text.contains("a scalar of int64, as in `") && text.contains("found a scalar of int32"), "{text}");
+    assert!(
+        text.contains("a scalar of type int64, as in `") && text.contains("found a scalar of type int32"),
+        "{text}"
+    );
     // If every key occurs twice, everything works except looking up keys.
     let twice = Dataset::concat(&[a.open(), a.open()]).unwrap();
     assert_eq!(twice.get(5).unwrap().key(), "sample-00002");

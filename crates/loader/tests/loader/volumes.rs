@@ -262,8 +262,8 @@ fn volumes_that_cannot_be_cut_are_refused() {
     let mut loader = open("patch3x5x7", |options| options.mode(Mode::Stored).batch_size(1)).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
-    let expected = "sample 5, `v5`: arrays cut together: expected one size, 8 × 12 × 15, found 9 × 12 × 15 in field \
-                    `mask`";
+    let expected = "sample 5, `v5`: arrays cut together: expected all to have the same size, 8 × 12 × 15, but found \
+                    9 × 12 × 15 in field `mask`";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     let mut loader = open("patch9x5x7", |options| options).unwrap();
     let error = loader.next_batch().unwrap().unwrap_err().to_string();
@@ -272,7 +272,7 @@ fn volumes_that_cannot_be_cut_are_refused() {
     for (found, said) in [
         (
             refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))),
-            "volumes of field `volume` do not support a choice of bands",
+            "volumes of field `volume` do not support selecting bands",
         ),
         (
             refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
@@ -280,7 +280,7 @@ fn volumes_that_cannot_be_cut_are_refused() {
         ),
         (
             refused("patch3x5x7", |o| o.patches(Patches::Grid { overlap: [3, 0, 0] })),
-            "overlap of patches: expected less than a patch, 3 × 5 × 7, found 3 × 0 × 0",
+            "patch overlap: expected less than a patch, 3 × 5 × 7, found 3 × 0 × 0",
         ),
     ] {
         assert_eq!(found, said);

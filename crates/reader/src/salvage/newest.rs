@@ -42,7 +42,7 @@ impl Newest {
             let name = generation_name(number);
             let found = whole(&name).and_then(|manifest| match manifest.generation() {
                 found if found == number => Ok(manifest),
-                found => Err(FormatError::format("generation of the manifest", number, found)
+                found => Err(FormatError::format("generation in the manifest", number, found)
                     .in_file(path.join(&name).to_string_lossy())
                     .into()),
             });
@@ -83,13 +83,13 @@ impl Newest {
         }
         let found = self.manifest.as_ref().map_or(String::new(), |(name, _)| format!(" (only the older `{name}`)"));
         Err(Error::usage(format!(
-            "`{}` has no undamaged manifest of its newest generation{found}: its shards may hold removed samples",
+            "`{}` has no undamaged manifest for its newest generation{found}: its shards may hold removed samples",
             visible_path(folder)
         ))
         .with_hint(
             Hint::new("copy the newest manifest into the folder, or use ")
                 .and([Setting::on("all_generations")])
-                .then(" to take the samples of all shards, including removed ones"),
+                .then(" to take the samples from all shards, including removed samples"),
         ))
     }
 }
@@ -121,10 +121,8 @@ fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
 fn older(path: &Path, name: &str, current: &Manifest, numbered: &Manifest) -> Error {
     let (found, expected) = (current.generation(), numbered.generation());
     let error = match found == expected {
-        true => {
-            FormatError::format("shards of the manifest", format!("the shards of `{name}`"), "shards that are missing")
-        }
-        false => FormatError::format("generation of the manifest", format!("{expected}, as in `{name}`"), found),
+        true => FormatError::format("shards in the manifest", format!("the shards in `{name}`"), "missing shards"),
+        false => FormatError::format("generation in the manifest", format!("{expected}, as in `{name}`"), found),
     };
     error.in_file(path.to_string_lossy()).into()
 }

@@ -124,7 +124,7 @@ impl Worker {
                 Err(panic) => {
                     // The state of the decoders may be inconsistent after a panic.
                     self.fields = FieldChecker::default();
-                    vec![Error::panicked("checking of the sample", &*panic)]
+                    vec![Error::panicked("checking the sample", &*panic)]
                 }
             };
             if !problems.is_empty() {

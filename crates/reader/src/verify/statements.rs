@@ -74,7 +74,12 @@ impl Statements {
                 );
             }
             if !numbers.insert(*number) {
-                put(*target, "number of the shard", "a value unique in the dataset".into(), format!("{number} again"));
+                put(
+                    *target,
+                    "shard number",
+                    "a value unique in the dataset".into(),
+                    format!("{number}, which another shard has"),
+                );
             }
         }
         for (what, (target, record), (other, other_record)) in self.unique.duplicates() {

@@ -134,7 +134,7 @@ impl Run<'_> {
                         // The state of the decoders may be inconsistent after a panic.
                         worker = Worker::default();
                         let RecordSpan { records, target, .. } = span;
-                        let what = format!("checking of records {} to {}", records.start, records.end);
+                        let what = format!("checking records {} to {}", records.start, records.end);
                         self.problem(target, FormatError::panicked(what, &*panic));
                     }
                 }

@@ -57,7 +57,7 @@ impl LoadedCube {
     pub(super) fn new(source: &CubeFile, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
         let found = bytes.len();
         let array = Array::new(dtype, shape.to_vec(), bytes).map_err(|_| {
-            source.format("array", format_args!("{dtype} values of the shape {shape:?}"), format_args!("{found} bytes"))
+            source.format("array", format_args!("{dtype} values with shape {shape:?}"), format_args!("{found} bytes"))
         })?;
         Ok(Self { array, no_data: None, meta: Map::new() })
     }

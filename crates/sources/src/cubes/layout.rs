@@ -44,7 +44,11 @@ impl CubeLayout {
             source.format("array shape", "a product below 2^64 bytes", format_args!("{:?}", self.shape))
         })?;
         if bytes > max_bytes {
-            return Err(source.limit(format_args!("{} cube of shape {:?}", self.dtype, self.shape), max_bytes, bytes));
+            return Err(source.limit(
+                format_args!("{} cube with shape {:?}", self.dtype, self.shape),
+                max_bytes,
+                bytes,
+            ));
         }
         Ok(bytes)
     }
@@ -57,7 +61,7 @@ impl CubeLayout {
     pub(super) fn assemble(&self, source: &CubeFile, stored: Vec<u8>) -> Result<Vec<u8>> {
         let expected = self.bytes(source, u64::MAX)?;
         if stored.len() as u64 != expected {
-            return Err(source.format("array elements", format_args!("{expected} bytes"), stored.len()));
+            return Err(source.format("size of the array elements", format_args!("{expected} bytes"), stored.len()));
         }
         let mut cube = match self.plan() {
             None => {

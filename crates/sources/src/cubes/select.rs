@@ -136,7 +136,7 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
 }
 
 fn name_one() -> Hint {
-    Hint::new("name one with ").and([Setting::any("variable", "NAME")])
+    Hint::new("name an array with ").and([Setting::any("variable", "NAME")])
 }
 
 /// True if `name` matches `pattern`, in which `*` stands for any characters.
@@ -195,7 +195,7 @@ pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
         }
     };
     if shape.contains(&0) {
-        return Err(source.unsupported(format_args!("the array of shape {dims:?} is empty")));
+        return Err(source.unsupported(format_args!("the array with shape {dims:?} is empty")));
     }
     Ok(shape)
 }

@@ -261,7 +261,7 @@ impl Files {
             None => Ok(()),
             Some((path, error)) if error.kind() == ErrorKind::InvalidData => Err(SourceError::Changed {
                 expected: "the object that was listed".to_owned(),
-                found: "another object of this name".to_owned(),
+                found: "another object with this name".to_owned(),
                 path,
             }),
             Some((path, error)) => Err(SourceError::Io { action: "read", path, source: error }),

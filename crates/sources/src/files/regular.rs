@@ -63,8 +63,12 @@ impl Bounds {
 
     fn open_real(&self, path: &Path) -> io::Result<(File, Metadata)> {
         let real = std::fs::canonicalize(path)?;
-        let outside =
-            || io::Error::new(io::ErrorKind::InvalidInput, "expected a file of the source, found a link out of it");
+        let outside = || {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "expected a file inside the source, found a link that points outside it",
+            )
+        };
         self.open_plain(real.strip_prefix(&self.root).map_err(|_| outside())?)
     }
 
@@ -215,6 +219,6 @@ mod tests {
             assert!(open(name).is_err(), "{name}");
         }
         assert!(bounds.open(outside.path()).is_none());
-        assert!(open("a/out").unwrap_err().to_string().contains("a link out of it"));
+        assert!(open("a/out").unwrap_err().to_string().contains("a link that points outside it"));
     }
 }

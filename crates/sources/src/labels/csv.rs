@@ -75,7 +75,7 @@ impl Building {
             (ColumnValues::Text(_), _) | (_, None) => Ok(TableColumn { name, values }),
             (_, Some(line)) => {
                 let message = format!("empty cell in the column `{}` of {}", name.escape_debug(), values.type_name());
-                Err(rows.error(Some(line), message, "fill it in, or write `nan` for an unknown number"))
+                Err(rows.error(Some(line), message, "fill in the cell, or write `nan` for an unknown number"))
             }
         }
     }

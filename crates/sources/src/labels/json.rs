@@ -42,7 +42,9 @@ impl Unfit {
     const fn reason(self) -> (&'static str, &'static str) {
         match self {
             Self::Null => ("expected a value, found null", "fill in the missing value, or leave the column out"),
-            Self::Huge => ("expected an integer in the range of int64, found a larger one", "write it as a string"),
+            Self::Huge => {
+                ("expected an integer in the range of int64, found a larger integer", "write the integer as a string")
+            }
         }
     }
 }

@@ -198,7 +198,7 @@ impl TableRows<'_> {
             more => format!(", and {more} more like it"),
         };
         let message = format!("empty cell in the class column `{name}`, for `{key}`{more}");
-        let hint = "fill it in, remove the file from the source, or name a class for files without one";
+        let hint = "fill in the cell, remove the file from the source, or name a class for files without a class";
         Err(self.error(Some(line(sample)), message, hint))
     }
 
@@ -249,7 +249,7 @@ impl TableRows<'_> {
                 return Err(self.error(Some(line), format!("two columns have the name `{}`", name.escape_debug()), ""));
             }
             if i != place && RESERVED_NAMES.contains(name) {
-                let message = format!("the column `{name}` has the name of a field that `pack` makes");
+                let message = format!("the column `{name}` has the same name as a field that `pack` makes");
                 return Err(self.error(Some(line), message, "rename the column"));
             }
         }

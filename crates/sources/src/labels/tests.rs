@@ -129,7 +129,7 @@ fn csv_errors_name_line_and_reason() {
         ("key,,n\n", ", line 1: column 2 has no name"),
         (
             "key,mask\n",
-            ", line 1: the column `mask` has the name of a field that `pack` makes\nhint: rename the column",
+            ", line 1: the column `mask` has the same name as a field that `pack` makes\nhint: rename the column",
         ),
         (
             "key,n\na/1.jpg,1\nA/1.jpg,2\n",
@@ -162,7 +162,7 @@ fn csv_errors_name_line_and_reason() {
         (
             "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
             ", line 3: empty cell in the column `n` of integers\n\
-             hint: fill it in, or write `nan` for an unknown number",
+             hint: fill in the cell, or write `nan` for an unknown number",
         ),
     ] {
         assert_eq!(error(text), expected, "{text:?}");
@@ -208,8 +208,8 @@ fn json_errors_name_line_and_reason() {
         ("null", "expected a value, found null", "fill in the missing value, or leave the column out"),
         (
             "18446744073709551615",
-            "expected an integer in the range of int64, found a larger one",
-            "write it as a string",
+            "expected an integer in the range of int64, found a larger integer",
+            "write the integer as a string",
         ),
     ] {
         let expected = format!("`n`: {expected}\nhint: {hint}");

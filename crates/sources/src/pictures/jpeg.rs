@@ -43,7 +43,7 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
         (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG that begins with a differential frame")),
         (3 | 11, 2..=16) | (_, 8 | 12) => Ok(header.unsupported()),
-        (_, precision) => Err(Flaw::damaged(format!("JPEG of {precision} bits"))),
+        (_, precision) => Err(Flaw::damaged(format!("JPEG with {precision} bits per sample"))),
     }
 }
 
@@ -57,7 +57,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInf
     let components = segment.get(9).copied().ok_or_else(short)?;
     if !(1..=4).contains(&components) || length != 8 + 3 * u16::from(components) {
         return Err(Flaw::damaged(format!(
-            "hierarchical JPEG of {components} components in a header of {length} bytes"
+            "hierarchical JPEG with {components} components in a header of {length} bytes"
         )));
     }
     let end = jpeg_end(file, offset + 2 + u64::from(length))?;
@@ -135,5 +135,5 @@ fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw
         return Ok(from + content as u64);
     }
     end_of_image(&file.head(MAX_SEARCHED_BYTES)?, scan_offset)
-        .ok_or_else(|| Flaw::damaged(format!("JPEG cut off: no end of image (FF D9) in its {} bytes", file.len())))
+        .ok_or_else(|| Flaw::damaged(format!("JPEG cut off: no end of image (FF D9) in {} bytes", file.len())))
 }

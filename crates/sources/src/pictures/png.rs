@@ -20,7 +20,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
     // Bytes after the end are allowed but rare. Search the whole file only if there are such bytes.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
-        return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
+        return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in {} bytes", file.len())));
     }
     let deep = head.get(24).is_some_and(|bits| *bits > 8);
     let (exif, is_clear) = png_chunks(file);

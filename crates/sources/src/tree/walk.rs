@@ -126,7 +126,7 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
         _ => Path::new("."),
     };
     let mut tree = Tree::empty(fs::canonicalize(parent).map_err(SourceError::io("open", parent))?);
-    let mtime_ns = mtime_ns(metadata).map_err(SourceError::io("read the time of", src))?;
+    let mtime_ns = mtime_ns(metadata).map_err(SourceError::io("read the modification time of", src))?;
     tree.single = true;
     tree.files.push(SourceFile { key: key.to_owned(), bytes: metadata.len(), mtime_ns });
     Ok(tree)
@@ -243,7 +243,7 @@ impl TreeWalk<'_> {
         let outside = !target.starts_with(self.root);
         if outside && self.follow == Follow::Inside {
             let hint = Hint::set([Setting::on("follow_links")]).then(" follows it");
-            return Err(link(format!("link leads out of the source: `{}`", visible_path(&target))).with_hint(hint));
+            return Err(link(format!("link points outside the source: `{}`", visible_path(&target))).with_hint(hint));
         }
         let found = |node| if outside { Node::Outside(Box::new(node), key.to_owned()) } else { node };
         if self.exclude.iter().any(|path| target.starts_with(path)) {
@@ -342,7 +342,7 @@ fn not_utf8(folder: &Folder, name: &OsString) -> BadInput {
             std::iter::once(chunk.valid().to_owned()).chain(invalid)
         })
         .collect();
-    Flaw::new(BadKind::Name, "name is not UTF-8: rename it").of(format!("{}{escaped}", folder.prefix))
+    Flaw::new(BadKind::Name, "name is not UTF-8: rename the file or folder").of(format!("{}{escaped}", folder.prefix))
 }
 
 fn unlisted(error: &io::Error) -> Flaw {

@@ -85,7 +85,7 @@ impl PageSpan {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
         let mut head = MAGIC.to_vec();
-        let identity_len = u32::try_from(identity.len()).unwrap_or_else(|_| bug("a name of an object of 4 GiB"));
+        let identity_len = u32::try_from(identity.len()).unwrap_or_else(|_| bug("an object name of 4 GiB"));
         head.extend_from_slice(&identity_len.to_le_bytes());
         head.extend_from_slice(&sum_of(&identity, &sums).to_le_bytes());
         head.extend_from_slice(identity.as_bytes());

@@ -290,7 +290,7 @@ fn a_spool_of_another_user_is_refused() {
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), place.spool()).unwrap();
     let Error::Io { source, .. } = write(&place, &source).unwrap_err() else { panic!("another error") };
-    assert!(source.to_string().contains("a folder of this user"), "{source}");
+    assert!(source.to_string().contains("a folder owned by this user"), "{source}");
     assert!(source.hint().unwrap().options().eq(["spool"]));
     assert!(objects(&memory).is_empty());
     assert_empty(elsewhere.path());

@@ -138,7 +138,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }
-    refused(&fs, "of a generation after 1, and no manifest lists it");
+    refused(&fs, "in a generation after 1, but no manifest lists this shard");
 }
 
 #[test]

@@ -206,8 +206,14 @@ fn parts_of_different_plans_do_not_mix() {
     let text = |options| write_dataset(dir.path(), &source.plan(40_000), &source, &options).unwrap_err().to_string();
     let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
     assert!(error.contains("shard_bytes"), "{error}");
-    assert!(text(part(0, 4)).contains("holds a dataset begun in 3 parts, but this run writes it in 4 parts"));
-    assert!(text(options(1)).contains("holds a dataset begun in 3 parts, but this run writes it as a whole"));
+    assert!(
+        text(part(0, 4))
+            .contains("holds a dataset that was begun in 3 parts, but this run writes the dataset in 4 parts")
+    );
+    assert!(
+        text(options(1))
+            .contains("holds a dataset that was begun in 3 parts, but this run writes the dataset as a whole")
+    );
     // `force` without a part removes the parts.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
@@ -350,7 +356,7 @@ fn journals_beyond_the_limits_are_refused() {
     fs::write(&journal, &begun).unwrap();
     put_line(&journal, 1, |entry| entry["tally"] = json!(vec![json!({ "": 0 }); 500_000]));
     let found = error();
-    assert!(found.contains("JSON nodes of a line is over the limit: "), "{found}");
+    assert!(found.contains("number of JSON nodes in a line is over the limit: "), "{found}");
     let again = write_dataset(dir.path(), &plan, &source, &part(0, 2));
     assert!(matches!(again, Err(Error::Limit { .. })));
 
@@ -358,5 +364,5 @@ fn journals_beyond_the_limits_are_refused() {
     let long = fs::File::options().append(true).open(&journal).unwrap();
     long.set_len(1 << 30).unwrap();
     let found = error();
-    assert!(found.contains("bytes of a line is over the limit: 134217729 > 134217728"), "{found}");
+    assert!(found.contains("size of a line in bytes is over the limit: 134217729 > 134217728"), "{found}");
 }

@@ -142,13 +142,13 @@ fn other_options_or_inputs_are_refused_by_name() {
     let mut renamed = Numbers::new(200);
     renamed.keys[7] = "class1/other.bin".into();
     let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
-    assert!(text.contains("the names, sizes or labels of the sources have changed since\nhint: "), "{text}");
+    assert!(text.contains("the names, sizes or labels in the sources have changed since\nhint: "), "{text}");
 
     // These are the same files, but one has a different label.
     let relabelled = (0..).zip(source.samples()).map(|(n, s)| PlanSample { extra_digest: [u8::from(n == 7); 16], ..s });
     let plan = Plan::new(relabelled, source.metadata(), options).unwrap();
     assert_ne!(plan.dataset_id(), source.plan(40_000).dataset_id());
-    assert!(refused(dir.path(), &plan, &source).contains("names, sizes or labels of the sources have changed"));
+    assert!(refused(dir.path(), &plan, &source).contains("names, sizes or labels in the sources have changed"));
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn refused_arrays_leave_the_batch_unchanged() {
         |payload, region| PreparedArray::of(sound.codec, &sound.descriptor, payload, region, &Finish::NOTHING, &limits);
     let error = |payload, region| prepare(payload, region).err().unwrap().to_string();
     assert!(error(&sound.payload[1..], None).contains("blosc2"));
-    assert!(error(&sound.payload, Some(&outside)).contains("rows of a region"));
+    assert!(error(&sound.payload, Some(&outside)).contains("region rows"));
     let odd_place = prepare(&sound.payload, None).unwrap().entry(None, 1).err().unwrap();
     assert!(odd_place.to_string().contains("a multiple of 2"), "{odd_place}");
 

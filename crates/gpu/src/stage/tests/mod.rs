@@ -341,7 +341,7 @@ fn values_read_into_staging_memory_are_not_copied() {
     for (part, bytes) in parts.iter_mut().zip(payload.chunks(5)) {
         part.bytes().copy_from_slice(bytes);
     }
-    let elsewhere = Prepared::Refused("value is not in its part of the staging memory".into());
+    let elsewhere = Prepared::Refused("value is outside its part of the staging memory".into());
     assert_eq!(
         fill.prepare_there(&place(1), &raw(&descriptor, &limits, &payload), &loan, zstd),
         elsewhere,

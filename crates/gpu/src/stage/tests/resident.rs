@@ -208,7 +208,7 @@ fn a_host_does_not_keep_values_for_a_device() {
     assert!(error.contains("a device that decodes") && error.contains("decoding runs on the host"), "{error}");
     let stage = Arc::new(PlayedStage::new(0, 1));
     let error = said(resident(&stage, &LoaderOptions::default().fields(["label"])));
-    assert!(error.contains("the device cannot decode any field of the batch") && error.contains("hint:"), "{error}");
+    assert!(error.contains("the device cannot decode any field in the batch") && error.contains("hint:"), "{error}");
     let mut full = PlayedStage::new(0, 1);
     full.free = 1000;
     let full = Arc::new(full);

@@ -72,7 +72,7 @@ impl MaskDecoder {
             &[h, w] if [h, w] == [height, width] => 1,
             &[h, w, channels] if [h, w] == [height, width] && channels > 0 => channels,
             other => {
-                let expected = format!("{height} × {width}, the size of its upright picture");
+                let expected = format!("{height} × {width}, the size of the upright picture");
                 return Err(refuse("shape", expected, format!("{other:?}")));
             }
         };
@@ -151,7 +151,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         // An empty list has no height and width.
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
-            let expected = format!("[masks, {height}, {width}], the size of its upright picture");
+            let expected = format!("[masks, {height}, {width}], the size of the upright picture");
             let error = Error::usage(format!("shape: expected {expected}, found {other:?}"));
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
             return Err(if is_one { error.with_hint("align one mask for all objects as `mask`") } else { error });
@@ -168,7 +168,12 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     let sides = [rows.len() as u64, crop.height.into(), crop.width.into()];
     let bytes = ElementType::from(array.dtype()).array_bytes(&sides)?;
     if bytes > limits.max_decoded_bytes {
-        return Err(Error::limit("masks in the view", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
+        return Err(Error::limit(
+            "size of the masks in the view",
+            "max_decoded_bytes",
+            limits.max_decoded_bytes,
+            bytes,
+        ));
     }
     let mut out = vec![0; to_usize(bytes)];
     let (mut ys, mut xs) = (Vec::new(), Vec::new());

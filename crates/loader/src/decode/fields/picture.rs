@@ -109,7 +109,7 @@ impl PictureFieldDecoder {
             && promised != u64::from(count)
         {
             let expected = format!("{promised}, as in the index");
-            return Err(Error::format("frames of the clip", expected, count));
+            return Err(Error::format("number of frames in the clip", expected, count));
         }
         let each = out.len() / (count as usize).max(1);
         let mut rest = out;
@@ -175,7 +175,7 @@ fn levels(
         // The slot's size comes from the index, so a mismatch is damage, not the caller's error.
         Error::Usage { text, .. } => {
             let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
-            misfit.unwrap_or_else(|| Error::format("picture", "a picture that can be decoded for its slot", text))
+            misfit.unwrap_or_else(|| Error::format("picture", "a picture that can be decoded into its slot", text))
         }
         other => other,
     })?;
@@ -187,7 +187,7 @@ fn levels(
 fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture<'_>, room: usize) -> Option<Error> {
     let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
     let Ok(crop) = how.view.resolve(width, height, &how.key) else {
-        return Some(Error::format("picture", "a size that contains its view", format!("{height} × {width}")));
+        return Some(Error::format("picture", "a size that contains the view", format!("{height} × {width}")));
     };
     let (height, width) = (crop.height, crop.width);
     let needed = (u64::from(height) * u64::from(width)).saturating_mul(3);

@@ -71,9 +71,7 @@ impl VolumeDecoder {
             return Err(Error::usage(format!("volume: expected {} axes, found shape {found:?}", expected.len())));
         };
         if found.get(3) != expected.get(3) {
-            let text = format!(
-                "channels of a volume: expected the channels of the box {expected:?}, found the shape {found:?}"
-            );
+            let text = format!("volume channels: expected as many as in the box {expected:?}, found shape {found:?}");
             return Err(Error::usage(text));
         }
         let sides = [depth, height, width];

@@ -77,13 +77,13 @@ pub(crate) fn fill(
     watch: Watch<'_>,
 ) -> Result<Resident> {
     if !fields.plans.iter().any(|field| field.staged) {
-        let hint = Hint::new("name a field of pictures or cubes in ").and([Setting::named("fields")]);
-        let error = Error::usage("`resident`: the device cannot decode any field of the batch");
+        let hint = Hint::new("name a picture or cube field in ").and([Setting::named("fields")]);
+        let error = Error::usage("`resident`: the device cannot decode any field in the batch");
         return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
     let resident = resident
-        .ok_or_else(|| Error::io(dataset.path(), "allocate a table of its samples", io::ErrorKind::OutOfMemory))?;
+        .ok_or_else(|| Error::io(dataset.path(), "allocate a table of the samples", io::ErrorKind::OutOfMemory))?;
     let (first, pieces) = pieces(dataset);
     let all_bytes = pieces.iter().map(|piece| piece.bytes).sum();
     let filling = Filling {
@@ -111,7 +111,7 @@ pub(crate) fn fill(
         None => {
             let hint = Hint::new("`pack` with ").and([Setting::word("jpeg", "tile")]).then(", or cubes as ");
             let hint = hint.and([Setting::word("codec", "blosc2-lz4")]);
-            Err(Error::usage("`resident`: the device cannot decode any value of the dataset").with_hint(hint))
+            Err(Error::usage("`resident`: the device cannot decode any value in the dataset").with_hint(hint))
         }
     }
 }
@@ -175,7 +175,7 @@ impl Filling<'_> {
             run();
         });
         if self.watch.cancel.load(Ordering::Relaxed) {
-            return Err(Error::usage("reading the values of `resident` was cancelled"));
+            return Err(Error::usage("reading the values for `resident` was cancelled"));
         }
         locked(&self.failed).take().map_or(Ok(()), Err)
     }
@@ -205,7 +205,7 @@ impl Filling<'_> {
     }
 
     fn reserve(&self, dataset: &Dataset, needed: u64, slot_bytes: u64) -> Result<()> {
-        let failed = |cause: Cause| Error::io(dataset.path(), "keep its values on the device", cause);
+        let failed = |cause: Cause| Error::io(dataset.path(), "keep the values on the device", cause);
         let (free, total) = self.keeper.free_bytes().map_err(|error| failed(error.into()))?;
         let all = needed.saturating_add(slot_bytes);
         if all > free {
@@ -218,7 +218,7 @@ impl Filling<'_> {
                 .and([slots()])
                 .then("), or leave ")
                 .and([Setting::named("resident")])
-                .then(" out; a rank cannot keep only its share, because it gets other samples in each epoch");
+                .then(" out; a rank cannot keep only its share, because a rank gets different samples in each epoch");
             return Err(failed(Cause::new(io::ErrorKind::OutOfMemory, text).with_hint(hint)));
         }
         self.keeper.reserve(needed).map_err(|error| failed(error.into()))
@@ -243,7 +243,7 @@ impl Filling<'_> {
         let how = Rendering::default();
         let values: Vec<RecordValue<'_>> = found.iter().map(|found| self.value(shard, found, &how)).collect();
         let kept = self.keeper.keep(&values);
-        let kept = kept.map_err(|error| Error::io(shard.path(), "keep its values on the device", error))?;
+        let kept = kept.map_err(|error| Error::io(shard.path(), "keep the values on the device", error))?;
         let mut resident = locked(&self.resident);
         for (found, number) in found.iter().zip(kept) {
             let detail = match found.descriptor {

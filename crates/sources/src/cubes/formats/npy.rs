@@ -63,7 +63,7 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
         }
     };
     if length > MAX_HEADER {
-        return Err(source.format("npy header", format_args!("at most {MAX_HEADER} bytes"), length));
+        return Err(source.format("npy header size", format_args!("at most {MAX_HEADER} bytes"), length));
     }
     let mut text = source.alloc("npy header", length)?;
     let read =

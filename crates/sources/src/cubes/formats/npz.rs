@@ -54,7 +54,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
     if archive.len() > MAX_MEMBERS {
-        return Err(source.format("zip members", format_args!("at most {MAX_MEMBERS}"), archive.len()));
+        return Err(source.format("number of zip members", format_args!("at most {MAX_MEMBERS}"), archive.len()));
     }
     let mut members = Vec::new();
     let mut refused = None;
@@ -69,7 +69,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         left = header.limit();
         if left == 0 {
             return Err(source.format(
-                "npy headers of a zip archive",
+                "total size of the npy headers in a zip archive",
                 format_args!("less than {MAX_HEADERS} bytes"),
                 "more",
             ));
@@ -113,7 +113,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
         ));
     }
     if entry.size() / MAX_DEFLATE_RATIO > entry.compressed_size() {
-        let claim = format!("{} out of {}", entry.size(), entry.compressed_size());
+        let claim = format!("{} bytes from {} compressed bytes", entry.size(), entry.compressed_size());
         return Err(source.format(
             format_args!("array `{}`", member.name),
             "a size within deflate's maximum compression ratio",

@@ -87,7 +87,9 @@ fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
         let error = source.unsupported("a PNG with a palette cannot be a cube");
-        return Err(error.with_hint(Hint::new("pack it as a picture, with ").and([Setting::word("kind", "images")])));
+        return Err(
+            error.with_hint(Hint::new("pack the file as a picture, with ").and([Setting::word("kind", "images")]))
+        );
     }
     Ok(picture)
 }

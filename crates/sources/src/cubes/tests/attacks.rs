@@ -82,7 +82,7 @@ fn pages_that_share_their_tables() {
         let tables = [(273, 4, strips as u32, 8), (278, 4, 1, 1), (279, 4, strips as u32, 8)];
         let file = tiff(&table, 2000, &[&page(1, strips as u32, 1)[..], &tables].concat());
         let found = refused("a.tif", &file);
-        assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
+        assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
     });
 }
 
@@ -97,7 +97,7 @@ fn pages_inside_each_other() {
             file.extend((8 + 4 * next).to_le_bytes());
         }
         let found = refused("a.tif", &file);
-        assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
+        assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
     });
 }
 
@@ -108,10 +108,10 @@ fn pages_that_share_a_table_of_bytes() {
         let tags = [&page(1, strips, 1)[..], &[(273, 1, strips, 8), (278, 4, 1, 1)]].concat();
         let file = tiff(&vec![8; strips as usize], 8, &tags);
         let found = refused("a.tif", &file);
-        assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
+        assert!(found.contains("size of the TIFF directories and tables: expected at most "), "{found}");
         // For a large file, the absolute limit is below eight times the size of the file.
         let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
-        assert!(found.contains("TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
+        assert!(found.contains("size of the TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
     });
 }
 
@@ -190,7 +190,7 @@ fn an_envi_header_of_four_million_lines() {
         let small = "ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n";
         let list = format!("{small}names = {{{}}}\n", "1,".repeat((1 << 20) + 1));
         let found = message(load(&folder.write("x.hdr", list), &CubeOptions::default()));
-        assert_eq!(found, "`x.hdr`: items in the ENVI header: expected at most 1048576, found 1048577");
+        assert_eq!(found, "`x.hdr`: number of items in the ENVI header: expected at most 1048576, found 1048577");
     });
 }
 
@@ -290,7 +290,7 @@ fn a_flag_raised_at_any_time_stops_every_reader() {
             let mut bytes = vec![0; values.dtype().array_bytes(values.shape()).unwrap() as usize];
             // An encoder that reads the values later gets the error as text.
             values.read_at(0, &mut bytes).map(|()| bytes.len()).map_err(|error| {
-                assert!(error.to_string().contains("interrupted while it was read"), "{name}: {error}");
+                assert!(error.to_string().contains("interrupted while the file was read"), "{name}: {error}");
                 CubeError::cancelled(&path)
             })
         });
@@ -337,7 +337,7 @@ fn pipes_and_devices_are_refused() {
             }
         }
         let error = message(load(&path, &CubeOptions::default()));
-        assert!(error.contains("ENVI data file: expected a file of the header's name"), "{error}");
+        assert!(error.contains("ENVI data file: expected a file with the header's name"), "{error}");
         let error = enumerate(folder.path(), &SourceOptions::default()).unwrap_err().to_string();
         assert!(error.contains("`x.img`: expected a regular file, found a pipe, socket or device"), "{error}");
         let labels = SourceOptions { labels: Some(pipe), ..SourceOptions::default() };
@@ -382,7 +382,10 @@ fn headers_that_many_entries_share() {
         let names: Vec<_> = (0..5000).map(|number| format!("{number}.npy")).collect();
         let members: Vec<_> = names.iter().map(|name| (name.as_str(), header.clone())).collect();
         let found = refused("a.npz", &npz(true, &members));
-        assert!(found.contains("npy headers of a zip archive: expected less than 16777216 bytes"), "{found}");
+        assert!(
+            found.contains("total size of the npy headers in a zip archive: expected less than 16777216 bytes"),
+            "{found}"
+        );
     });
 }
 
@@ -406,6 +409,6 @@ fn errors_name_some_of_many_arrays() {
     let names: Vec<_> = (0..3000).map(|number| format!("{number}{}.npy", "x".repeat(1000))).collect();
     let members: Vec<_> = names.iter().map(|name| (name.as_str(), npy(1, "'|u1'", false, "(2, 2)", &[0; 4]))).collect();
     let found = refused("a.npz", &npz(false, &members));
-    assert!(found.contains("and 2980 more\nhint: name one with `--variable NAME`"), "{found}");
+    assert!(found.contains("and 2980 more\nhint: name an array with `--variable NAME`"), "{found}");
     assert!(found.len() < 4000, "{}", found.len());
 }

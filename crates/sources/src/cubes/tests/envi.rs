@@ -89,8 +89,8 @@ fn refusals_name_the_reason() {
     let path = folder.write("x.hdr", &good);
     assert_eq!(
         message(load(&path, &CubeOptions::default())),
-        "`x.hdr`: ENVI data file: expected a file of the header's name with `.img`, `.dat`, `.raw`, … or without an \
-         extension, found none"
+        "`x.hdr`: ENVI data file: expected a file with the header's name and the extension `.img`, `.dat`, `.raw`, \
+         … or no extension, found none"
     );
     assert_eq!(companion(&path, &CubeOptions::default()), None);
     folder.write("x.raw", [0; 102]);

@@ -160,7 +160,7 @@ fn hard_links_that_multiply() {
         let folder = Folder::new();
         let path = folder.write("a.h5", linked(14));
         for found in [message(peek(&path, &CubeOptions::default())), message(load(&path, &CubeOptions::default()))] {
-            assert!(found.contains("HDF5 groups: expected at most 10000, found more"), "{found}");
+            assert!(found.contains("number of HDF5 groups: expected at most 10000, found more"), "{found}");
         }
     });
 }
@@ -171,8 +171,8 @@ fn a_chunk_of_a_gibibyte_for_a_cube_of_48_bytes() {
         let folder = Folder::new();
         let path = folder.write("a.h5", chunked(&[2, 3, 4], &[1024, 1024, 512], &zlib(&vec![0; 1 << 20])));
         let found = message(load(&path, &CubeOptions::default()));
-        let expected = "chunks of the HDF5 dataset `cube`: expected at most 67108864 bytes for an array of 48, \
-                        found chunks of [1024, 1024, 512]";
+        let expected = "chunks in the HDF5 dataset `cube`: expected at most 67108864 bytes for an array of 48 bytes, \
+                        found chunks with shape [1024, 1024, 512]";
         assert!(found.contains(expected), "{found}");
         // A chunk may be larger than its array.
         let values: Vec<u8> = (0..8 * 8 * 8u16).flat_map(u16::to_le_bytes).collect();

@@ -95,7 +95,10 @@ fn the_right_variable_is_taken() {
     // One array has three axes, but the file has a larger matrix.
     let error = message(load(&path, &CubeOptions::default()));
     let told = "`a.mat`: the file has a matrix larger than its cube: `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
-    assert!(error.starts_with(told) && error.contains("\nhint: name one with `--variable NAME`; a matrix"), "{error}");
+    assert!(
+        error.starts_with(told) && error.contains("\nhint: name an array with `--variable NAME`; a matrix"),
+        "{error}"
+    );
     let named = CubeOptions { variable: vec!["S_GT".into()], ..Default::default() };
     assert_eq!(load(&path, &named).unwrap().meta.get("variable"), Some(&"S_GT".into()));
     // If the caller gives the picture's shape, the matrix is read.
@@ -108,12 +111,12 @@ fn the_right_variable_is_taken() {
     assert_eq!(
         message(load(&path, &spatial(2, 2))),
         "`b.mat`: several matrices have 2 x 2 pixels: `Y` [3, 4] uint8, `A` [2, 4] uint8\n\
-         hint: name one with `--variable NAME`"
+         hint: name an array with `--variable NAME`"
     );
     assert_eq!(
         message(load_mask(&path, &CubeOptions::default())),
         "`b.mat`: several arrays have 2 axes: `Y` [3, 4] uint8, `A` [2, 4] uint8\n\
-         hint: name one with `--variable NAME`"
+         hint: name an array with `--variable NAME`"
     );
     let path = folder.write("wl.mat", mat(false, true, &[array("wl", &[1, 4])]));
     assert_eq!(
@@ -161,12 +164,12 @@ fn refusals_name_the_reason() {
             "expected an array [height, width, channels], found 4 axes: [1, 1, 1, 2]\n\
              hint: save each cube of the stack as a separate file",
         ),
-        (6, vec![0, 2], "the array of shape [0, 2] is empty"),
+        (6, vec![0, 2], "the array with shape [0, 2] is empty"),
         (6, vec![3, 2], "MATLAB elements: expected 6 of float64, found 16 bytes of float64"),
         (
             6,
             vec![20_000, 20_000],
-            "float64 cube of shape [20000, 20000, 1] is over the limit: 3200000000 > 1073741824 bytes\n\
+            "float64 cube with shape [20000, 20000, 1] is over the limit: 3200000000 > 1073741824 bytes\n\
              hint: raise `--max-cube` if you trust this file",
         ),
         (6, vec![10_000, 10_000], "variable `c`: expected 100000000 elements, found 64 bytes"),
@@ -286,6 +289,6 @@ fn of_several_names_the_first_that_a_file_has() {
     assert_eq!(
         message(read(&["X_*"])),
         "`a.mat`: several arrays have a name that matches `X_*`: `X_gt` [2, 2] uint8, `X_corrected` [2, 2] \
-         uint8\nhint: name one with `--variable NAME`"
+         uint8\nhint: name an array with `--variable NAME`"
     );
 }

@@ -104,7 +104,7 @@ fn refusals_name_the_reason() {
             "expected an array [height, width, channels], found 4 axes: [1, 1, 1, 4]\n\
              hint: save each cube of the stack as a separate file",
         ),
-        ("(2, 0, 3)", "the array of shape [2, 0, 3] is empty"),
+        ("(2, 0, 3)", "the array with shape [2, 0, 3] is empty"),
         (
             "(4294967296, 4294967296, 2)",
             "array shape: expected a product below 2^64 bytes, found [4294967296, 4294967296, 2]",
@@ -151,7 +151,7 @@ fn the_header_is_no_python() {
     let long = [b"\x93NUMPY\x02\0".as_slice(), &[0xff; 4], b"{}"].concat();
     assert!(
         message(load(&folder.write("a.npy", long), &CubeOptions::default()))
-            .contains("npy header: expected at most 65536 bytes")
+            .contains("npy header size: expected at most 65536 bytes")
     );
 }
 
@@ -188,7 +188,7 @@ fn archives() {
         assert_eq!(
             message(peek(&path, &CubeOptions::default())),
             "`b.npz`: several arrays have 3 axes: `a` [3, 4, 5] uint16, `b` [3, 4, 5] uint16\n\
-             hint: name one with `--variable NAME`"
+             hint: name an array with `--variable NAME`"
         );
     }
     let path = folder.write("c.zip", npz(true, &[("readme.txt", vec![])]));

@@ -111,7 +111,7 @@ fn png_samples_keep_all_bits() {
     }
     let path = folder.write("p.png", png(ColorType::Indexed, BitDepth::Eight, 1, 1, &[1]));
     let text = "`p.png`: a PNG with a palette cannot be a cube\n\
-                hint: pack it as a picture, with `--kind images`";
+                hint: pack the file as a picture, with `--kind images`";
     assert_eq!(message(peek(&path, &options)), text);
     let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);
     let path = folder.write("p.png", &whole[..whole.len() - 20]);

@@ -179,9 +179,7 @@ pub(crate) fn vary(
     let (recipe, most) = (of.recipe(), BandAugmentation::MOST_BANDS);
     let bands = if channels_first { shape.first() } else { shape.last() };
     let Some(count) = bands.map(|&bands| to_usize(bands)).filter(|bands| *bands <= most) else {
-        return Err(Error::usage(format!(
-            "augmentation of bands: expected at most {most} bands, found shape {shape:?}"
-        )));
+        return Err(Error::usage(format!("band augmentation: expected at most {most} bands, found shape {shape:?}")));
     };
     let base: Vec<(f32, f32)> = factors.pairs().collect();
     let pairs = base.into_iter().cycle().take(count);
@@ -208,7 +206,7 @@ pub(crate) fn check_alike(
         sides.join(" × ")
     };
     let found = format!("{} in field `{}`", words(array), of.field.name);
-    Err(Error::usage(format!("{what}: expected one size, {}, found {found}", words(others))))
+    Err(Error::usage(format!("{what}: expected all to have the same size, {}, but found {found}", words(others))))
 }
 
 fn place(
@@ -219,7 +217,7 @@ fn place(
     window: &mut Option<CutOf>,
 ) -> Result<()> {
     let recipe = of.recipe();
-    let &[height, width, ..] = &*descriptor.shape else { bug("an array of one axis cannot be cut") };
+    let &[height, width, ..] = &*descriptor.shape else { bug("an array with one axis cannot be cut") };
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         if !recipe.augment.is_none() {

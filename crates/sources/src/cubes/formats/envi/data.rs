@@ -26,7 +26,7 @@ pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     match same_stem(header, end).as_slice() {
         [one] => CubeFile::open(one, header.run()),
         other => {
-            let expected = "a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension";
+            let expected = "a file with the header's name and the extension `.img`, `.dat`, `.raw`, … or no extension";
             let found = match other.len() {
                 0 => "none".to_owned(),
                 many => format!("{many} files of the right size with other extensions"),

@@ -20,7 +20,7 @@ pub(super) struct Header(Vec<(String, String)>);
 impl Header {
     pub(super) fn read(source: &CubeFile) -> Result<Self> {
         if source.len() > MAX_HEADER {
-            return Err(source.format("ENVI header", format_args!("at most {MAX_HEADER} bytes"), source.len()));
+            return Err(source.format("ENVI header size", format_args!("at most {MAX_HEADER} bytes"), source.len()));
         }
         let bytes = source.read_at("ENVI header", 0, source.len())?;
         // Place names may be in Latin-1. A broken letter in such a name does no harm.
@@ -32,7 +32,11 @@ impl Header {
         let mut places: HashMap<String, usize> = HashMap::new();
         let items = text.bytes().filter(|byte| *byte == b',').count();
         if items > MAX_ITEMS {
-            return Err(source.format("items in the ENVI header", format_args!("at most {MAX_ITEMS}"), items));
+            return Err(source.format(
+                "number of items in the ENVI header",
+                format_args!("at most {MAX_ITEMS}"),
+                items,
+            ));
         }
         // The first line is the signature. In old Macintosh files, lines end with only a carriage return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
@@ -66,7 +70,11 @@ impl Header {
                 continue;
             }
             if fields.len() == MAX_KEYS {
-                return Err(source.format("ENVI header", format_args!("at most {MAX_KEYS} keys"), "more"));
+                return Err(source.format(
+                    "number of keys in the ENVI header",
+                    format_args!("at most {MAX_KEYS} keys"),
+                    "more",
+                ));
             }
             places.insert(key.clone(), fields.len());
             fields.push((key, value));

@@ -69,7 +69,7 @@ impl Metered {
             self.allowance.met_undefined.store(true, Ordering::Relaxed);
         }
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
-            return Err(self.refuse(&format!("{len} bytes at offset {offset} of a file of {}", self.len)));
+            return Err(self.refuse(&format!("{len} bytes at offset {offset} in a file of {} bytes", self.len)));
         }
         if !self.allowance.take(len as u64) {
             return Err(self.refuse("structures that repeat parts of the file"));

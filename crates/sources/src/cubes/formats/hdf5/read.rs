@@ -60,10 +60,10 @@ fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
         // Superblock versions are 0 to 3. Any other number means that the file is damaged.
-        FormatError::UnsupportedVersion(version @ ..=3) => format!("a superblock of version {version}"),
+        FormatError::UnsupportedVersion(version @ ..=3) => format!("a version {version} superblock"),
         FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
-            format!("a data layout of version {version}, of HDF5 before 1.6.3")
+            format!("a version {version} data layout, from HDF5 before 1.6.3")
         }
         FormatError::UnsupportedFilter(number) => format!("the filter {}", filter(*number)),
         FormatError::UnsupportedVirtualLayout => "a virtual dataset, whose elements are in other datasets".to_owned(),
@@ -112,7 +112,7 @@ fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> R
         let name = [Setting::any("variable", "PATH")];
         let hint =
             Hint::new("").and(name).then(" reads a dataset by its path; or rewrite the file with `h5repack IN OUT`");
-        refused(source, "soft links in groups of the old layout").with_hint(hint)
+        refused(source, "soft links in groups with the old layout").with_hint(hint)
     })?;
     Ok(vec![first])
 }
@@ -130,7 +130,7 @@ impl GroupWalk<'_> {
         self.groups += 1;
         if self.groups > MAX_GROUPS {
             return Err(source.format(
-                "HDF5 groups",
+                "number of HDF5 groups",
                 format_args!("at most {MAX_GROUPS}"),
                 "more, or links that multiply",
             ));
@@ -139,7 +139,7 @@ impl GroupWalk<'_> {
         datasets.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, dataset) in datasets {
             if self.found.len() == MAX_DATASETS {
-                return Err(source.format("HDF5 datasets", format_args!("at most {MAX_DATASETS}"), "more"));
+                return Err(source.format("number of HDF5 datasets", format_args!("at most {MAX_DATASETS}"), "more"));
             }
             let name = self.path(prefix, &name)?;
             self.found.extend(described(name, &dataset));
@@ -148,7 +148,11 @@ impl GroupWalk<'_> {
         groups.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, inner) in groups.iter().filter(|(name, _)| !name.starts_with('#')) {
             if depth == MAX_DEPTH {
-                return Err(source.format("HDF5 groups", format_args!("at most {MAX_DEPTH} levels"), "more"));
+                return Err(source.format(
+                    "depth of the HDF5 groups",
+                    format_args!("at most {MAX_DEPTH} levels"),
+                    "more",
+                ));
             }
             let path = self.path(prefix, name)?;
             self.group(inner, &format!("{path}/"), depth + 1)?;
@@ -159,7 +163,11 @@ impl GroupWalk<'_> {
     fn path(&self, prefix: &str, name: &str) -> Result<String> {
         let bytes = prefix.len() + name.len();
         if bytes > MAX_PATH {
-            return Err(self.source.format("path in the HDF5 file", format_args!("at most {MAX_PATH} bytes"), bytes));
+            return Err(self.source.format(
+                "length of a path in the HDF5 file",
+                format_args!("at most {MAX_PATH} bytes"),
+                bytes,
+            ));
         }
         Ok(format!("{prefix}{name}"))
     }
@@ -252,7 +260,7 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
 /// Checks the chunks of a dataset of `bytes` bytes against the size of the dataset and of the file, before
 /// memory is allocated. Returns the size of the chunks in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
-    let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
+    let what = || format!("chunks in the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
     let chunk = shape.iter().try_fold(dataset.dtype.bytes(), |product, &axis| product.checked_mul(axis));
     let dims = from.shape().map_err(|error| broken(source, error))?;
@@ -265,13 +273,13 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
     let Some(grid) = grid.filter(|_| decoded.is_some_and(|decoded| decoded <= most)) else {
         let error = source.format(
             what(),
-            format_args!("at most {most} bytes for an array of {bytes}"),
-            format_args!("chunks of {shape:?}"),
+            format_args!("at most {most} bytes for an array of {bytes} bytes"),
+            format_args!("chunks with shape {shape:?}"),
         );
         return Err(error.with_hint("rewrite the file with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
     };
     if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
-        return Err(refused(source, "chunks in a B-tree of version 2"));
+        return Err(refused(source, "chunks in a version 2 B-tree"));
     }
     let chunks = from.chunks().map_err(|error| broken(source, error))?;
     if chunks.len() as u64 > grid {
@@ -284,7 +292,11 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
     }
     let most = source.len().saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
     if stored > most {
-        return Err(source.format(what(), format_args!("at most {most} bytes in a file of {}", source.len()), stored));
+        return Err(source.format(
+            what(),
+            format_args!("at most {most} bytes in a file of {} bytes", source.len()),
+            stored,
+        ));
     }
     Ok(stored)
 }
@@ -334,11 +346,11 @@ mod tests {
     #[test]
     fn unsupported_features_are_no_damage() {
         for (error, feature) in [
-            (FormatError::InvalidLayoutVersion(1), "a data layout of version 1, of HDF5 before 1.6.3"),
+            (FormatError::InvalidLayoutVersion(1), "a version 1 data layout, from HDF5 before 1.6.3"),
             (FormatError::UnsupportedFilter(32_008), "the filter 32008 (bitshuffle)"),
             (FormatError::UnsupportedFilter(4), "the filter 4 (szip)"),
             (FormatError::UnsupportedFilter(999), "the filter 999"),
-            (FormatError::UnsupportedVersion(1), "a superblock of version 1"),
+            (FormatError::UnsupportedVersion(1), "a version 1 superblock"),
         ] {
             assert_eq!(unread(&Error::Format(error)).as_deref(), Some(feature));
         }

@@ -43,11 +43,11 @@ fn refused(source: &CubeFile, want: &Purpose) -> CubeError {
             command += &quoted(OsStr::new(name));
             ""
         }
-        None => " (it takes the largest array)",
+        None => " (this command takes the largest array)",
     };
     let hint = format!(
-        "the Python package reads HDF5 (`pip install ./python`), as does a build with `--features hdf5`; or convert it \
-         with h5py: `{command}`{taken} and move the original away"
+        "the Python package reads HDF5 (`pip install ./python`), as does a build with `--features hdf5`; or convert \
+         the file with h5py: `{command}`{taken} and move the original away"
     );
     source.unsupported("this build cannot read HDF5 (or MATLAB v7.3)").with_hint(hint)
 }
@@ -74,8 +74,8 @@ mod tests {
         let path = folder.path().join(OsStr::from_bytes(name));
         std::fs::write(&path, b"\x89HDF\r\n\x1a\n").unwrap();
         let hint = load(&path, options).unwrap_err().hint().unwrap().to_string();
-        let hint = hint.split_once(" convert it with h5py: `").unwrap().1;
-        let command = hint.rsplit_once("` and move").or(hint.rsplit_once("` (it")).unwrap().0;
+        let hint = hint.split_once(" convert the file with h5py: `").unwrap().1;
+        let command = hint.rsplit_once("` and move").or(hint.rsplit_once("` (this")).unwrap().0;
         let script = format!("python3() {{ printf '%s\\0' \"$@\"; }}; {command}");
         let out = Command::new("bash").arg("-c").arg(script).output().unwrap();
         assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));

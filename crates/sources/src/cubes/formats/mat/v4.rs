@@ -106,7 +106,7 @@ pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
         source.check_cancel()?;
         seen += 1;
         if seen > MAX_MATRICES {
-            return Err(source.format("MATLAB matrices", format_args!("at most {MAX_MATRICES}"), "more"));
+            return Err(source.format("number of MATLAB matrices", format_args!("at most {MAX_MATRICES}"), "more"));
         }
         let head = source.read_at("header of a MATLAB matrix", offset, HEADER)?;
         let wrong = || {

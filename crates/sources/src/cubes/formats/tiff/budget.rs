@@ -40,8 +40,8 @@ impl Budget {
     pub(super) fn take(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
-            let expected = format!("at most {} bytes in a file of {}", self.all, source.len());
-            source.format("TIFF directories and tables", expected, "more, which overlap")
+            let expected = format!("at most {} bytes in a file of {} bytes", self.all, source.len());
+            source.format("size of the TIFF directories and tables", expected, "more, which overlap")
         })?;
         self.left.set(left);
         Ok(())

@@ -130,7 +130,7 @@ impl Page {
         if expected.is_none_or(|expected| found < expected || counts < expected) {
             let expected = expected.map_or("fewer than 2^64".to_owned(), |expected| expected.to_string());
             return Err(source.format(
-                "offsets and sizes of TIFF strips or tiles",
+                "number of offsets and of sizes for TIFF strips or tiles",
                 expected,
                 format_args!("{found} and {counts}"),
             ));
@@ -143,7 +143,10 @@ impl Page {
             (Some(tile), Some(most)) if tile <= most => Ok(()),
             _ => Err(source.format(
                 "size of a TIFF tile",
-                format_args!("at most {MAX_TILE_TIMES} times the picture of {} x {}", self.height, self.width),
+                format_args!(
+                    "at most {MAX_TILE_TIMES} times the size of the picture, {} x {}",
+                    self.height, self.width
+                ),
                 format_args!("{} x {}", self.tile_height, self.tile_width),
             )),
         }
@@ -202,7 +205,7 @@ impl Page {
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
         if offset == 0 || count == 0 {
             let error = source.unsupported(format_args!("TIFF strip or tile {number} is absent (a sparse file)"));
-            return Err(error.with_hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
+            return Err(error.with_hint("fill in the missing parts with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
         }
         Ok(ChunkRange { offset, count })
     }
