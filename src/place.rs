@@ -172,8 +172,7 @@ mod remote {
     /// Options of the cache, each with its environment variable.
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
-    /// Does the same as [`StoreOptions::set`], but also accepts sizes in the notation of the command, for
-    /// example `500GB`.
+    /// Unlike [`StoreOptions::set`], also accepts sizes in the notation of the command, for example `500GB`.
     fn set(options: &mut StoreOptions, key: &str, value: &str) -> shardpack_io::Result<()> {
         match (key, shardpack_recipe::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum size of a report. A page with a gallery takes about a twentieth of it.
+/// A page with a gallery takes about a twentieth of this.
 const MAX_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Chosen {
@@ -54,7 +54,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
     let own = own.with_context(|| format!("recipe: the arguments of candidate {number} of `{path}` are not text"))?;
-    // The arguments come from a file. Accept nothing but options, so that no argument can become a path.
+    // The arguments come from a file, so none of them may become a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
         bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());
@@ -65,7 +65,6 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     Ok(Chosen { arguments: own, note })
 }
 
-/// Returns the number of the recommended candidate, and a note that names it.
 fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Result<(u64, Note)> {
     let verdict = |name: &str| report.get("verdict").and_then(|verdict| verdict.get(name));
     let chosen = verdict("chosen").and_then(Value::as_u64).and_then(|place| usize::try_from(place).ok());

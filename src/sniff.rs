@@ -6,8 +6,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Number of bytes at the start of a file that are enough to recognise a manifest. The first key of a
-/// manifest is `"format": "shardpack"`.
+/// The first key of a manifest is `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
 /// Refuses a file unless its start, its end or its name shows that it is a shard or a manifest. The caller

@@ -107,12 +107,10 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that only the manifest has, because samples do not record them. For example, no sample records why
-/// a picture was kept.
+/// No sample records, for example, why a picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// Compares the fidelity figures of the manifest with the figures of the samples in the indexes. The indexes
-/// have a CRC32 of their own.
+/// The figures of the samples are in the indexes, which have a CRC32 of their own.
 fn check_fidelity(
     file: &str,
     manifest: &Manifest,
@@ -190,7 +188,6 @@ impl Checked {
     }
 }
 
-/// Decodes a picture with this thread's decoder.
 fn check_picture(media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(), FormatError> {
     thread_local!(static CHECK: RefCell<Option<PictureCheck>> = const { RefCell::new(None) });
     CHECK.with_borrow_mut(|slot| {

@@ -87,8 +87,7 @@ fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     }
 }
 
-/// Returns the sample with this key. If no sample has the key and the text is a number, returns the sample
-/// with this index.
+/// If no sample has the key and the text is a number, returns the sample with this index.
 fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     let found = match dataset.by_key(sample) {
         Ok(found) => found,
@@ -105,7 +104,6 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     }
 }
 
-/// Returns a hint for an unknown key, with similar keys.
 fn meant(dataset: &Dataset, sample: &str) -> String {
     let keys: Vec<String> = dataset.keys_like(sample).iter().map(|key| format!("`{}`", show::plain(key))).collect();
     match keys.is_empty() {
@@ -114,8 +112,7 @@ fn meant(dataset: &Dataset, sample: &str) -> String {
     }
 }
 
-/// Does the same as [`find`], but searches only the keys that can be read. It is for a dataset with an
-/// unreadable shard or a duplicate key.
+/// Searches only the keys that can be read, for a dataset with an unreadable shard or a duplicate key.
 fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> crate::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {

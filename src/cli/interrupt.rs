@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Exit code of an interrupted command: 128 plus the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// Time that a command has for cleaning up. A worker in the middle of a large cube may need longer. It then
-/// leaves a temporary file, which the next run removes.
+/// A worker in the middle of a large cube may need longer. It then leaves a temporary file, which the next run
+/// removes.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Interrupt {

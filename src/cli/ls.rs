@@ -88,7 +88,6 @@ struct IndexedSample<'a> {
 
 /// A value that the indexes hold for every sample.
 enum IndexColumn {
-    /// A scalar field, given by its position among the scalar fields and its type.
     Scalar(usize, Dtype),
     Class,
     /// Index in stored order.
@@ -98,7 +97,7 @@ enum IndexColumn {
     Shard,
 }
 
-/// Columns besides the scalar fields. A scalar field with the same name takes precedence.
+/// A scalar field with the same name takes precedence.
 const OTHERS: [&str; 4] = ["class", "index", "bytes", "shard"];
 
 impl IndexColumn {
@@ -158,10 +157,10 @@ enum Operand {
     Text(String),
 }
 
-/// Returns true if a value meets the condition. The argument is the order of the value relative to the operand.
+/// The argument is the order of the value relative to the operand.
 type Comparison = fn(Ordering) -> bool;
 
-/// Signs of comparison. The longer signs come first, because `<=` begins with `<`.
+/// The longer signs come first, because `<=` begins with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Ordering::is_ne),
     ("<=", Ordering::is_le),
@@ -171,7 +170,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Ordering::is_gt),
 ];
 
-/// Returns the hint for an unknown class. It lists the classes whose names contain the given text.
+/// Lists the classes whose names contain the given text.
 fn meant(classes: &[String], given: &str) -> String {
     let given = given.to_lowercase();
     let like = classes.iter().filter(|class| class.to_lowercase().contains(&given)).take(3);
@@ -194,7 +193,6 @@ impl Condition {
         else {
             bail!("--where: expected a condition such as `class=ant` or `height>=256`, found `{}`", show::plain(text));
         };
-        // A label may also be given by the name of its class.
         let is_number = value.parse::<f64>().is_ok_and(|number| !number.is_nan());
         let name = if name == "label" && !is_number && dataset.classes().is_some() { "class" } else { name };
         let column = IndexColumn::find(name, dataset).context("--where")?;

@@ -100,8 +100,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     }
 }
 
-/// Parses a command line that begins with the name of the program. For `pack --recipe`, inserts the options
-/// of the recipe.
+/// For `pack --recipe`, inserts the options of the recipe.
 fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
     let cli = match read(args) {
         Ok(cli) => cli,

@@ -20,7 +20,6 @@ fn commands_have_the_default_limit_of_the_library() {
     }
 }
 
-/// Returns a subcommand's long options, except those that only the command line has.
 fn options(subcommand: &str, own: &[&str]) -> BTreeSet<String> {
     let command = Cli::command();
     let arguments = command.find_subcommand(subcommand).unwrap().get_arguments();
@@ -28,7 +27,6 @@ fn options(subcommand: &str, own: &[&str]) -> BTreeSet<String> {
     long.map(|name| name.replace('-', "_")).collect()
 }
 
-/// Returns the keyword arguments of a Python class, each with its documentation.
 fn keywords(file: &str, class: &str) -> BTreeSet<String> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("python/shardpack").join(file);
     let text = std::fs::read_to_string(path).unwrap();
@@ -45,8 +43,7 @@ fn keywords(file: &str, class: &str) -> BTreeSet<String> {
     names
 }
 
-/// Each option is declared in a single table. The keyword arguments in Python cannot be generated from this
-/// table, so this test compares them.
+/// The keyword arguments in Python cannot be generated from the table of options, so this test compares them.
 #[test]
 fn every_option_is_declared_once_and_is_in_each_front_end() {
     let set = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<BTreeSet<_>>();

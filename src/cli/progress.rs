@@ -27,8 +27,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Describes the finished work and, once there is a rate, the rate and the remaining time. The text is
-    /// short, because the bar gets the rest of the line.
+    /// The text is short, because the bar gets the rest of the line.
     fn told(&self) -> String {
         let mut text = match self.samples_total {
             Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
@@ -46,7 +45,7 @@ impl Pace {
     }
 }
 
-/// Formats a time in whole seconds, because tenths of a second do not matter here.
+/// Tenths of a second do not matter here.
 fn time_left(seconds: f64) -> String {
     if seconds < 60.0 { format!("{:.0} s", seconds.max(1.0)) } else { units::seconds(seconds) }
 }

@@ -23,7 +23,7 @@ pub(super) fn recipe_value(value: &Value) -> String {
     }
 }
 
-/// Formats settings in the notation of the options. If another version wrote them, formats them as JSON.
+/// If another version wrote the settings, formats them as JSON.
 fn settings(value: &Value) -> String {
     serde_json::from_value::<ArraySettings>(value.clone())
         .map_or_else(|_| recipe_value(value), |known| known.to_string())
@@ -39,7 +39,6 @@ pub(super) fn fidelity_text(entry: &Value) -> String {
     }
 }
 
-/// Describes how much precision the arrays have lost.
 fn arrays_text(of: &ArraySummary) -> String {
     let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / of.values.max(1) as f64);
     let equal = format!("{} of {}, every value", units::count(of.equal_samples), units::plural(of.samples, "sample"));
@@ -85,7 +84,6 @@ fn arrays_text(of: &ArraySummary) -> String {
     show::pairs(&rows)
 }
 
-/// Describes how pictures were stored.
 fn pictures_text(of: &PictureSummary) -> String {
     let share = |n: u64| format!("{} of {}", units::count(n), units::count(of.samples));
     let mut rows = Vec::new();

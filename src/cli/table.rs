@@ -124,7 +124,6 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
     }
 }
 
-/// Checks a value's text and returns it.
 fn checked<T: OptionTable>(name: &'static str, text: &str) -> Result<String, String> {
     match T::check(name, &OptionValue::Text(text.to_owned())) {
         Ok(()) => Ok(text.to_owned()),

@@ -2,7 +2,7 @@
 
 use shardpack_report::words;
 
-/// Converts a number from the notation of pages to the notation of terminals, so that users can search for it.
+/// Users cannot search for a number with no-break spaces.
 fn plain(text: String) -> String {
     text.replace(words::NBSP, " ")
 }

@@ -11,7 +11,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Number of samples in a batch, and approximate number of bytes in a batch of large samples.
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 512 << 20;
 const BATCHES: u64 = 32;
@@ -87,8 +86,7 @@ impl DecodingDevice for Cuda {
     }
 }
 
-/// Returns options for batches of a single field, which holds pictures or cubes. The epochs are long even if
-/// there are few samples.
+/// The epochs of such a loader are long even if there are few samples.
 fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
@@ -103,7 +101,7 @@ fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
         .slots(LoaderOptions::default_slots(true)))
 }
 
-/// Returns the samples per second after a warm-up epoch.
+/// Runs a warm-up epoch first.
 fn rate(loader: &mut Loader) -> crate::Result<f64> {
     let mut start = Instant::now();
     let mut samples = 0_u64;

@@ -15,8 +15,7 @@ use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Maximum size of the file in bytes, followed by the maximum number of candidates. Each candidate needs a
-/// run over all samples.
+/// Each candidate needs a run over all samples.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 

@@ -21,10 +21,9 @@ pub(super) struct Rung {
 /// Qualities of the default ladders, about ten SSIMULACRA2 points apart.
 const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
-/// Default target score.
 const TARGET: &str = "ssimulacra2=80";
-/// Default ladder of errors, as multiples of the noise. It is used twice: for the quietest band, whose noise
-/// no error should exceed, and for a typical band.
+/// Multiples of the noise, used twice: for the quietest band, whose noise no error should exceed, and for a
+/// typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
 /// Factor within which two errors count as one.
 const ALIKE: f64 = 1.2;
@@ -120,7 +119,6 @@ fn sampling_options(sampling: &str) -> Own {
     }
 }
 
-/// Returns the requested sizes, or the size of the source if none is requested.
 fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
     let mut sizes = Vec::new();
     for option in ["short_side", "long_side"] {
@@ -179,8 +177,7 @@ fn two_digits(value: f64) -> f64 {
     format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
-/// Returns the codecs with which the value settings are combined. These are the requested codecs, or else the
-/// fastest and the smallest.
+/// Returns the requested codecs, or else the fastest and the smallest.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
     let (codecs, filters) = (args.ladder("codec"), args.ladder("filter"));

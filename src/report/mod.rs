@@ -107,7 +107,6 @@ impl Asked<'_> {
         self.args.threads.unwrap_or_else(all_cores).max(1)
     }
 
-    /// Returns the options for reading the source, as arguments to be appended.
     fn common(&self) -> String {
         let all = &self.args.reading;
         all.iter().map(|(name, value)| format!(" {}", quoted(&argument(name, value)))).collect()
@@ -119,14 +118,12 @@ fn device_of(args: &ReportArguments) -> Result<Option<DeviceName>, ArgumentError
     device.map_err(|said: String| ArgumentError::of("device", said))
 }
 
-/// Returns true if the samples are already packed: the folder has a manifest, or the file is a shard.
 fn is_dataset(path: &Path) -> bool {
     path.join(MANIFEST_NAME).is_file()
         || path.file_name().is_some_and(|name| name == MANIFEST_NAME)
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
-/// Creates the report on a dataset, with notes from listing its sources.
 fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     let source = &asked.src;
@@ -147,7 +144,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     };
     let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
-    // Samples are compared, not labels. A file next to class folders is therefore a sample like any other.
+    // Samples are compared, not labels, so a file next to class folders is a sample like any other.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
@@ -157,7 +154,6 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     Ok((report, listed.notes().to_vec()))
 }
 
-/// Creates the report on sources, with notes from listing them.
 fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     if let Some(source) = &args.source {
@@ -193,7 +189,7 @@ fn arguments_of(recipe: &CandidateRecipe) -> Vec<String> {
     recipe.own.iter().map(|(name, value)| argument(name, value)).collect()
 }
 
-/// Returns the command that packs with the recommended candidate; empty if there is none.
+/// Empty if no candidate is recommended.
 fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe]) -> String {
     let Some(chosen) = report.verdict.chosen.and_then(|chosen| recipes.get(chosen)) else { return String::new() };
     let skip = if report.unreadable.is_empty() { "" } else { " --on-bad-input skip" };
@@ -202,8 +198,7 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Adds the option that measures a metric of the user's own model to the list of measurements that were left
-/// out, in front of the others.
+/// Puts the option that measures a metric of the user's own model in front of the other left-out measurements.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(
@@ -251,7 +246,6 @@ fn command(asked: &Asked<'_>) -> String {
     if let Some(file) = &args.candidates {
         put("candidates", file.to_string_lossy().into_owned());
     }
-    // Name each ladder once, in order of first occurrence.
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in &args.ladders {
         if !names.contains(name) {
@@ -266,7 +260,7 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<So
     Ok(SourceOptions { cancel: Some(Arc::clone(cancel)), ..reading(&args.reading)? })
 }
 
-/// Refuses options that would have no effect, because users expect their options to have one.
+/// Users expect their options to have an effect.
 fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<()> {
     match kind {
         SourceKind::Images
@@ -281,7 +275,6 @@ fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<
     }
 }
 
-/// Returns a path as text, because the page shows it.
 fn text_of(path: &Path, what: &str) -> crate::Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.with_context(|| format!("{what}: the path `{}` is not valid UTF-8", path.display()))

@@ -11,16 +11,15 @@ use std::io::{Seek, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Environment variable that names the case for the child process.
 const CASE: &str = "SHARDPACK_BOUNDED_CASE";
 
 /// Default address space of a case, in KiB.
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// Default limit on the CPU time of a case, in seconds. A linear case takes less than one second.
+/// A linear case takes less than one second.
 const CPU_SECONDS: u64 = 60;
 
-/// Limit on wall-clock time in seconds. It is for cases that hang without using the CPU; a healthy case takes far less.
+/// For cases that hang without using the CPU; a healthy case takes far less.
 const WALL_SECONDS: u64 = 600;
 
 /// Runs `case` of the test `path`, which is given as `concat!(module_path!(), "::name_of_the_test")`.

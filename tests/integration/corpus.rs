@@ -36,7 +36,6 @@ impl Random {
     }
 }
 
-/// Edge cases for sizes, offsets and counts.
 const EDGES: &[u64] =
     &[0, 1, 2, 7, 8, 255, 256, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 62, (1 << 63) - 1, u64::MAX];
 

@@ -16,7 +16,6 @@ impl Scratch {
         Self { path: folder.path().join("x.shard"), _folder: folder }
     }
 
-    /// Returns true if `verify` finds no problem in these bytes.
     fn is_whole(&self, bytes: &[u8]) -> bool {
         std::fs::write(&self.path, bytes).unwrap();
         crate::reading::verify(&self.path).unwrap().is_whole()

@@ -128,7 +128,6 @@ fn cubes_come_as_their_type() {
     assert_eq!(ArrayView1::from(flat).len(), cubes.len());
 }
 
-/// The loop in the README must equal the loop on the front page of the crate, which is compiled.
 #[test]
 fn the_readme_shows_the_loop_that_is_compiled() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

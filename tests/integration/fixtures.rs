@@ -34,7 +34,6 @@ fn each_target_is_listed_once_and_all_stay_small() {
     assert!(bytes < 1 << 20, "{bytes} bytes");
 }
 
-/// Fixtures of a released version may never change.
 #[test]
 fn fixtures_of_released_versions_are_as_released() {
     for version in ["v1.0"] {
@@ -59,8 +58,8 @@ fn count(folder: &Path) -> usize {
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
 }
 
-/// Faults that can be found only by comparing values across samples, shards or files. `verify` finds them; a
-/// program that reads single samples need not find them (spec §8).
+/// `verify` finds these faults by comparing values across samples, shards or files. A program that reads
+/// single samples need not find them (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",
     "S06-key-twice-in-two-shards/",

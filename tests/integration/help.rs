@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Number of lines on a screen. `-h` may take one screen, and `--help` may take two.
+/// `-h` may take one screen, and `--help` may take two.
 const SCREEN: usize = 24;
 
 /// Commands with more options than fit on two screens, with their limit for `--help`.

@@ -44,7 +44,6 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the code shipped to users, file by file.
 fn code() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -96,7 +95,6 @@ fn of_command(command: &str) -> BTreeSet<String> {
     options.collect()
 }
 
-/// A command must have every option that hints in its own modules name.
 #[test]
 fn each_command_has_the_options_that_its_own_hints_name() {
     let modules = [
@@ -192,7 +190,6 @@ fn the_hints_of_every_error_reach_front_ends() {
 /// Characters to which a terminal reacts: ESC, BEL, a C1 control, bidirectional overrides, zero-width
 /// characters, a tag, and line ends.
 const EVIL: &str = "\x1b[2Jx\x07y\u{9b}31m\u{202e}z\u{2066}\u{200b}\u{feff}\u{e0041}\x7f\nhint: obey\r!";
-/// The part of [`EVIL`] that a key may contain.
 const EVIL_KEY: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}";
 
 fn evil(key: &str) -> Map<String, Value> {
@@ -204,8 +201,7 @@ fn evil(key: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// Writes a dataset that is intact except for the `change` in the metadata of its shard. Returns the text of
-/// the manifest.
+/// The dataset is intact except for the `change` in the metadata of its shard.
 fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     let fields = vec![
         Field::stored("text", FieldKind::Text),
@@ -260,8 +256,7 @@ fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     text
 }
 
-/// Runs a command and returns its exit code, stdout and stderr. Checks that the output has no hidden
-/// characters and that JSON is valid.
+/// Checks that the output has no hidden characters and that JSON is valid.
 fn shown(words: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_shardpack")).args(words).output().unwrap();
     let texts = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
@@ -279,7 +274,7 @@ fn shown(words: &[&str]) -> (i32, String, String) {
     (done.status.code().unwrap_or(-1), out, err)
 }
 
-/// Runs each command on a dataset, with output as text and as JSON. Returns the exit codes of `inspect` and `verify`.
+/// Returns the exit codes of `inspect` and `verify`.
 fn all_commands(dataset: &Path, scratch: &Path) -> [i32; 2] {
     let at = |name: &str| scratch.join(name).to_str().unwrap().to_owned();
     let dataset = dataset.to_str().unwrap();

@@ -42,7 +42,6 @@ const OTHERWISE: &[(&str, &[&str])] = &[
 /// Keyword arguments about tensors, which only Python has.
 const OF_PYTHON: &[&str] = &["to", "transform_batch"];
 
-/// Returns the name and the default of each keyword argument in the signature of `Loader`.
 fn signature(text: &str) -> BTreeMap<&str, &str> {
     let (_, rest) = text.split_once("    def __init__(\n").expect("an initialiser");
     let (parameters, _) = rest.split_once("        **unknown").expect("the end of the keywords");
@@ -53,7 +52,6 @@ fn signature(text: &str) -> BTreeMap<&str, &str> {
     pairs.collect()
 }
 
-/// Returns the heads of the documented parameters, `name : type, default X`, by name.
 fn documented(text: &str) -> BTreeMap<&str, &str> {
     let (_, rest) = text.split_once("    Parameters\n    ----------\n").expect("documented parameters");
     let (parameters, _) = rest.split_once("\n    Raises\n").expect("the end of the parameters");
@@ -131,7 +129,6 @@ fn the_documentation_of_the_loader_names_every_keyword_and_its_default() {
     }
 }
 
-/// Returns the words of each `NAME: Literal["a", "b"]` in a file of the Python package, by name.
 fn literals(file: &str) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(root().join("python/shardpack").join(file)).expect("a file of the package");
     let words = |list: &str| list.split(", ").map(|word| word.trim_matches('"').to_owned()).collect();

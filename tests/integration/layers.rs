@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each package of the workspace, with the packages of the workspace that it may import. Arrows point only down.
+/// The packages of the workspace that each may import. Arrows point only down.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-format", &[]),
     ("shardpack-base", &["shardpack-format"]),
@@ -124,7 +124,6 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "python/src/dlpack.rs",
 ];
 
-/// Words that no library may use, with the reason.
 const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("println!", "a library does not print"),
     ("eprintln!", "a library does not print"),
@@ -137,7 +136,7 @@ const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("static mut", "no globals"),
 ];
 
-/// Additional words that `format` may not use, because it is layout only.
+/// `format` is layout only.
 const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("std::fs", "format does no I/O"),
     ("std::io", "format does no I/O"),
@@ -147,7 +146,6 @@ const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("rayon", "format has no threads"),
 ];
 
-/// The only variables that are global to a process, each with the reason.
 const GLOBALS_ALLOWED: &[(&str, &str)] = &[
     ("crates/gpu/src/stage/kernels.rs", "a driver compiles kernels for seconds: loaders of one process share them"),
     ("crates/io/src/cancel.rs", "the flag that a caller sets to cancel the work of its thread"),
@@ -309,7 +307,6 @@ fn other_libraries_forbid_unsafe() {
     }
 }
 
-/// Returns the sources of all packages, each with the name that it has in the lists above and its folder.
 fn all_sources() -> Vec<(String, PathBuf)> {
     let of = |dir: PathBuf| {
         let package = dir.parent().expect("a package").strip_prefix(root()).expect("in the repository");
@@ -322,13 +319,12 @@ fn all_sources() -> Vec<(String, PathBuf)> {
 /// Path of a module within its package: `a/b.rs` and `a/b/mod.rs` are `["a", "b"]`.
 type Module = Vec<String>;
 
-/// Returns the code of a file without its test module.
 fn text_of(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("a readable source file");
     code(&text).into_iter().map(|(_, line)| line + "\n").collect()
 }
 
-/// Returns the paths in a `use` declaration. Braces are expanded.
+/// Expands braces.
 fn paths_of(tree: &str) -> Vec<Module> {
     let names = |path: &str| {
         let path = path.split(" as ").next().unwrap_or_default();
@@ -349,7 +345,6 @@ fn paths_of(tree: &str) -> Vec<Module> {
     items.flat_map(|item| paths_of(item)).map(|path| [head.clone(), path].concat()).collect()
 }
 
-/// Returns the paths in the `use` declarations of a file, the paths in its re-exports, and the rest of its code.
 fn declarations(text: &str) -> (Vec<Module>, Vec<Module>, String) {
     let (mut used, mut handed, mut rest) = (Vec::new(), Vec::new(), String::new());
     let mut lines = text.lines();
@@ -375,7 +370,6 @@ fn declarations(text: &str) -> (Vec<Module>, Vec<Module>, String) {
     (used, handed, rest)
 }
 
-/// Returns the paths in code that begin with `crate` or `super`.
 fn paths_in(code: &str) -> Vec<Module> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let mut paths = Vec::new();
@@ -391,7 +385,7 @@ fn paths_in(code: &str) -> Vec<Module> {
     paths
 }
 
-/// Returns the files of a package, each with the files that it uses. A name is followed to the file that defines it.
+/// Follows a name to the file that defines it.
 fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeSet<&Module> = sources.iter().map(|(module, _)| module).collect();
     let parsed: Vec<_> = sources.iter().map(|(module, text)| (module, declarations(text))).collect();
@@ -438,7 +432,6 @@ fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     found.collect()
 }
 
-/// Returns the files that use themselves through other files.
 fn in_circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
     let reaches_itself = |file: &&Module| {
         let (mut seen, mut left) = (BTreeSet::new(), vec![*file]);
@@ -472,8 +465,8 @@ fn files_do_not_use_each_other_in_a_circle() {
     }
 }
 
-/// Returns true if a function parameter takes a tuple apart, as in `(a, b): (`. Closures are exempt, because
-/// iterators pass tuples to them. `let` is exempt, because it names the parts of a value.
+/// Closures are exempt, because iterators pass tuples to them. `let` is exempt, because it names the parts of
+/// a value.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")
@@ -495,7 +488,6 @@ fn is_global(line: &str) -> bool {
     line.contains("thread_local!") || declares && holds.iter().any(|name| line.contains(name))
 }
 
-/// Returns the lines of a package for which `has` is true, not counting tests.
 fn lines_that(src: &Path, has: fn(&str) -> bool) -> Vec<String> {
     let files = sources(src).into_iter().filter(|path| !is_test_file(path));
     let found = files.flat_map(|path| {

@@ -90,7 +90,6 @@ fn each_noun_is_one_type() {
     }
 }
 
-/// If a page or code names one scheme of a kind of store, it must name all schemes of that kind.
 #[cfg(feature = "store")]
 #[test]
 fn lists_of_schemes_are_complete() {

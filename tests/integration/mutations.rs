@@ -34,7 +34,6 @@ impl Random {
     }
 }
 
-/// Edge cases for lengths, offsets and counts.
 const EDGES: &[u64] = &[
     0,
     1,
@@ -55,7 +54,7 @@ const EDGES: &[u64] = &[
     u64::MAX,
 ];
 
-/// Damages `bytes` in one place, preferably where fields are likely.
+/// Prefers places where fields are likely.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         bytes.push(0);
@@ -76,7 +75,6 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
         4 => put(bytes, at & !7, &EDGES[random.below(EDGES.len())].to_le_bytes()),
         5 => put(bytes, at & !3, &(EDGES[random.below(EDGES.len())] as u32).to_le_bytes()),
         6 => {
-            // Make a length slightly wrong.
             let at = at & !7;
             if let Some(old) = bytes.get(at..at + 8) {
                 let old = u64::from_le_bytes(old.try_into().unwrap());
@@ -111,8 +109,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Runs `check` on `count` mutants of `valid`. `seal` repairs the checksums of most mutants, so that the
-/// checksums do not reveal the damage.
+/// `seal` repairs the checksums of most mutants, so that the checksums do not reveal the damage.
 fn campaign(
     name: &str,
     valid: &[u8],
@@ -229,7 +226,7 @@ fn jpeg_decoders(count: u64) {
     );
 }
 
-/// Damages the input of the C libraries. A bug in them would end the whole process, not only the test.
+/// A bug in the C libraries would end the whole process, not only the test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
     payloads(3_000);
@@ -265,9 +262,8 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
-/// The fuzzer found this bug: without exact parsing of numbers, a figure changed a little each time a
-/// manifest was read and written. As a result, the manifest of a run that was interrupted and resumed also
-/// changed.
+/// The fuzzer found this bug: without exact parsing of numbers, a figure changed a little each time a manifest
+/// was read and written, and so did the manifest of a run that was interrupted and resumed.
 #[test]
 fn figures_survive_reading_and_writing() {
     let text = String::from_utf8(crate::shard::manifest()).expect("UTF-8");
@@ -298,8 +294,7 @@ fn long_campaigns() {
     jpeg_decoders(500_000);
 }
 
-/// Every flipped bit of a shard must be noticed: every byte is either covered by a checksum or padding, and
-/// padding must be zero.
+/// Every byte is either covered by a checksum or padding, and padding must be zero.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let valid = crate::shard::golden();
@@ -314,7 +309,6 @@ fn every_flipped_bit_is_noticed() {
     assert_eq!(bytes, valid);
 }
 
-/// A file that is truncated or has bytes after its footer must be refused.
 #[test]
 fn every_other_length_is_noticed() {
     let valid = crate::shard::golden();
@@ -330,8 +324,7 @@ fn every_other_length_is_noticed() {
     assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: not noticed");
 }
 
-/// The campaigns must really get past the checksums. Many of the mutants with repaired checksums must fail
-/// for another reason, and some must be accepted.
+/// Many of the mutants with repaired checksums must fail for another reason, and some must be accepted.
 #[test]
 fn repaired_checksums_let_damage_through() {
     let valid = crate::shard::golden();

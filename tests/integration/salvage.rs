@@ -24,7 +24,7 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
-/// Returns options that allow all generations. Some of these datasets have lost their manifest.
+/// Some of these datasets have lost their manifest.
 fn all() -> SalvageOptions {
     SalvageOptions { all_generations: true, ..SalvageOptions::default() }
 }
@@ -83,7 +83,6 @@ fn missing_samples_are_counted_by_the_manifest() {
     let (_scratch, dataset, out) = packed();
     let shards = shards(&dataset);
     let there = contents(&shards[0]).len() as u64;
-    // Keep only the header and a part of the first record of one shard, and remove another shard.
     fs::write(&shards[0], &fs::read(&shards[0]).unwrap()[..200]).unwrap();
     let missing = contents(&shards[1]).len() as u64;
     fs::remove_file(&shards[1]).unwrap();
@@ -159,8 +158,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     assert_eq!(manifest(), before);
 }
 
-/// Makes a survey in a separate thread. If the survey waits for a pipe or reads a device forever, the test
-/// fails instead of hanging.
+/// If the survey waits for a pipe or reads a device forever, the test fails instead of hanging.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();

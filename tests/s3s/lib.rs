@@ -39,7 +39,7 @@ const URL: &str = "s3://bucket/data/train";
 struct Server {
     root: tempfile::TempDir,
     endpoint: String,
-    /// Runtime of the server. Dropping it stops the server.
+    /// Dropping it stops the server.
     _runtime: Runtime,
 }
 
@@ -92,7 +92,7 @@ impl Server {
         Bucket::new(Arc::new(self.upload()), spools)
     }
 
-    /// Returns all objects of the folder. The server keeps each object as a file.
+    /// The server keeps each object as a file.
     fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         let files = std::fs::read_dir(self.root.path().join("bucket/data/train")).unwrap().map(|entry| entry.unwrap());
         files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())).collect()

@@ -17,7 +17,7 @@ use shardpack_array::{
 use shardpack_format::{ArrayDescriptor, Dtype, Limits};
 use std::error::Error;
 
-/// Number of cubes timed together. One cube is too short to time, because some clocks tick only every 4 ms.
+/// One cube is too short to time, because some clocks tick only every 4 ms.
 const BATCH: u32 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads a file written by `numpy.save`. After the first line come float32 elements of shape [`SHAPE`].
+/// After the first line come float32 elements of shape [`SHAPE`].
 fn npy(path: &str) -> Result<Array, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let start = bytes.iter().position(|byte| *byte == b'\n').ok_or("no header")? + 1;

@@ -144,8 +144,7 @@ fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), 
     Ok(())
 }
 
-/// Returns the share of the stored bytes that a reader's coder must produce. The other bytes are runs or are
-/// stored unchanged.
+/// The bytes that are not coded are runs or are stored unchanged.
 fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     let stored = usize::try_from(encoded.descriptor.stored_bytes()?)?;
     let item = u8::try_from(encoded.descriptor.stored.bytes())?;
@@ -165,8 +164,7 @@ fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     })
 }
 
-/// Returns the seconds that one run takes. Averages over half a second of runs, because the clock for thread
-/// time ticks in milliseconds.
+/// Averages over half a second of runs, because the clock for thread time ticks in milliseconds.
 fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let (start, mut runs) = (now(), 0.0);
     loop {
@@ -179,7 +177,6 @@ fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<
     }
 }
 
-/// Reads a little-endian `.npy` file in C order.
 fn read_npy(path: &str) -> Result<Array, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let header_bytes = bytes.get(8..10).map(|b| usize::from(u16::from_le_bytes([b[0], b[1]]))).ok_or("no .npy file")?;

@@ -18,7 +18,6 @@ use shardpack_array::{
 use shardpack_format::{Layout, Limits};
 use std::error::Error;
 
-/// Number of patches timed together.
 const BATCH: u32 = 40;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -48,11 +47,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             let encoded = ArrayEncoder::new(settings)?.encode(&cube, None)?;
             let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
             let limits = Limits::default();
-            // The whole cube in shape order, without a cast.
             let whole = Region { output: Output::Stored, ..Region::whole(descriptor)? };
             let mut whole_out = vec![0; usize::try_from(whole.shape_of(descriptor)?.bytes)?];
             let mut decoder = ArrayDecoder::new();
-            // The first run is not counted, because it allocates the memory.
             let mut whole_time = 0.0;
             for _ in 0..2 {
                 let start = now();

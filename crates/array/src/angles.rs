@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Number of bins. Bin `i` holds angles up to `π · 2^(−i/2)`; the last bin also holds all smaller angles.
+/// Bin `i` holds angles up to `π · 2^(−i/2)`; the last bin also holds all smaller angles.
 const BINS: usize = 32;
 
-/// Upper ends of the bins, largest first.
 const ENDS: [f64; BINS] = {
     let mut ends = [PI; BINS];
     let mut i = 1;

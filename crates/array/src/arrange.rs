@@ -12,11 +12,10 @@ use shardpack_base::parts::{check_length, part, part_mut, rest, split_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Layout, Result, bug};
 
-/// Number of elements in a piece, chosen so that a piece and its source fit in the first-level cache together.
+/// A piece and its source fit in the first-level cache together.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
-/// Bytes of a tile, chosen so that it stays in the second-level cache. One band of a tile is long enough for
-/// the processor's read-ahead.
+/// A tile stays in the second-level cache. One band of a tile is long enough for the processor's read-ahead.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
 /// Order in which an array's stored elements appear in its payload.
@@ -39,8 +38,7 @@ impl Arrangement {
         self.layout == Layout::AsShape && !self.difference
     }
 
-    /// Returns the number of pixels in a piece. It is a multiple of 32 if possible, so that runs in
-    /// band-major order fill whole cache lines.
+    /// The number is a multiple of 32 if possible, so that runs in band-major order fill whole cache lines.
     pub(crate) fn piece_pixels(&self) -> usize {
         match PIECE_ELEMENTS / self.bands {
             0 => 1,
@@ -49,8 +47,7 @@ impl Arrangement {
         }
     }
 
-    /// Moves all `elements`, given in shape order, to their places in `payload`. The old content of `payload`
-    /// is overwritten.
+    /// `elements` are in shape order. The old content of `payload` is overwritten.
     pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) -> Result<()> {
         payload.resize(elements.len(), 0);
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
@@ -62,9 +59,8 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Moves `piece` to its place in `payload`. The piece holds elements in shape order, starting with pixel
-    /// `first`. If the payload is band-major and has differences, `scratch` is overwritten too; it must be as
-    /// long as `piece`.
+    /// `piece` holds elements in shape order, starting with pixel `first`. If the payload is band-major and has
+    /// differences, `scratch` is overwritten too; it must be as long as `piece`.
     pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) -> Result<()> {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
@@ -176,19 +172,17 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Undoes the band difference in place, in shape order. If the elements start in the middle of a pixel,
-    /// `before` ends with the preceding element.
+    /// If the elements start in the middle of a pixel, `before` ends with the preceding element.
     fn sum(&self, elements: &mut [u8], before: &[u8]) {
         let bands = if before.is_empty() { self.bands } else { elements.len().max(1) };
         match (self.width, before) {
-            // The first band of a pixel is the difference from 0.
             (1, before) => sum8(elements, bands, before.last().copied().unwrap_or(0)),
             (_, &[.., low, high]) => sum16(elements, bands, u16::from_le_bytes([low, high])),
             _ => sum16(elements, bands, 0),
         }
     }
 
-    /// Stores zigzag-coded wrapping differences. The first band of a pixel is the difference from 0.
+    /// The first band of a pixel is the difference from 0.
     fn difference(&self, piece: &[u8], out: &mut [u8]) {
         vectorised(
             #[inline(always)]
@@ -218,8 +212,7 @@ impl Arrangement {
         }
     }
 
-    /// Fails unless `payload` contains all pixels of `piece`, of which `first` is the first. Without this
-    /// check the loops over bands and pixels would silently skip missing pixels.
+    /// Without this check the loops over bands and pixels would silently skip missing pixels.
     fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
         let pixel = self.bands * self.width;
         check_length("payload size in bytes", self.pixels * pixel, payload.len())?;
@@ -261,7 +254,7 @@ impl Arrangement {
         }
     }
 
-    /// Gathers two-byte elements in squares of 8 pixels by 8 bands. The last squares may overlap earlier ones.
+    /// The last squares may overlap earlier ones.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
@@ -293,8 +286,7 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Moves two-byte elements from their planes to their pixels. There must be at least 8 pixels with at least 8
-/// bands. Returns `None` if a square is out of bounds.
+/// There must be at least 8 pixels with at least 8 bands. Returns `None` if a square is out of bounds.
 #[inline(always)]
 fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) -> Option<()> {
     let bands = arrangement.bands;
@@ -335,7 +327,7 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
     Some(())
 }
 
-/// Turns the differences of a band into its elements. `before` is the previous band; it is empty for the first band.
+/// `before` is the previous band; it is empty for the first band.
 #[inline(always)]
 fn add8(before: &[u8], row: &mut [u8]) {
     for z in row.iter_mut() {
@@ -364,7 +356,6 @@ mod tests {
     use proptest::prelude::*;
     use shardpack_format::Error;
 
-    /// Arranges one element at a time, as the specification describes it.
     fn slow(a: &Arrangement, elements: &[u8]) -> Vec<u8> {
         let mut out = vec![0; elements.len()];
         let element = |i: usize| {

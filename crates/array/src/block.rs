@@ -33,8 +33,7 @@ impl<'a> StoredBlock<'a> {
         Ok(())
     }
 
-    /// Returns the low bytes and the high bytes of `count` elements, starting with element `first`. Returns
-    /// `None` if the block does not have them.
+    /// Returns the low bytes and the high bytes of `count` elements, starting with element `first`.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         match self {
             Self::Planes(planes) => planes.pair(first, count),

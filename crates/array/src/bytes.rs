@@ -9,11 +9,10 @@ use shardpack_format::{Codec, Error, Limits, Result};
 pub const UNIT_BYTES: usize = 4 << 20;
 /// Largest decoded length that is exempt from the limit on expansion.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
-/// Expansion that a writer never exceeds. It is below the default of [`Limits::max_expansion`], so that
-/// readers with default limits accept the output.
+/// Below the default of [`Limits::max_expansion`], so that readers with default limits accept the output.
 const WRITER_MAX_EXPANSION: u64 = 1000;
 
-/// Compression level for text and JSON. Higher levels gain little, and such fields are small.
+/// Higher levels gain little, because text and JSON fields are small.
 const TEXT_LEVEL: i32 = 9;
 
 /// Encodes zstd frames; keeps its context for the next call.

@@ -16,13 +16,13 @@ pub(crate) struct Work {
     pub(crate) elements: u64,
 }
 
-/// Nanoseconds to read a stored byte. This is 2 GB/s for the whole machine: a good drive or network.
+/// Per stored byte. This is 2 GB/s for the whole machine: a good drive or network.
 const READ_NS: f64 = 0.5;
-/// Number of cores that decode at once, as is usual per GPU. They share the reading speed, but each decodes
-/// on its own. A model of a single core would nearly always choose to store without compression.
+/// The cores of one GPU share the reading speed, but each decodes on its own. A model of a single core would
+/// nearly always choose to store without compression.
 const CORES: f64 = 8.0;
 
-/// Returns the nanoseconds per stored byte to undo the filter, including the copies between the coder's buffers.
+/// Includes the copies between the coder's buffers.
 const fn filter_ns(filter: Filter) -> f64 {
     match filter {
         Filter::None => COPY_NS,
@@ -37,11 +37,9 @@ const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
 const BYTEDELTA_NS: f64 = 0.31;
-/// Nanoseconds per stored element to undo the band difference. It is almost free, because it is done while
-/// elements are assembled.
+/// Per stored element. It is almost free, because it is done while elements are assembled.
 const DIFFERENCE_NS: f64 = 0.03;
-/// Nanoseconds per stored element to move the bands back to the end. It is the cost of traffic between caches
-/// and memory, which all cores share.
+/// Per stored element. This is the cost of traffic between caches and memory, which all cores share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
 /// Predicts the time to read and decode on the host, in microseconds.
@@ -60,8 +58,7 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     (work.payload_bytes as f64 * READ_NS + decode_ns / CORES) * 1e-3
 }
 
-/// Nanoseconds to stage a byte: 16 threads read it from the page cache and check its CRC, and it crosses the
-/// bus. This is 28 GB/s.
+/// Per byte: 16 threads read it from the page cache and check its CRC, and it crosses the bus. This is 28 GB/s.
 const STAGE_NS: f64 = 0.036;
 /// Host threads that decompress for the device if a coder has no kernel.
 const STAGING_CORES: f64 = 16.0;
@@ -70,13 +67,12 @@ const STAGING_CORES: f64 = 16.0;
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
-/// Nanoseconds that shape order adds per stored byte. In shape order the bands of a pixel are adjacent, so
-/// streams have more sequences and fewer streams are stored unchanged.
+/// Per stored byte. In shape order the bands of a pixel are adjacent, so streams have more sequences and
+/// fewer streams are stored unchanged.
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
-/// Share of the kernel time that counts. If two candidates take about equally long to stage, the one with the
-/// faster kernels wins: the model that trains needs the rest of the device's time, and a dataset that stays
-/// on the device takes only kernel time.
+/// If two candidates take about equally long to stage, the one with the faster kernels wins: the model that
+/// trains needs the rest of the device's time, and a dataset that stays on the device takes only kernel time.
 const KERNELS_SHARE: f64 = 0.25;
 
 /// Predicts the time to stage an array for a GPU and to decode it there, in microseconds. Staging and kernels

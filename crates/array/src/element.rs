@@ -186,7 +186,6 @@ impl Float for f64 {
     }
 }
 
-/// Returns `value` if it is a float32, otherwise the neighbouring float32 whose last bit is 1.
 #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
@@ -211,8 +210,7 @@ mod tests {
 
     #[test]
     fn double_rounding_is_avoided() {
-        // The value is just above a tie. Plain rounding to float32 would give the tie itself, which would
-        // then round to even.
+        // Plain rounding to float32 would give the tie itself, which would then round to even.
         let tie = 1.0 + 2_f64.powi(-11);
         assert_eq!(half_of(tie), 0x3C00);
         assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);
@@ -240,7 +238,6 @@ mod tests {
         assert_eq!(out[0].to_bits(), 0x3800);
     }
 
-    /// Finds the nearest float16 by trying all of them; ties to even.
     fn slow_half_of(value: f64) -> u16 {
         let mut best = (f64::INFINITY, 0_u16);
         for bits in 0..0x7C00_u16 {

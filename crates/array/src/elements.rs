@@ -14,7 +14,6 @@ pub(crate) trait Units {
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
 }
 
-/// Collects all elements in one buffer.
 impl Units for Vec<u8> {
     fn begin(&mut self) {
         self.clear();
@@ -39,7 +38,6 @@ pub(crate) struct Elements<'a> {
     scratch: &'a mut ElementScratch,
     /// Valid bytes in `pending`.
     filled: usize,
-    /// Bytes of all elements.
     total: usize,
     /// True if elements are moved to their places in `whole`.
     out_of_order: bool,
@@ -118,7 +116,7 @@ impl<'a> Elements<'a> {
 
     /// Returns a buffer for all elements. Call it instead of [`Elements::room`] if the elements do not come in order.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
-        // Do not clear the buffer first: every byte is written anyway, and zeroing would be a useless pass over memory.
+        // Every byte is written anyway, so zeroing the buffer first would be a useless pass over memory.
         self.scratch.whole.resize(self.total, 0);
         self.out_of_order = true;
         &mut self.scratch.whole

@@ -177,7 +177,6 @@ impl ArrayEncoder {
     }
 }
 
-/// Returns the coder to use if a payload would expand too much with the requested coder.
 fn fallback<'a>(
     slot: &'a mut Option<Box<dyn UnitEncoder>>,
     settings: &ArraySettings,
@@ -189,7 +188,6 @@ fn fallback<'a>(
     })
 }
 
-/// A payload being made at the end of `out`.
 struct Payload<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -218,8 +216,7 @@ impl<'a> Payload<'a> {
         expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
     }
 
-    /// True if the runs in the payload exceed a reader's limits. Such an array is stored uncoded, because
-    /// none of the coders can store a long run as data.
+    /// Such an array is stored uncoded, because none of the coders can store a long run as data.
     fn has_too_many_runs(&self) -> bool {
         has_too_many_runs(self.decoded as u64, self.coded, self.bytes() as u64)
     }

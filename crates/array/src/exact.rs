@@ -83,7 +83,7 @@ pub fn common_dtype(descriptors: &[ArrayDescriptor]) -> Option<Dtype> {
     best.or_else(|| ORDER.iter().find(fits_all).copied().filter(|_| !descriptors.is_empty()))
 }
 
-/// All types, smallest first, with integers before floats.
+/// Smallest first, with integers before floats.
 const ORDER: &[Dtype] = &[
     Dtype::Bool,
     Dtype::U8,
@@ -100,8 +100,7 @@ const ORDER: &[Dtype] = &[
 ];
 
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Returns the number of bits of magnitude that are exact, and whether the type has negative numbers.
-    /// Returns `None` for floats as a source.
+    /// Returns the number of exact bits of magnitude, and whether the type has negative numbers.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {
             Dtype::Bool => Some((1, false)),
@@ -126,7 +125,6 @@ fn holds(from: Dtype, to: Dtype) -> bool {
     }
 }
 
-/// Rounds to the precision of a floating-point type.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn round(value: f64, dtype: Dtype) -> f64 {
     match dtype {

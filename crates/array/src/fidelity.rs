@@ -155,7 +155,7 @@ impl<T: Float> Meter<T> {
         self.sums = sums;
     }
 
-    /// Adds a run value by value, which is slow but handles special values.
+    /// This is slow, but it handles special values.
     fn add_mixed(&mut self, source: &[T], decoded: &[f32], f16: bool) {
         let mut sum = Sums::default();
         let mut whole = true;
@@ -205,7 +205,6 @@ impl<T: Float> Meter<T> {
     }
 }
 
-/// Compares all values. If they are `plain`, also sums each run of `run` values.
 #[inline(always)]
 fn compare_and_sum<T: Float, S: Simd>(
     simd: S,
@@ -230,7 +229,6 @@ fn compare_and_sum<T: Float, S: Simd>(
     found
 }
 
-/// Sums the first `run` values, or all if there are fewer.
 #[inline(always)]
 fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usize, filled: &[f64; LANES]) -> Sums {
     let zero = simd.splat_f64x8(0.0);
@@ -258,7 +256,7 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
             lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
         }
     }
-    // Add the halves first, always in this order, because the stored figures depend on the order of additions.
+    // Always in this order, because the stored figures depend on the order of additions.
     let sum = |lanes: f64x8<S>| {
         let (a, b) = simd.split_f64x8(lanes);
         simd.reduce_sum_f64x4(a + b)
@@ -311,7 +309,7 @@ fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     if half < 1e-4 {
         return Some(2.0 * (half + half * half * half / 6.0));
     }
-    // Use libm rather than the platform's asin, because the stored figures must be the same on every machine.
+    // The stored figures must be the same on every machine, which the platform's asin does not guarantee.
     Some(2.0 * libm::asin(half))
 }
 
@@ -332,7 +330,6 @@ mod tests {
         let got = angle(25.0, 25.0e-6, 25.0 * (1.001 * 1.001 - 1.0)).unwrap();
         assert!(got < 1e-9, "{got}");
         assert_eq!(angle(0.0, 1.0, 1.0), None);
-        // Opposite vectors.
         assert!((angle(1.0, 4.0, 0.0).unwrap() - std::f64::consts::PI).abs() < 1e-12);
     }
 

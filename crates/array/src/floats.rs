@@ -30,7 +30,6 @@ pub fn floats_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
         Dtype::F16 => each!(f16, f64::from),
         Dtype::F32 => each!(f32, f64::from),
         Dtype::F64 => each!(f64, |value| value),
-        // One-byte types.
         _ => bytes.iter().map(|&byte| f64::from(byte)).collect(),
     }
 }

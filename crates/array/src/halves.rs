@@ -5,7 +5,7 @@ use crate::element::Element;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// Number of elements in a run, chosen so that both buffers fit in the first-level cache.
+/// Both buffers of this many elements fit in the first-level cache.
 const RUN: usize = 512;
 
 /// Widens little-endian float16 elements to the same number of float32 elements.

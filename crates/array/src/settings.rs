@@ -52,7 +52,7 @@ impl ValueRule {
     }
 }
 
-/// Formats the rule as the option on the command line is written. All settings do this.
+/// All settings are formatted as the options on the command line are written.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

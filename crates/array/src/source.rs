@@ -5,7 +5,7 @@ use crate::error::{EncodeError, EncodeResult};
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, to_usize};
 
-/// Number of bytes read at once, chosen so that a block and its coded form fit in the second-level cache.
+/// A block and its coded form fit in the second-level cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
 /// An array whose bytes can be read at any offset, and more than once. The bytes are C-contiguous and
@@ -94,8 +94,7 @@ pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
     byte_count(array) / array.dtype().size()
 }
 
-/// Calls `each` with all bytes in order, until it returns false. Each call gets `block_bytes` bytes; the last
-/// may get fewer.
+/// Stops when `each` returns false. Each call gets `block_bytes` bytes; the last may get fewer.
 pub(crate) fn for_each_block(
     array: &dyn ArraySource,
     block_bytes: usize,

@@ -18,11 +18,10 @@ use shardpack_base::parts::{check_length, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 use std::ops::Range;
 
-/// Largest coded unit that is decoded by itself. No writer makes a larger unit. If a file has one,
-/// [`ArrayDecoder::decode_wanted`] decodes the payload and reports the error.
+/// No writer makes a larger unit. If a file has one, [`ArrayDecoder::decode_wanted`] decodes the payload and
+/// reports the error.
 const MOST_CODED_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
-/// Largest part of raw elements that a thread converts in its own memory. It is chosen so that the bytes stay
-/// in the second-level cache of the thread's core.
+/// Keeps the bytes in the second-level cache of the thread's core.
 const RAW_BYTES: usize = TILE_BYTES / 2;
 
 /// The payload of one array, divided into parts, and the target to which their values are written.
@@ -167,7 +166,6 @@ impl ArraySplit {
         if self.is_plain() { Origins::in_order(1) } else { self.target.origins() }
     }
 
-    /// True if the stored elements are the row's elements, in the same order.
     fn is_plain(&self) -> bool {
         let as_they_are = self.arrangement.is_identity() && is_as_stored(&self.descriptor);
         as_they_are && self.bands.is_empty() && self.target.is_nothing()
@@ -231,7 +229,6 @@ impl ArraySplit {
         Ok(())
     }
 
-    /// Creates the [`Values`] that convert `pixels` pixels and write them to these units.
     fn values<'a>(
         &'a self,
         pixels: usize,
@@ -325,7 +322,6 @@ impl ArrayDecoder {
                 begin = whole.start + left_out * bands;
                 values.skip_to(here.pixels.start + left_out * split.units)?;
             }
-            // Converts an element's index in the part to its index in this block.
             let within = |element: usize| element.clamp(first, end) - first;
             let keep = |range: Range<usize>, to: &mut Vec<u8>| {
                 let (start, end) = (to.len(), to.len() + range.len() * width);

@@ -21,7 +21,7 @@ use shardpack_format::{Codec, Error, Layout, bug};
 
 /// Number of samples that a trial uses. Further samples are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
-/// Number of source bytes used per sample. They are taken from rows in the middle.
+/// The bytes are taken from rows in the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
 /// Result of a trial.
@@ -131,13 +131,12 @@ fn measure(
 
 #[derive(Clone, Copy)]
 struct Measured {
-    /// Settings that were actually used.
     settings: ArraySettings,
     work: cost::Work,
 }
 
-/// Measures candidates that share a value rule on one crop. The values are transformed only once, arranged
-/// once for each distinct arrangement, and coded once for each coder.
+/// The values are transformed only once, arranged once for each distinct arrangement, and coded once for each
+/// coder.
 fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Measured>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
@@ -184,7 +183,7 @@ fn code(
     level: Option<i32>,
     filter: Filter,
 ) -> EncodeResult<(Codec, cost::Work)> {
-    // Values, difference and layout have already been applied, so the encoder must not apply them again.
+    // Values, difference and layout have already been applied.
     let (values, layout) = (ValueRule::Keep, ArrayLayout::AsShape);
     let settings = ArraySettings { values, coder, level, filter, band_difference: false, layout };
     let mut payload = Vec::new();
@@ -280,7 +279,6 @@ fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
         None => auto.iter().map(|&(coder, level, filter)| (coder, (level > 0).then_some(level), filter)).collect(),
     };
     let coders: Vec<_> = match options.filter {
-        // Try each coder of the table once, with the requested filter.
         Some(asked) if asked != Filter::None || options.coder.is_none_or(Coder::has_filters) => {
             let mut seen: Vec<(Coder, Option<i32>, Filter)> = Vec::new();
             for (coder, level, _) in coders {

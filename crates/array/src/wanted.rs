@@ -66,8 +66,6 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns the number of rows, columns and bands. An array with two axes has one band. An array with neither
-/// two nor three axes is treated as a single row.
 fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     Ok(match *descriptor.shape {
         [rows, columns, bands] => [rows, columns, bands],
@@ -76,8 +74,7 @@ fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     })
 }
 
-/// Returns the order in which the target receives elements. They come band by band if bands are both
-/// requested and stored in that order.
+/// Elements come band by band if bands are both requested and stored in that order.
 fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
     let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
     match descriptor.layout == layout && !descriptor.band_difference && !by_band {

@@ -82,7 +82,6 @@ impl Affine {
     }
 }
 
-/// Returns the index, below `side`, of the pixel at this coordinate.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
 fn place(at: f64, side: f64) -> Option<usize> {
@@ -101,7 +100,6 @@ mod tests {
             let mut picture = Picture::new(&mut pixels, side, side).unwrap();
             Affine::rotation(90.0).apply(&mut picture, &mut ChangeScratch::default());
             for (y, x) in (0..side).flat_map(|y| (0..side).map(move |x| (y, x))) {
-                // Counterclockwise: the last column becomes the top row.
                 assert_eq!(pixels[3 * (y * side + x)], before[3 * (x * side + side - 1 - y)], "{side}: {y} {x}");
             }
         }

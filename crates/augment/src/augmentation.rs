@@ -9,7 +9,6 @@ use shardpack_format::{Error, Result};
 /// Index of the first pair of draws, and number of pairs reserved for each augmentation of a list.
 const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
-/// Number of attempts to find a rectangle to erase, as in torchvision.
 const TRIES: u32 = 10;
 /// Limits in degrees, in either direction: first of a rotation, then of a shear. A shear by a right angle
 /// would leave nothing of the picture.

@@ -90,7 +90,6 @@ fn erased_rectangles_have_the_requested_area() {
         let area = (height * width) as f64 / (40.0 * 60.0);
         assert!((0.09..0.22).contains(&area), "{height} × {width}");
     }
-    // No rectangle this large fits.
     let none = "random_erasing(p=1,scale=1..1,ratio=1..1)".parse::<Augmentation>().unwrap();
     assert!(none.resolve(&DrawKey::default().draws(), 0, 8, 8).is_empty());
 }

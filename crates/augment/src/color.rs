@@ -25,7 +25,7 @@ fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[LevelMap; 3
     }
 }
 
-/// Returns the brightness of a pixel, by torchvision's weights, truncated to a whole level.
+/// Uses torchvision's weights, and truncates to a whole level.
 #[inline(always)]
 fn gray([r, g, b]: [u8; 3]) -> f32 {
     (f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114).floor()

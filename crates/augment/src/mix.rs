@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Index of the first pair of draws.
 const FIRST: u32 = (1 << 31) + (1 << 17);
-/// Number of bisection steps, which is enough to find a share to its last significant bit.
+/// Enough steps to find a share to its last significant bit.
 const HALVINGS: u32 = 60;
 
 /// A way to mix the pictures and labels of a batch, as defined by torchvision v2. Each row is mixed with the
@@ -134,8 +134,7 @@ fn quantile(alpha: f64, probability: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Returns the regularised incomplete beta function with both parameters `alpha`. Below one half it is
-/// computed by a continued fraction, which converges fast there; above one half, by symmetry.
+/// Below one half, uses a continued fraction, which converges fast there; above one half, uses symmetry.
 fn below(alpha: f64, x: f64) -> f64 {
     if x > 0.5 {
         return 1.0 - below(alpha, 1.0 - x);

@@ -65,7 +65,7 @@ impl Noise {
         );
     }
 
-    /// Adds the noise to values that start at an even place. Each block gives the noise of two values.
+    /// The values start at an even place. Each block gives the noise of two values.
     #[inline(always)]
     fn add_pairs(&self, first: u64, values: &mut [f32]) {
         let (pairs, last) = values.as_chunks_mut::<2>();

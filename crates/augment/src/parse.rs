@@ -204,7 +204,6 @@ impl<'a> OptionList<'a> {
         Ok(Some(given).filter(|&given| given != (center, center)))
     }
 
-    /// Takes a range of degrees, or a distance on either side of 0.
     fn angles(&mut self, name: &str) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0).map(|reach| (-reach, reach));

@@ -57,14 +57,12 @@ impl Space {
     }
 }
 
-/// Returns the number of bits that are left after `lost` bits are lost.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to 0 to 8")]
 fn bits(lost: f32) -> u8 {
     (8.0 - lost).round_ties_even().clamp(0.0, 8.0) as u8
 }
 
-/// Returns number `at` of `steps` numbers from `start` to `end`. Like `torch.linspace`, computes each number
-/// from the nearer end.
+/// Like `torch.linspace`, computes each number from the nearer end.
 fn linspace(start: f32, end: f32, at: u32, steps: u32) -> f32 {
     if steps <= 1 {
         return start;

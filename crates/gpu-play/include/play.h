@@ -62,7 +62,6 @@ template <class T> struct Ptr {
 
     Ptr() = default;
     Ptr(T* raw) : raw(raw) {}
-    // A Ptr to writable memory converts to a Ptr to readable memory.
     operator Ptr<const T>() const { return Ptr<const T>(raw); }
     template <class I> Ptr operator+(I n) const { return Ptr((T*)((uintptr_t)raw + (intptr_t)n * (intptr_t)sizeof(T))); }
     template <class I> Ptr operator-(I n) const { return Ptr((T*)((uintptr_t)raw - (intptr_t)n * (intptr_t)sizeof(T))); }
@@ -235,7 +234,6 @@ FN float bits_float(u32 x) { return play_value<float>(x); }
 FN u64 double_bits(double x) { return play_bits(x); }
 FN double bits_double(u64 x) { return play_value<double>(x); }
 
-// Converts a float to the nearest half-precision float, ties to even.
 FN u16 f16_bits(float x) {
     u32 bits = float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
     if (magnitude > 0x7F800000) return 0x7FFF;  // The device's NaN.

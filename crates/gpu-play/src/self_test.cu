@@ -43,7 +43,6 @@ KERNEL(play_wrong, PlayTest, 64) {
     if (p.choice == 6 && threadIdx.x == 5) __syncwarp();
 }
 
-// Converts the bits in `in`, taken as floats, to half precision and to bfloat16.
 KERNEL(play_halves, PlayTest, 64) {
     for (u32 i = threadIdx.x; i < p.count; i += blockDim.x) {
         float x = bits_float(p.in[i]);

@@ -123,7 +123,6 @@ impl fmt::Display for BadInput {
     }
 }
 
-/// Maximum number of files in the text of [`BadInputs`], and maximum number of hints in it.
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 

@@ -153,7 +153,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     Ok((listing, Levels { first, second, by_folder }))
 }
 
-/// Examines each file, on the caller's rayon pool. Meanwhile, the next files of a store are fetched.
+/// Uses the caller's rayon pool. Meanwhile, the next files of a store are fetched.
 fn look_at_all(
     tree: &Tree,
     wanted: Option<SourceKind>,
@@ -182,7 +182,6 @@ fn look_at_all(
     Ok(found)
 }
 
-/// Decides the kind of the source, and divides the files into samples and bad input.
 fn sort_out(
     src: &Path,
     tree: &mut Tree,

@@ -22,7 +22,6 @@ const CUBES: &[&str] = &[
     "crates/recipe/src/kind.rs",
 ];
 
-/// True if one paragraph of the file has all of these names.
 fn lists(file: &str, names: &[&str]) -> bool {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
     text.split("\n\n").any(|paragraph| names.iter().all(|name| paragraph.contains(name)))

@@ -97,8 +97,7 @@ impl Folders<'_> {
         }
     }
 
-    /// Returns a note on folders of masks or labels that are next to folders of samples. All of them are in
-    /// the folder `under`.
+    /// All of these folders are in the folder `under`.
     fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
@@ -136,7 +135,6 @@ impl Folders<'_> {
         })
     }
 
-    /// Returns a note if all samples have the same class but are in several deeper folders.
     fn one_class(&self) -> Option<Note> {
         let folder = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
         let mut common = folder(self.keys.first()?)?;

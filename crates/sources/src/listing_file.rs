@@ -23,9 +23,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Version of the file. Files of other versions are refused, because a listing is needed only for one run.
+/// Files of other versions are refused, because a listing is needed only for one run.
 const VERSION: u32 = 2;
-/// Longest line in bytes. A line may be a column with the values of all samples.
+/// A line may be a column with the values of all samples.
 const MAX_LINE_BYTES: u64 = 16 << 30;
 
 #[derive(Serialize, Deserialize)]
@@ -94,8 +94,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Makes a file readable by everyone. Temporary files can be read only by their owner, but every user that
-/// packs a part must be able to read the listing.
+/// Temporary files can be read only by their owner, but every user that packs a part must be able to read the
+/// listing.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -299,7 +299,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// Reads lines and holds only one of them in memory at a time.
+/// Holds only one line in memory at a time.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,

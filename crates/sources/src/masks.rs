@@ -79,7 +79,6 @@ pub(crate) fn give(
     Ok(())
 }
 
-/// Checks that `mask` is readable and has one label per pixel of the sample.
 fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
     let ([height, width], what) = sample.content.mask_size();
     let found = mask_size(&mask.path, options).map_err(|error| flaw(format!("mask {error}")))?;
@@ -93,8 +92,7 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
     )))
 }
 
-/// Maximum number of masks that are compared with a sample, among those that begin with its name, to find a
-/// common ending.
+/// Only masks that begin with a sample's name are compared with it, to find a common ending.
 const NEAR: usize = 64;
 
 /// Key of a sample. If the sample has a separate data file, also the path of that file below the source.
@@ -110,7 +108,6 @@ pub(crate) struct MaskPairs {
 
 pub(crate) struct Masks {
     tree: Tree,
-    /// Files of other formats.
     others: Vec<String>,
 }
 
@@ -118,7 +115,7 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Files by name. Several files may share a name.
+/// Several files may share a name.
 #[derive(Default)]
 struct FilesByName<'a>(HashMap<&'a str, Vec<usize>>);
 
@@ -285,10 +282,10 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// Number of bytes at the start of a file that are enough to recognise a mask: a matrix header and a name.
+/// Enough to recognise a mask: a matrix header and a name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// True if a file looks like NumPy, PNG, TIFF, MATLAB or HDF5. Files that do not are skipped.
+/// Files that do not look like NumPy, PNG, TIFF, MATLAB or HDF5 are skipped.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(MASK_HEAD) else { return false };

@@ -51,7 +51,6 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Returns a note on files with several arrays, of which one was chosen by default.
 fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
         SampleContent::Cube(info) if !info.others.is_empty() => {
@@ -77,7 +76,6 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Returns a note on JPEGs that few programs can display.
 fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     let mut rare = samples.iter().filter_map(|sample| match &sample.content {
         SampleContent::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
@@ -110,7 +108,6 @@ fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Returns a note on pictures with an alpha band or another band that the loader does not decode.
 fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
     let has = |sample: &&SourceSample| matches!(&sample.content, SampleContent::Picture(picture) if picture.beside == Some(what));
     let mut found = samples.iter().filter(has);

@@ -66,7 +66,6 @@ const CONVERTIBLE: &[(&str, &str)] = &[
     (".mds", "mds"),
 ];
 
-/// Returns the next step for a file whose samples can be packed only after a conversion.
 fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<Hint> {
     let name = file.key.to_ascii_lowercase();
     let by_name = CONVERTIBLE.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
@@ -94,7 +93,7 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     }
 }
 
-/// Converts an error of a cube reader. Leaves out the path, because lists of flaws name it anyway.
+/// Leaves out the path, because lists of flaws name it anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
         // The code that raised the flag checks it again and drops this error.
@@ -106,7 +105,6 @@ fn cube_flaw(error: &CubeError) -> Flaw {
     Flaw::new(kind, error.reason()).with_hint(error.hint())
 }
 
-/// Returns the kind of the content, and the first bytes of the file for a message.
 fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffed>, String), Flaw> {
     let file = FileAt::open(files, path, file.bytes)?;
     let sniffed = pictures::probe(&file)?;

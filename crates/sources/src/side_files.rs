@@ -9,8 +9,7 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Suffixes of files that GDAL, QGIS and ArcGIS write next to a raster: statistics and overviews. The
-/// overviews are TIFFs themselves.
+/// GDAL, QGIS and ArcGIS write these statistics and overviews next to a raster. The overviews are TIFFs themselves.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
 
 /// Removes side files from `tree` and counts them as ignored.
@@ -26,8 +25,8 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Extensions of files that are often next to samples, for people or other tools: annotations of COCO
-/// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
+/// Annotations of COCO (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages are often next to
+/// samples, for people or other tools.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
     "yaml", "yml",

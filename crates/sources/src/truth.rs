@@ -28,7 +28,7 @@ pub(super) fn stem(key: &str) -> &str {
     }
 }
 
-/// Returns the scene to which a ground-truth file belongs. It is `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`.
+/// The scene is `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`.
 fn scene(stem: &str) -> Option<&str> {
     let from = stem.rfind('/').map_or(0, |slash| slash + 1);
     let mut ends = stem.match_indices(SEPARATORS).map(|(place, _)| place).filter(|&place| place > from);

@@ -49,7 +49,6 @@ impl Epoch {
     }
 }
 
-/// Counters at one moment.
 struct Reading {
     stats: LoaderStats,
     cpu_s: f64,

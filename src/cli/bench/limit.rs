@@ -9,7 +9,7 @@ const BUSY: f64 = 0.75;
 const QUEUED: f64 = 0.25;
 /// Share of the bytes that must come from a disk or a store for its speed to matter.
 const FROM_DISK: f64 = 0.05;
-/// Shortest epoch whose times mean anything, in seconds. A shorter one mostly measures how the threads start.
+/// In seconds. A shorter epoch mostly measures how the threads start.
 const SHORTEST_S: f64 = 0.02;
 /// Share of the machine's memory that the page cache is assumed to use for a dataset.
 const CACHED: f64 = 0.7;
@@ -130,7 +130,6 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
     }
 }
 
-/// Returns the used share of the core time that this process's threads can use.
 fn busy(epoch: &Epoch, workload: &Workload) -> f64 {
     let usable = workload.threads.min(workload.cores).max(1);
     (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)
@@ -251,7 +250,6 @@ fn network(epoch: &Epoch, workload: &Workload) -> String {
     format!("the network is the limit: it delivered {rate}: {change}")
 }
 
-/// Returns a way to make decoding cheaper.
 fn lighter(content: &WorkloadContent) -> String {
     match content {
         WorkloadContent::Pictures { side: Some(side), tiled: false, .. } => {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns an epoch of two seconds: 1,000 samples of 100 kB on four busy cores that do nothing but decode.
+/// Two seconds: 1,000 samples of 100 kB on four busy cores that do nothing but decode.
 fn epoch() -> Epoch {
     Epoch {
         seconds: 2.0,

@@ -17,14 +17,13 @@ use args::BenchArgs;
 use report::Report;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
-/// Describes what happens if there is a damaged sample.
 fn damaged() -> Hinted {
     let hint = Hint::new("`shardpack verify` finds all of them; ").and([Setting::any("skip", "N")]);
     Hinted::new("stopped at a damaged sample", hint.then(" skips up to N of them in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    // Nothing is written, so there is nothing to clean up, and the first Ctrl-C ends the process at once.
+    // Nothing is written, so the first Ctrl-C ends the process at once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }

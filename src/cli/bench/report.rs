@@ -105,7 +105,6 @@ impl Report<'_> {
         )
     }
 
-    /// Describes the order. If the user chose the number of lanes, includes it.
     fn order(&self) -> String {
         match self.args.lanes {
             None => order(self.args.order).to_owned(),
@@ -137,7 +136,7 @@ impl Report<'_> {
         ) + &self.device_text()
     }
 
-    /// Describes the device and the work that the host did for it. The text ends with an empty line.
+    /// The text ends with an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
         let mut text = match loader.options().resources.stage {
@@ -248,7 +247,6 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
     ) + &cache_text(&traffic.cache)
 }
 
-/// Describes the work of the cache on the local disk, if there is one.
 fn cache_text(cache: &CacheStats) -> String {
     if *cache == CacheStats::default() {
         return String::new();
@@ -310,7 +308,7 @@ const fn order(order: OrderArg) -> &'static str {
     }
 }
 
-/// Formats a time as [`units::seconds`] does, but in microseconds below a tenth of a millisecond.
+/// Unlike [`units::seconds`], uses microseconds below a tenth of a millisecond.
 fn short_time(seconds: f64) -> String {
     if seconds == 0.0 {
         "0 s".into()

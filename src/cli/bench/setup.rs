@@ -14,7 +14,6 @@ use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 
-/// Default number of samples in a batch, and limit on the bytes of the arrays in a batch.
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
@@ -40,7 +39,7 @@ impl Setup {
     }
 }
 
-/// Parses how batches are mixed. Mixing needs the number of classes of the dataset.
+/// Mixing needs the number of classes of the dataset.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
@@ -154,15 +153,14 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     })
 }
 
-/// Returns the names of the fields of one kind that are to be loaded. The loader reports names that the
-/// dataset does not have.
+/// The loader reports names that the dataset does not have.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
     fields.map(|field| &*field.name).collect()
 }
 
-/// Refuses an option for a kind of field that the dataset does not have, because the option would have no effect.
+/// The option would have no effect on a dataset without fields of this kind.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
@@ -171,8 +169,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// Returns a small batch size for large cubes, so that the first attempt fits into memory. The size depends
-/// on the first sample. If that sample is damaged, the loader will report it.
+/// The first attempt must fit into memory. The size depends on the first sample. If that sample is damaged,
+/// the loader will report it.
 fn default_batch_size(
     dataset: &Dataset,
     arrays: &[&str],
@@ -237,14 +235,13 @@ fn content(
     }
 }
 
-/// Returns the mean length of the shorter side of the pictures, from columns that the packer wrote.
 fn short_side(dataset: &Dataset) -> Option<f64> {
     let (height, width) = (dataset.column("height").ok()?.to_f64s(), dataset.column("width").ok()?.to_f64s());
     let sum: f64 = height.iter().zip(&width).map(|(height, width)| height.min(*width)).sum();
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// Refuses to start if the machine has too little memory, because the system would otherwise kill the run half way.
+/// The system would otherwise kill the run half way.
 fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {
@@ -299,7 +296,6 @@ mod tests {
         assert_eq!(bytes(vec![100], patch, Bands::Range(10..50)), Some(100 * 4));
     }
 
-    /// The recipe of a packed dataset tells its codec, on which the advice about decoding depends.
     #[test]
     fn the_codec_of_a_packed_dataset_is_known() {
         let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,6 @@ use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::time::Instant;
 
-/// Data that one pass over the dataset moved.
 #[derive(Default, Clone, Copy)]
 struct Pass {
     samples: u64,
@@ -90,7 +89,7 @@ fn stream(dataset: &Dataset) -> crate::Result<Pass> {
     Ok(pass)
 }
 
-/// Reads the records in order, and decodes arrays on `threads` threads into buffers that are reused.
+/// Decodes arrays on `threads` threads into buffers that are reused.
 fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
     std::thread::scope(|scope| {
@@ -128,7 +127,7 @@ fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     })
 }
 
-/// Decodes the arrays of a sample and returns their size in bytes.
+/// Returns the size of the arrays in bytes.
 fn decode_sample(view: &RecordView<'_>, decoder: &mut ArrayDecoder, out: &mut Vec<u8>) -> crate::Result<u64> {
     let mut bytes = 0;
     for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {

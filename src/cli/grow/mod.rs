@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Maximum size of a list of keys. It is enough for a million keys of maximum length.
+/// Enough for a million keys of maximum length.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
@@ -150,7 +150,6 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
 /// Number of classes shown in the text; `--json` has all.
 const SHOWN: usize = 5;
 
-/// Names the first few classes and counts the others.
 fn first(classes: &[String]) -> String {
     let names: Vec<String> = classes.iter().take(SHOWN).map(|name| format!("`{}`", show::plain(name))).collect();
     let more = match classes.len().saturating_sub(SHOWN) {
@@ -160,7 +159,6 @@ fn first(classes: &[String]) -> String {
     names.join(", ") + &more
 }
 
-/// Lists the classes that have no samples any more. Their names remain in the dataset.
 fn empty_text(classes: &[String]) -> String {
     if classes.is_empty() {
         return String::new();

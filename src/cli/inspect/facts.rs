@@ -32,7 +32,6 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn gather(dataset: &Dataset) -> Self {
         let mut problems = Vec::new();
-        // Pair each shard with the index of its first sample.
         let (mut shards, mut first) = (Vec::new(), 0);
         for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
             match dataset.shard(number) {
@@ -93,7 +92,6 @@ fn class_counts(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Option<Vec<u
     Some(counts)
 }
 
-/// Returns the first record of the first readable shard.
 fn first_sample(dataset: &Dataset, shards: &[(u64, Arc<Shard>)], problems: &mut Vec<String>) -> Option<Sample> {
     shards.iter().filter(|(_, shard)| !shard.is_empty()).find_map(|(first, _)| match dataset.get(*first) {
         Ok(sample) => Some(sample),

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Layout, Transform};
 use shardpack_reader::Sample;
 
-/// Names of the scalar fields that hold the shape of a cube, one per axis.
 const AXES: [&str; 3] = ["height", "width", "channels"];
 
 pub(super) struct ArrayFacts {

@@ -128,7 +128,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out
 }
 
-/// Returns one line for each field. The fidelity figures have their own section.
+/// The fidelity figures have their own section.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
     let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));

@@ -21,9 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Number of candidates per trial in the summary.
 const SHOWN_CANDIDATES: usize = 6;
-/// Number of skipped files in the summary.
 const SHOWN_SKIPPED: usize = 20;
 /// Share of values below float16's normal range above which a warning appears.
 const SUBNORMAL_WARNING: f64 = 0.01;
@@ -36,7 +34,6 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     let out = for_packing(&mut src, &mut options.source, &to, &[], Some(Arc::clone(&interrupt.raised)))?;
     let holds_dataset = holds_dataset(&out)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
-    // Each split has its own bar.
     let bar: RefCell<Option<Bar>> = RefCell::new(None);
     let on_plan = |planned: &Planned<'_>| {
         // From here on there are files to clean up, and it is safe to interrupt the run.
@@ -83,7 +80,6 @@ enum Done {
     Splits(PackedSplits),
 }
 
-/// Prints the result, with notes before it and skipped files after it.
 fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
     let (json, reports, notes, bad) = match done {
         Done::One(packed) => (packed.to_json(), vec![(None, &**packed)], &[][..], &[][..]),

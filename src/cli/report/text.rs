@@ -36,7 +36,6 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     out
 }
 
-/// Describes a metric that the user supplied: the spread of the original, and the value for each candidate.
 fn own(metric: &Metric, report: &Report) -> String {
     let said = |value: f64| units::significant(value, 5);
     let runs = units::plural(metric.baseline.len() as u64, "run");
@@ -68,7 +67,6 @@ fn own(metric: &Metric, report: &Report) -> String {
     out
 }
 
-/// A column of scores in the table.
 struct TextColumn {
     name: &'static str,
     of: fn(&Candidate) -> Option<f64>,

@@ -59,11 +59,10 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// Chooses the names of all files and of the table before the first file is written. Skips the keys in shards
-/// that cannot be read, because nothing is unpacked from these shards.
+/// All names are chosen before the first file is written. Keys in shards that cannot be read are skipped,
+/// because nothing is unpacked from these shards.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNames, String)> {
     let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
-    // Text that came from a label table is written to a table again.
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
     let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
@@ -76,11 +75,9 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Keeps a second `unpack` out of the folder. Otherwise each run would take the unfinished files of the other
-/// for files that a killed run left behind.
+/// Each of two runs would take the unfinished files of the other for files that a killed run left behind.
 fn hold(dir: &Path) -> crate::Result<Option<File>> {
-    // Some systems cannot open folders, and some file systems have no locks. On these, it is up to the user
-    // to avoid a second run.
+    // On systems without file locks for folders, it is up to the user to avoid a second run.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => {

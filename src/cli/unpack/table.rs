@@ -95,7 +95,6 @@ fn scalar(value: Scalar) -> Value {
     }
 }
 
-/// A line's cells, by name.
 struct LabelRow(Vec<(String, Box<RawValue>)>);
 
 impl Serialize for LabelRow {
@@ -128,8 +127,7 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// Returns a list or an object on one line, with its digits unchanged. A line break in JSON is never more
-/// than white space.
+/// The digits do not change. A line break in JSON is never more than white space.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);

@@ -44,8 +44,7 @@ impl Tally {
     }
 }
 
-/// Returns true if the error means that a file name is impossible here. Unlike a full or read-only disk, this
-/// affects only one sample.
+/// Unlike a full or read-only disk, an impossible file name affects only one sample.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
     // The name is too long, is forbidden, or cannot be represented in the encoding of the file system (EILSEQ).
@@ -143,7 +142,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of one sample. If a field is damaged, still writes the others.
+    /// If a field is damaged, still writes the others.
     fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> crate::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
@@ -162,7 +161,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of a field. Returns true if they exist now, or if the sample has no value for the field.
+    /// Returns true if the files exist now, or if the sample has no value for the field.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
@@ -190,7 +189,7 @@ impl<'a> Unpacker<'a> {
         Ok(whole)
     }
 
-    /// Writes one file. Returns true if the file exists now.
+    /// Returns true if the file exists now.
     fn place(&self, view: &RecordView<'_>, name: &str, content: &FileContent<'_>) -> crate::Result<bool> {
         let path = self.dir.join(name);
         let placed = self.out.place(name, content);

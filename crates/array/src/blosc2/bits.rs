@@ -26,7 +26,6 @@ pub(super) fn undo(rows: &[u8], plane: &mut [u8]) -> Result<()> {
     dispatch!(Level::new(), simd => plane_of(simd, rows, plane)).map_or_else(beyond, Ok)
 }
 
-/// Fails if a plane and its rows differ in length, or the length is not a multiple of 8.
 fn check(from: usize, to: usize) -> Result<()> {
     check_length("size of the bit planes", to, from)?;
     check_length("size of the bit planes, a multiple of 8", from / 8 * 8, from)
@@ -37,8 +36,6 @@ fn beyond<T>() -> T {
     bug("bit planes are not eight rows of the same length")
 }
 
-/// Returns the number of items in a block of `bytes` bytes. Fails unless the block is a whole number of items
-/// and the `other` block is just as long.
 fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
     let items = bytes / item.max(1);
     check_length("size of a block of bit planes", other, bytes)?;
@@ -69,7 +66,6 @@ pub(super) fn undo_block(block: &[u8], item: usize, planes: &mut [u8]) -> Result
     for (j, plane) in planes.chunks_exact_mut(count.max(1)).enumerate() {
         let (plane, last) = plane.split_at_mut(eights);
         undo(part(rows, j * eights..(j + 1) * eights, "bit planes in a byte plane")?, plane)?;
-        // At most seven items.
         for (to, from) in last.iter_mut().zip(rest.iter().skip(j).step_by(item)) {
             *to = *from;
         }
@@ -146,7 +142,7 @@ fn transposed8(bytes: [u8; 8]) -> [u8; 8] {
     x.to_le_bytes()
 }
 
-/// Returns the eight rows. If there are none, all eight are empty.
+/// If `rows` is empty, so are all eight.
 fn rows_ref(rows: &[u8]) -> [&[u8]; 8] {
     let mut parts = rows.chunks_exact((rows.len() / 8).max(1));
     std::array::from_fn(|_| parts.next().unwrap_or_default())

@@ -131,8 +131,7 @@ impl<'a> Chunk<'a> {
         Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
     }
 
-    /// Does the same as [`Chunk::parse`], but keeps the list of streams in the memory of `streams`, whose
-    /// content is dropped.
+    /// Keeps the list of streams in the memory of `streams`, whose content is dropped.
     pub(crate) fn parse_reusing(
         bytes: &'a [u8],
         item_bytes: u8,
@@ -234,14 +233,13 @@ fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
         .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
 }
 
-/// Returns the chunk at the start of `bytes`, whose header claims `chunk_bytes` bytes.
 fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
     usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n)).ok_or_else(|| {
         Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)
     })
 }
 
-/// Returns the coder if the format number in the flags (bits 5..8) and the coder number in byte 22 agree.
+/// `format` is bits 5..8 of the flags, and `id` is byte 22.
 fn coder(format: u8, id: u8) -> Result<StreamCoder> {
     match (format, id) {
         (1, 1 | 2) => Ok(StreamCoder::Lz4),
@@ -304,8 +302,7 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
         .at(12))
 }
 
-/// Parses the table of block starts and the streams. The streams must be in order, without holes, and end at
-/// the last byte.
+/// The streams must be in order, without holes, and end at the last byte.
 fn walk_blocks(
     chunk: &[u8],
     coder: StreamCoder,

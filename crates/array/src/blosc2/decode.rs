@@ -98,7 +98,6 @@ impl Decoder {
     }
 }
 
-/// True if the decoded streams already are the items, so that there are no planes to join.
 fn in_place(chunk: &Chunk<'_>, item: usize) -> bool {
     match chunk.content() {
         ChunkContent::Blocks { filters, .. } => {

@@ -12,7 +12,6 @@ const LANES: usize = 64;
 pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("number of differences in a plane", plane.len(), out.len())?;
     let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else {
-        // An empty plane has no differences.
         return Ok(());
     };
     *to_first = *first;

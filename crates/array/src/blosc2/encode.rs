@@ -30,9 +30,7 @@ pub(crate) enum Blosc2Coder {
     Zstd,
 }
 
-/// Units shorter than this are never coded.
 const MIN_CODED_BYTES: usize = 32;
-/// Token after the length of a run.
 const RUN_TOKEN: u8 = 1;
 
 /// zstd's error code for `memory_allocation`.
@@ -53,13 +51,10 @@ enum Coder {
     Zstd(i32, CCtx<'static>),
 }
 
-/// Form of a chunk.
 #[derive(Clone, Copy)]
 enum Kind {
     Coded,
-    /// All zeros. The header alone says so.
     Zeros,
-    /// Stored unchanged, because coding did not make it shorter.
     Copied,
     /// Too short to compress. For such a chunk c-blosc2 omits the coder from the flags.
     Short,
@@ -148,7 +143,6 @@ impl Encoder {
         Ok(header)
     }
 
-    /// Appends space for the header, then the rest of the chunk.
     fn body(&mut self, unit: &[u8], item: usize, block_bytes: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let end = start + HEADER_BYTES + unit.len();
@@ -166,7 +160,7 @@ impl Encoder {
         Ok(kind)
     }
 
-    /// Appends space for the header, the table of block starts, and the blocks, but nothing beyond `end`.
+    /// Appends nothing beyond `end`.
     fn blocks(&mut self, unit: &[u8], item: usize, block_bytes: usize, end: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let starts = start + HEADER_BYTES;
@@ -181,7 +175,6 @@ impl Encoder {
                 .ok_or_else(|| Error::usage(format!("blosc2 block starts: expected {blocks}, found {number}")))?
                 .copy_from_slice(&here.to_le_bytes());
             let filtered = filtered(self.filter, block, item, &mut self.filtered)?;
-            // A short last block is not split.
             let streams = if block.len() == block_bytes { item } else { 1 };
             check_length("total size of the streams in a block", block.len() / streams * streams, block.len())?;
             for stream in filtered.chunks_exact(block.len() / streams) {
@@ -226,7 +219,7 @@ fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [
     })
 }
 
-/// Appends a stream to a chunk that may grow up to `end`. Returns `false` if the stream does not fit.
+/// Returns `false` if the stream would extend beyond `end`.
 fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out: &mut Vec<u8>) -> Result<bool> {
     let Some(room) = end.checked_sub(out.len() + 4) else { return Ok(false) };
     if let Some(value) = run_of(stream) {
@@ -262,7 +255,6 @@ fn run_of(stream: &[u8]) -> Option<u8> {
 }
 
 impl Coder {
-    /// Codes `stream` into `out` and returns the coded length. Returns `None` if the output does not fit.
     fn encode(&mut self, stream: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
         match self {
             // At every level, c-blosc2 sets LZ4's acceleration to 1.

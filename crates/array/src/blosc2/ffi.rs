@@ -4,7 +4,7 @@
 //! not change.
 #![allow(unsafe_code)]
 
-// This links the LZ4 library. The bindings in the crate lack some LZ4 functions, which are declared below.
+// This links the LZ4 library. The crate's bindings lack the functions that are declared below.
 use lz4_sys as _;
 use shardpack_format::{Error, Result};
 use std::ffi::{c_char, c_int};
@@ -37,8 +37,7 @@ unsafe extern "C" {
     fn LZ4_decompress_safe(source: *const c_char, out: *mut c_char, source_bytes: c_int, room: c_int) -> c_int;
 }
 
-/// Codes `source` into `out` as one LZ4 block, with LZ4HC at `level` or with the fast coder. Returns the
-/// coded length, or `None` if `out` is too small.
+/// Uses LZ4HC at `level`, or else the fast coder. Returns the coded length, or `None` if `out` is too small.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
     let (source_bytes, room) =
         lengths(source, out).map_err(|n| Error::usage(format!("lz4 stream: expected below 2^31 bytes, found {n}")))?;
@@ -74,7 +73,6 @@ pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     decoded(written, room)
 }
 
-/// Returns both lengths in the integer type that LZ4 uses. If one does not fit, returns that length as the error.
 fn lengths(source: &[u8], out: &[u8]) -> std::result::Result<(c_int, c_int), usize> {
     let length = |bytes: &[u8]| c_int::try_from(bytes.len()).map_err(|_| bytes.len());
     Ok((length(source)?, length(out)?))

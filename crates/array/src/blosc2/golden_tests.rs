@@ -38,7 +38,7 @@ pub(crate) fn line(
     mut encode: impl FnMut(&[u8]) -> Vec<u8>,
 ) -> String {
     let (mut digest, mut bytes) = (Sha256::new(), 0);
-    // Long units are slow to encode, so only a few settings include them.
+    // Long units are slow to encode.
     for unit in all(item, item == 2 || level.is_none()) {
         let chunk = encode(&unit);
         bytes += chunk.len();

@@ -43,8 +43,7 @@ impl<'a> Planes<'a> {
         join(part(&parts, 0..self.item, "planes in a blosc2 block")?, out)
     }
 
-    /// Returns the low bytes and the high bytes of `count` two-byte items, starting with item `first`.
-    /// Returns `None` for other item sizes.
+    /// Returns the low and the high bytes of `count` two-byte items. Returns `None` for other item sizes.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         let [low, high, ..] = self.parts;
         (self.item == 2).then_some([low.get(first..first + count)?, high.get(first..first + count)?])
@@ -59,12 +58,10 @@ pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> O
 
 pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [ChunkStream]> {
     let ChunkContent::Blocks { streams, .. } = chunk.content() else { return None };
-    // A short last block is one stream with all its planes.
     let rest = streams.get(number * item..)?;
     rest.get(..if rest.len() < item { 1 } else { item })
 }
 
-/// True if the streams of a chunk are already byte planes.
 fn are_planes(chunk: &Chunk<'_>) -> bool {
     match chunk.content() {
         ChunkContent::Blocks { filters, .. } => !filters.byte_delta && filters.shuffle != Shuffle::Bits,
@@ -80,7 +77,6 @@ pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) 
 
 /// Returns the bytes of scratch that [`decode`] uses for these streams.
 pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize {
-    // A plane that is stored unchanged is used where it is, in the chunk.
     let stays = are_planes(chunk);
     let made = streams.iter().filter(|stream| !stays || stream.kind != StreamKind::Stored);
     made.map(|stream| stream.out_bytes).sum()
@@ -181,7 +177,6 @@ pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> 
     Ok(())
 }
 
-/// Fills the contiguous `planes` from streams of bit planes.
 fn from_bits(
     chunk: &Chunk<'_>,
     streams: &[ChunkStream],

@@ -5,7 +5,6 @@ use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
 use shardpack_base::parts::check_length;
 use shardpack_format::{Result, bug};
 
-/// Number of bytes of each plane that are joined at a time.
 const LANES: usize = 64;
 
 /// Fills `out` with items. There must be one plane for each byte of an item, with one byte for each item of `out`.

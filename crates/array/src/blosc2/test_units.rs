@@ -31,15 +31,12 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
     match kind {
         // Zeros.
         0 => {}
-        // First one repeated byte, then one repeated item.
         1 => out.fill(random.byte()),
         2 => {
             let value = random.next().to_le_bytes();
             out.chunks_mut(item).for_each(|to| to.copy_from_slice(&value[..to.len()]));
         }
-        // Incompressible noise.
         3 => out.iter_mut().for_each(|to| *to = random.byte()),
-        // A few bits of noise in each byte.
         4 => {
             let mask = 0xFF >> (1 + random.below(7));
             out.iter_mut().for_each(|to| *to = random.byte() & mask);
@@ -52,7 +49,6 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 to.copy_from_slice(&value.to_le_bytes()[..to.len()]);
             }
         }
-        // A ramp.
         6 => {
             let step = 1 + random.next() % 7;
             for (i, to) in out.chunks_mut(item).enumerate() {
@@ -74,35 +70,30 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 to.copy_from_slice(&value.to_le_bytes()[..to.len()]);
             }
         }
-        // Zeros with a few other bytes.
         8 => {
             for _ in 0..1 + len / 200 {
                 let at = random.below(len);
                 out[at] = random.byte();
             }
         }
-        // Noise with one repetition: it hardly compresses, so it only just fits into the available room or
-        // only just does not.
+        // Noise with one repetition only just fits into the available room, or only just does not.
         9 => {
             out.iter_mut().for_each(|to| *to = random.byte());
             let length = random.below(80).min(len / 2);
             let (from, to) = (random.below(len / 2 - length + 1), len / 2 + random.below(len / 2 - length + 1));
             out.copy_within(from..from + length, to);
         }
-        // A pattern with an arbitrary period.
         10 => {
             let period = 1 + random.below(300);
             let pattern: Vec<u8> = (0..period).map(|_| random.byte()).collect();
             out.iter_mut().zip(pattern.iter().cycle()).for_each(|(to, byte)| *to = *byte);
         }
-        // Some bytes of each item are noise, the others constant.
         11 => {
             let (noisy, value) = (random.byte(), random.byte());
             for (i, to) in out.iter_mut().enumerate() {
                 *to = if noisy >> (i % item) & 1 == 1 { random.byte() } else { value };
             }
         }
-        // Words of a small vocabulary.
         12 => {
             let words: Vec<Vec<u8>> =
                 (0..40).map(|_| (0..2 + random.below(9)).map(|_| random.byte()).collect()).collect();
@@ -114,7 +105,6 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 at += count;
             }
         }
-        // Noise then zeros, or zeros then noise, with the border anywhere.
         13 | 14 => {
             let border = random.below(len + 1);
             let part = if kind == 13 { &mut out[..border] } else { &mut out[border..] };

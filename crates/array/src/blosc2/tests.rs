@@ -14,7 +14,7 @@ fn noise(len: usize, seed: u32, bits: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Returns a unit of 2-byte items, smooth enough that both planes are coded.
+/// Smooth enough that both planes are coded.
 fn smooth(items: usize) -> Vec<u8> {
     (0..items).flat_map(|i| ((i / 3 + i % 7) as u16).to_le_bytes()).collect()
 }
@@ -154,7 +154,6 @@ fn c06_every_field_of_the_header_is_checked() {
     for special in [4, 5, 6, 7] {
         assert!(bad(&|b| b[31] |= special << 4).contains("special chunk"));
     }
-    // The chunk is flagged as stored, but it is shorter than the unit.
     assert!(bad(&|b| b[2] |= 0x02).contains("stored unit"));
     for start in [0, 31, 32, u32::MAX, i32::MAX as u32] {
         assert!(bad(&word(32, start)).contains("block start"));

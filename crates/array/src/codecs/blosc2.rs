@@ -51,7 +51,7 @@ impl UnitEncoder for blosc2::Encoder {
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
         let start = payload.len();
         self.chunk(unit, item_bytes, payload)?;
-        // Parsing the chunk here proves that readers will accept it. It takes no noticeable time.
+        // This proves that readers will accept the chunk, and takes no noticeable time.
         let bytes = rest(payload, start, "chunk that was just made")?;
         Ok(Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes())
     }
@@ -61,7 +61,6 @@ pub(crate) struct Blosc2;
 
 impl Container for Blosc2 {
     fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
-        // Each unit has one chunk, with a header.
         let is_short = payload < stored.div_ceil(UNIT_BYTES as u64) * HEADER_BYTES as u64;
         check_payload(is_short, stored, payload, limits)
     }
@@ -202,8 +201,7 @@ impl PayloadDecoder for Blosc2Decoder {
     }
 
     fn begin(&mut self, width: usize) {
-        // The first region may need little of each block and a later region all of it, so allocate space for
-        // a whole block.
+        // The first region may need little of each block and a later region all of it.
         self.chunks.room(width);
         self.entered = None;
     }
@@ -267,7 +265,7 @@ impl Blosc2Decoder {
             }
             ChunkContent::Blocks { streams, .. } => {
                 let (mut coded, mut runs) = (0, 0);
-                // A block has one stream per byte of an element; a short last block has one stream (spec §5.3).
+                // A short last block has only one stream (spec §5.3).
                 for stream in streams.iter().skip(number * width).take(width) {
                     match stream.kind {
                         StreamKind::Coded => coded += stream.out_bytes as u64,
@@ -278,7 +276,6 @@ impl Blosc2Decoder {
                 budget.spend(coded, runs)?;
             }
         }
-        // A block that is needed completely is decoded directly to its destination.
         if block.is_whole(out) {
             self.chunks.decode_block(chunk, item_bytes(width)?, number, out)?;
             return Ok(BlockPlace::Out);
@@ -295,7 +292,6 @@ impl Blosc2Decoder {
     }
 }
 
-/// Returns the whole unit if the chunk is not coded.
 fn undecoded<'a>(chunk: &Chunk<'a>) -> Result<Option<StoredBlock<'a>>> {
     Ok(match chunk.content() {
         ChunkContent::Blocks { .. } => None,

@@ -157,7 +157,7 @@ impl<'a> Budget<'a> {
         Self { coded: 0, runs: 0, stored: stored as u64, payload: payload as u64, limits }
     }
 
-    /// Adds bytes that a coder makes and bytes from runs, and checks the sums against the limits.
+    /// Checks the sums against the limits.
     pub(crate) fn spend(&mut self, coded: u64, runs: u64) -> Result<()> {
         self.coded += coded;
         self.runs += runs;

@@ -63,7 +63,6 @@ impl Container for Raw {
     }
 }
 
-/// Returns the payload if its length is correct.
 fn checked(coded: Coded<'_>) -> Result<&[u8]> {
     let Coded { payload, stored_bytes, .. } = coded;
     if payload.len() == stored_bytes {

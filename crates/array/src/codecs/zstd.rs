@@ -77,16 +77,15 @@ impl Container for Zstd {
         Ok(Units::Zstd(frames))
     }
 
-    /// Finds the length by reading the block headers one by one, because there is no other way.
+    /// Reads the block headers one by one, because there is no other way.
     fn unit_length(
         &self,
         at: usize,
         left: usize,
         read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<usize> {
-        /// Maximum number of reads to find the end of one frame. Some frames need more, because their blocks
-        /// are a tenth of the usual size or because they have no blocks; they are decoded with the whole
-        /// payload.
+        /// Some frames need more reads, because their blocks are a tenth of the usual size or because they have no
+        /// blocks. Such frames are decoded with the whole payload.
         const MOST_READS: usize = 400;
         let mut reads = 0;
         let frame = zstd_frame::walk_by(left, |range| {

@@ -4,7 +4,7 @@ use crate::{ArrayLayout, Region};
 use proptest::prelude::*;
 use shardpack_format::{Codec, Limits};
 
-/// Returns the values of an array as float64, which is exact for everything in these tests.
+/// The float64 values are exact for everything in these tests.
 fn values(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     macro_rules! of {
         ($type:ty) => {
@@ -30,8 +30,6 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Checks that `encoded` can be returned with its source values in every possible type, both as a whole and
-/// as a region. Returns these types.
 fn same_values_in_every_type(encoded: &EncodedArray) -> Vec<Dtype> {
     let (limits, mut decoder) = (Limits::default(), ArrayDecoder::new());
     let EncodedArray { codec, descriptor, payload, .. } = encoded;

@@ -3,8 +3,7 @@
 use shardpack_base::{factors, vectorised};
 use shardpack_format::{Error, Result};
 
-/// Minimum number of table entries. Shorter tables are repeated, so that loops over few bands are long
-/// enough.
+/// Shorter tables are repeated, so that loops over few bands are long enough.
 const LEAST: usize = 128;
 
 /// Factors that normalise values to `(value − mean) / std`, either per band or the same for all bands. They
@@ -164,8 +163,8 @@ impl Factors {
     }
 }
 
-/// Normalises one value. The bits of a NaN are set explicitly, because processors disagree about the NaN that
-/// a product and sum returns. A scale of 0 removes the value.
+/// The bits of a NaN are set explicitly, because processors disagree about the NaN that a product and sum
+/// returns. A scale of 0 removes the value.
 #[inline(always)]
 fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
     let made = match value.is_nan() {

@@ -5,7 +5,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_format::{Dtype, ElementType};
 
-/// Number of elements in a run, chosen so that all buffers of a run fit in the first-level cache together.
+/// All buffers of a run fit in the first-level cache together.
 pub(super) const RUN: usize = 512;
 
 /// Loads at most [`RUN`] elements, rounded to the nearest, ties to even.

@@ -24,12 +24,10 @@ pub(crate) struct Taker<'a> {
     held: usize,
 }
 
-/// A line of units that go to consecutive places.
 struct Line {
     start: usize,
     step: usize,
     count: usize,
-    /// True if the last unit of the line is written first.
     reversed: bool,
 }
 
@@ -51,8 +49,7 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// True if rows become columns. Then units are held until many rows are available, so that the output can
-    /// be written contiguously.
+    /// Units are held until many rows are available, so that the output can be written contiguously.
     fn holds(&self) -> bool {
         self.target.turn.transpose && !self.target.is_straight()
     }
@@ -126,7 +123,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Writes converted elements to their places. The elements belong to the units from `first` on.
+/// The elements belong to the units from `first` on.
 fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) -> Result<()> {
     let [rows, columns] = target.size;
     let unit = target.each() * target.element.size();
@@ -146,7 +143,6 @@ fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) 
     Ok(())
 }
 
-/// Writes a rectangle of pixels of one plane to its place, row by row.
 fn put_rectangle(
     target: &Target,
     plane: usize,
@@ -163,12 +159,10 @@ fn put_rectangle(
     }
     let pitch = columns.len() * unit;
     let at = |row: usize, column: usize| (row - rows.start) * pitch + (column - columns.start) * unit;
-    // Returns the place of a run along one axis of the window, relative to the start of the window.
     let along = |run: &Range<usize>, window: &Range<usize>, flips: bool| match flips {
         true => window.end - run.end,
         false => run.start - window.start,
     };
-    // If the axes are exchanged, columns become rows of the output.
     let (lines, line, window_lines, window_line) = match turn.transpose {
         true => (xs.clone(), ys.clone(), x, y),
         false => (ys.clone(), xs.clone(), y, x),
@@ -183,7 +177,6 @@ fn put_rectangle(
     Ok(())
 }
 
-/// Writes units to consecutive positions in the output, starting at `pixel`.
 fn put_line(
     target: &Target,
     plane: usize,
@@ -207,7 +200,6 @@ fn put_line(
     Ok(())
 }
 
-/// Fills `to` with the units of a line, each of `unit` bytes.
 fn gather(from: &[u8], line: &Line, unit: usize, to: &mut [u8]) -> Result<()> {
     let from = rest(from, line.start, "units in a line")?;
     if line.step == unit && !line.reversed {

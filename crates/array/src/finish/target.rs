@@ -132,8 +132,8 @@ impl Target {
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
-    /// Returns the place of these units in the row if they are requested and consecutive, that is, if they
-    /// are part of one line of pixels that is not turned. Otherwise returns `None`.
+    /// Returns the place of these units in the row if they are requested and are part of one line of pixels that is
+    /// not turned.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
         if !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
@@ -156,7 +156,6 @@ impl Target {
         let number = shardpack_format::saturating_i64::<usize>;
         let [rows, columns] = self.size;
         let (columns, area) = (number(columns), number(rows).saturating_mul(number(columns)));
-        // Steps in the array per line and per pixel of the row.
         let (row, column) = if turn.transpose { (1, columns) } else { (columns, 1) };
         let mut start = number(y.start).saturating_mul(columns).saturating_add(number(x.start));
         let mut along = |step: i64, flips: bool, length: usize| {

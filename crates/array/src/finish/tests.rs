@@ -20,7 +20,7 @@ fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
     }
 }
 
-/// Returns a stored element as float64, which cannot represent every 64-bit integer.
+/// The result is not exact for every 64-bit integer.
 fn double(dtype: Dtype, bytes: &[u8]) -> f64 {
     match dtype {
         Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
@@ -47,7 +47,6 @@ fn is_no_data(dtype: Dtype, bytes: &[u8], no_data: f64) -> bool {
     }
 }
 
-/// Converts the element of one band of one pixel, the slow way.
 fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u8> {
     let element = finish.to.of(decoded).unwrap();
     if element == decoded && finish.factors.is_none() && finish.fill.is_none() {

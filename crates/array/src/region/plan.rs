@@ -41,9 +41,8 @@ impl<'a> BandSet<'a> {
 
 /// A region that is known to be inside its array and to have elements.
 ///
-/// An array of two axes `[height, width]` is treated as a cube `[height, 1, width]`. The reason is that the
-/// difference, the layout and the tables of fixed point take the positions along the last axis as bands (spec
-/// §4.2).
+/// An array of two axes `[height, width]` is treated as a cube `[height, 1, width]`, because the difference, the
+/// layout and the tables of fixed point take the positions along the last axis as bands (spec §4.2).
 pub(crate) struct RegionPlan<'a> {
     height: usize,
     width: usize,
@@ -98,8 +97,7 @@ impl<'a> RegionPlan<'a> {
             }
         };
         let stored_layout = descriptor.layout;
-        // Take all bands from the first to the last: neighbouring bands are read in one run, and a difference
-        // needs the lower bands anyway.
+        // Neighbouring bands are read in one run, and a difference needs the lower bands anyway.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
             (true, ..) => BandSet::Range(0..high),
             (false, Layout::AsShape, _) | (false, _, BandSet::Range(_)) => BandSet::Range(low..high),

@@ -151,7 +151,6 @@ impl Region {
     }
 }
 
-/// Returns the array's shape as `[height, width, channels]`.
 fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     match descriptor.shape[..] {
         [height, width] => Ok([height, width, 1]),

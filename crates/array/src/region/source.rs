@@ -10,7 +10,7 @@ use std::ops::Range;
 
 #[derive(Default)]
 pub(crate) struct SourceScratch {
-    /// The last decoded block. In a Blosc2 chunk it has 64 KiB per byte of an element; in plain zstd it has 4 MiB.
+    /// The last decoded block: 64 KiB per byte of an element in a Blosc2 chunk, 4 MiB in plain zstd.
     block: Vec<u8>,
     /// A whole block that several regions share.
     pub(crate) tile: Vec<u8>,
@@ -147,8 +147,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok((block, tile))
     }
 
-    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them. The block is
-    /// loaded only up to the last byte that `runs` need.
+    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, up to the last
+    /// byte that `runs` need.
     fn block(
         &mut self,
         start: usize,
@@ -188,7 +188,6 @@ impl<'p, 's> PayloadReader<'p, 's> {
         decoder.enter(bytes, self.width, unit_bytes).map_err(|e| e.at(self.at as u64))
     }
 
-    /// Skips all units before this one.
     fn walk_to(&mut self, unit: usize) -> Result<()> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         while self.unit < unit {
@@ -209,8 +208,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
     }
 }
 
-/// Returns how many bytes of `block` are needed by `runs`, and where the last needed byte ends. Stops at the
-/// first run beyond the block.
+/// Returns the number of bytes of `block` that are needed, and where the last of them ends.
 fn need(block: &Range<usize>, runs: impl Iterator<Item = StoredRange>) -> (usize, usize) {
     let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {

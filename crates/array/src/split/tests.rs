@@ -30,7 +30,6 @@ fn split(descriptor: &ArrayDescriptor, encoded: &EncodedArray, part_bytes: usize
     split_of(descriptor, encoded, &Wanted::ALL, part_bytes)
 }
 
-/// The bytes of a row that belong to one part.
 struct Own<'a> {
     row: &'a mut [u8],
     origins: Origins,
@@ -56,7 +55,7 @@ fn in_parts(split: &ArraySplit, payload: &[u8], bytes: usize) -> Result<Vec<u8>>
     Ok(out)
 }
 
-/// Returns floats of shape `[rows, 64, bands]`. Half of their bits are noise.
+/// Half of the bits are noise.
 fn floats(rows: u64, bands: u64) -> Array {
     let mut state = 1_u64;
     let bytes = (0..rows * 64 * bands).flat_map(|i| {
@@ -195,7 +194,6 @@ fn damage_is_an_error_of_its_part_or_another_value() {
         refused += usize::from(decoder.decode_part(&split, 1, &payload, &mut out).is_err());
     }
     assert!(refused > 20, "{refused}");
-    // A part of the wrong length, and then a different part.
     let payload = &good.payload[part.payload.clone()];
     assert!(decoder.decode_part(&split, 1, &payload[1..], &mut out).is_err());
     assert!(decoder.decode_part(&split, 1, payload, &mut &mut out[..1 << 20]).is_err());
@@ -203,7 +201,6 @@ fn damage_is_an_error_of_its_part_or_another_value() {
     assert!(split.join(&[], out).is_err());
 }
 
-/// Applies `wanted` to the values of an array, one element at a time.
 fn slowly(values: &[u8], descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> Vec<u8> {
     let [height, width, channels] = [0, 1, 2].map(|axis| descriptor.shape.get(axis).copied().unwrap_or(1) as usize);
     let whole = Region { layout: wanted.layout, ..Region::whole(descriptor).unwrap() };
@@ -240,7 +237,6 @@ fn slowly(values: &[u8], descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> V
     }
 }
 
-/// A test's request: window, bands, axis order, and conversion of the elements.
 #[derive(Debug, Clone)]
 struct Asked {
     region: Option<Region>,
@@ -260,7 +256,7 @@ impl Asked {
     }
 }
 
-/// Returns requests for arrays of this size. If rows and columns are exchanged, the window is square.
+/// If rows and columns are exchanged, the window is square.
 fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
     let pick = prop_oneof![
         Just(Bands::All),

@@ -33,7 +33,7 @@ pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Resu
     done.map_or_else(|| bug("running sums reach beyond their pixels"), Ok)
 }
 
-/// Same as [`sum`], but returns `None` if pixels are out of bounds.
+/// Returns `None` if pixels are out of bounds.
 #[inline(always)]
 fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Option<()> {
     let four = PIXELS * bands;
@@ -106,7 +106,6 @@ impl<S: Simd> Step<S> {
         Some(())
     }
 
-    /// Returns the differences of the even and of the odd bands of a group.
     #[inline(always)]
     fn differences(&self, low: [&[u8]; PIXELS], high: [&[u8]; PIXELS], band: usize) -> Option<(u16x32<S>, u16x32<S>)> {
         let (low, high) = (gather(self.simd, low, band)?, gather(self.simd, high, band)?);
@@ -154,7 +153,6 @@ fn quarters(plane: &[u8], length: usize) -> Option<[&[u8]; PIXELS]> {
     Some([first, second, third, fourth])
 }
 
-/// Gathers one block from each pixel, as pairs of bytes.
 #[inline(always)]
 fn gather<S: Simd>(simd: S, [a, b, c, d]: [&[u8]; PIXELS], band: usize) -> Option<u16x32<S>> {
     let (front, back) = (load(simd, a, band)?.combine(load(simd, b, band)?), load(simd, c, band)?);

@@ -1,7 +1,6 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Decodes one element at a time, as the specification describes it: 0, 1, 2, 3 … become 0, −1, 1, −2 ….
 fn slow(elements: &[u64], bands: usize, mut before: u64) -> Vec<u64> {
     let sums = elements.chunks(bands).flat_map(|pixel| {
         let mut sum = std::mem::take(&mut before);

@@ -6,7 +6,7 @@ use half::f16;
 use shardpack_base::parts::{check_length, part, part_mut};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 
-/// Number of elements in a run, chosen so that all buffers of a run fit in the first-level cache together.
+/// All buffers of a run of this many elements fit in the first-level cache together.
 const RUN: usize = 512;
 
 /// Band tables of a fixed-point array. They are repeated to the length of a piece, so that loops run over
@@ -29,7 +29,6 @@ impl Tables {
     ) -> Result<()> {
         self.scale.clear();
         self.offset.clear();
-        // Other transforms have no tables.
         let Transform::Fixed { bits, scale, offset } = &descriptor.transform else { return Ok(()) };
         self.top = top(*bits);
         for band in bands {
@@ -52,8 +51,8 @@ fn top(bits: u8) -> u16 {
     u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
 
-/// Fails unless the band tables have one entry for each of the `bands` bands. [`ArrayDescriptor::parse`]
-/// checks this, but a descriptor that was made by hand may be wrong.
+/// Fails unless the tables have one entry per band. [`ArrayDescriptor::parse`] checks this too, but a descriptor
+/// that was made by hand may be wrong.
 pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
     match &descriptor.transform {
         Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => Err(Error::usage(
@@ -66,7 +65,7 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
 /// Decodes whole pixels. `stored` are elements in shape order, whose differences have been undone. `out`
 /// receives the bytes of the same number of decoded elements.
 pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    // This check is needed because the loops below end with the shorter of the two.
+    // The loops below end with the shorter of the two.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let elements = stored.len() / width;
     check_length("size of the stored elements in bytes", elements * width, stored.len())?;
@@ -103,7 +102,7 @@ pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     Ok(())
 }
 
-/// Copies elements unchanged. Checks booleans, which are the only type with invalid elements.
+/// Checks booleans, which are the only type with invalid elements.
 fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("size of the elements in bytes", stored.len(), out.len())?;
     out.copy_from_slice(stored);
@@ -117,7 +116,7 @@ fn check_booleans(stored: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Decodes fixed-point elements, starting with element `first` of the piece.
+/// `first` is the index of the first element in the piece.
 fn fixed(from: Dtype, tables: &Tables, first: usize, stored: &[u8], out: &mut [u8]) -> Result<()> {
     match from {
         Dtype::U8 => fixed_of::<u8>(tables, first, stored, out),
@@ -197,8 +196,7 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
     }
 }
 
-/// Conversion of integers to every other type. The writer has checked that no value changes. Values from a
-/// malicious file wrap around, which does no harm.
+/// The writer has checked that no value changes. Values from a malicious file wrap around, which does no harm.
 trait Widen: Element + Default {
     fn to_u8(self) -> u8;
     fn to_i8(self) -> i8;
@@ -237,7 +235,6 @@ macro_rules! widen {
 
 widen!(u8, i8, u16, i16, u32, i32, u64, i64);
 
-/// Replaces elements whose stored pattern is reserved.
 fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], out: &mut [u8]) -> Result<()> {
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let no_data = descriptor.no_data.unwrap_or(f64::NAN);

@@ -75,7 +75,7 @@ pub(super) fn store<T: Float>(
                     continue;
                 };
                 let code = code.and_then(|c| u16::try_from(c).ok());
-                // The first pass found all values in range. If a value is out of range now, it has changed since.
+                // If a value is out of range now, it has changed since the first pass.
                 *step =
                     code.ok_or_else(|| EncodeError::Source("the array's values changed while they were read".into()))?;
                 *decoded = special;
@@ -171,8 +171,6 @@ impl Ranges {
 }
 
 impl Quantiser {
-    /// Chooses the scale and the offsets.
-    ///
     /// A reader computes `fl(offset + fl(q × scale))`. Compared to the real number, `q` loses half a step,
     /// and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the step is twice the
     /// bound without these losses, rounded down to float32.
@@ -256,7 +254,6 @@ fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     lower.into_iter().find(|lower| lower.is_finite() && !hits(*lower)).unwrap_or(offset)
 }
 
-/// Converts a step known to be a 16-bit integer.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn low_16(step: f64) -> u16 {
     step as u16

@@ -12,7 +12,6 @@ use shardpack_base::parts::{part, part_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
-/// Types to try, smallest first, with their ranges.
 const TYPES: [(Dtype, i64, i64); 6] = [
     (Dtype::U8, 0, 0xFF),
     (Dtype::I8, -0x80, 0x7F),
@@ -73,8 +72,8 @@ pub(super) fn store_float<T: Float>(
     }))
 }
 
-/// Returns the smallest type that holds the values. It must also have a spare bit pattern for NaN, and
-/// another for a no-data value that the type cannot represent.
+/// The type must also have a spare bit pattern for NaN, and another for a no-data value that the type cannot
+/// represent.
 fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Codes)> {
     if !scan.exact {
         return None;
@@ -90,8 +89,7 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
         }
         let held =
             no_data.filter(|v| v.trunc() == *v && (low_f..=high_f).contains(v) && v.to_bits() != (-0.0_f64).to_bits());
-        // Look for patterns that no value uses, first from the top down, then from the bottom up. At most
-        // three steps find two.
+        // Look from the top down, then from the bottom up. At most three steps find two free patterns.
         let is_free = |x: &f64| (empty || *x > scan.max || *x < scan.min) && held != Some(*x);
         let from_top = (0..3).map(|i| high_f - f64::from(i));
         let from_bottom = (0..3).map(|i| low_f + f64::from(i));
@@ -110,7 +108,6 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
     None
 }
 
-/// Returns the bits of the integer `value` in `dtype`, zero-extended.
 fn pattern(value: f64, dtype: Dtype) -> u32 {
     let bits = low_bits(value);
     match dtype.bytes() {
@@ -209,7 +206,6 @@ fn narrow<T: Integer>(
     let arrangement = arrangement(array, stored, request);
     let width = arrangement.width;
     super::for_each_piece(array, size_of::<T>(), &arrangement, elements, |source, out| {
-        // Narrow little-endian integers by dropping the high bytes.
         for (value, out) in source.chunks_exact(size_of::<T>()).zip(out.chunks_exact_mut(width)) {
             out.copy_from_slice(part(value, 0..width, "low bytes of an integer")?);
         }

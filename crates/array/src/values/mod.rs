@@ -189,7 +189,7 @@ impl<'a, T: Float> Job<'a, T> {
         element_count(self.array)
     }
 
-    /// Calls `each` with runs of the values, in order, until `each` returns false.
+    /// Stops when `each` returns false.
     fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) -> EncodeResult<()> {
         let mut values = [T::default(); 4096];
         for_each_block(self.array, BLOCK_BYTES, |block| {
@@ -233,7 +233,6 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Returns the number of elements in a spectrum, for the fidelity figures. Returns 0 if the array is not a cube.
     fn spectrum(&self) -> usize {
         match self.array.shape() {
             [_, _, bands] if *bands > 1 => usize::try_from(*bands).unwrap_or(0),
@@ -241,7 +240,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Returns the smallest and the largest finite value, not counting no-data. Returns `None` if there is none.
+    /// Leaves out no-data and values that are not finite.
     fn range(&self) -> EncodeResult<Option<(f64, f64)>> {
         let mut range = (f64::INFINITY, f64::NEG_INFINITY);
         self.for_each_run(|values| {
@@ -273,7 +272,7 @@ fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     )
 }
 
-/// Stores the elements unchanged. Passes their bytes to `look`, in order.
+/// Passes the bytes to `look`, in order.
 fn keep(
     array: &dyn ArraySource,
     request: &Request,
@@ -351,7 +350,6 @@ fn for_each_piece(
     elements.finish()
 }
 
-/// Returns the position, as one index per axis, of the element with number `element` in storage order.
 fn position(shape: &[u64], mut element: u64) -> Vec<u64> {
     let mut out: Vec<u64> = Vec::with_capacity(shape.len());
     for &axis in shape.iter().rev() {

@@ -44,7 +44,6 @@ impl<T: Float> Job<'_, T> {
 }
 
 impl Scan {
-    /// Adds a run if it consists only of 32-bit integers and no-data. Otherwise returns false and adds nothing.
     #[inline(always)]
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
         // Whole bands of no-data are common, so they must not take the slow path. If the no-data value is
@@ -73,7 +72,7 @@ impl Scan {
         true
     }
 
-    /// Adds a run value by value. Returns false at the first value that has a fraction.
+    /// Returns false at the first value that has a fraction.
     fn add_mixed<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
         for &value in values {
             let v = value.to_f64();

@@ -63,7 +63,6 @@ fn v01_values_up_to_65520_fit_float16_and_those_from_there_stop_the_run() {
             assert!(error.hint().is_some_and(|hint| hint.options().any(|option| option == "max_error")));
         }
     }
-    // float16 can represent infinity.
     let encoded = encode(ValueRule::F16, &f32s(&[f32::INFINITY, f32::NEG_INFINITY, 0.1]), None).unwrap();
     assert_eq!(to_f32s(&decode(&encoded))[..2], [f32::INFINITY, f32::NEG_INFINITY]);
     assert_eq!(encoded.fidelity.infinite, 2);
@@ -182,8 +181,7 @@ fn v04_wider_integers_are_narrowed_and_none_is_lost() {
 }
 
 proptest! {
-    /// Draws only a few different values, so that they often occur together. Every mixture of integers, both
-    /// zeros, NaNs and no-data must be restored bit for bit.
+    /// Draws only a few different values, so that they often occur together.
     #[test]
     fn lossless_rules_restore_every_value(
         picks in prop::collection::vec(0..10_usize, 1..9000),
@@ -290,7 +288,6 @@ fn v06_constant_empty_and_random_arrays() {
         }
         assert!(encode(rule, &empty, None).unwrap().payload.is_empty());
     }
-    // Incompressible bytes are stored unchanged.
     let encoded =
         encode(ValueRule::Keep, &Array::new(Dtype::U8, vec![5], vec![9, 200, 3, 77, 1]).unwrap(), None).unwrap();
     assert_eq!(encoded.codec, shardpack_format::Codec::Raw);

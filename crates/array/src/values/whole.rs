@@ -112,7 +112,6 @@ impl<'a> Values<'a> {
             let whole = (count - first) / bands * bands;
             if let (StoredBlock::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole)
             {
-                // The elements are already in the right order.
                 let bytes = part(bytes, first * width..(first + whole) * width, "whole pixels in a block")?;
                 bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
                 first += whole;

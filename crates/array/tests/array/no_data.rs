@@ -47,7 +47,6 @@ fn decode(encoded: &EncodedArray) -> Array {
 }
 
 fn check(array: &Array, encoded: &EncodedArray, asked: f64) {
-    // The no-data value in the array's own type, and in the decoded type.
     let before = if array.dtype() == Dtype::F32 { f64::from(asked as f32) } else { asked };
     let after = encoded.descriptor.no_data.unwrap();
     let mut count = 0;

@@ -28,8 +28,7 @@ fn settings() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Arrays of every type with 0 to 4 axes. Their bytes use only some of the bits, so that some arrays are
-/// noise and others can be compressed.
+/// The bytes use only some of their bits, so that some arrays are noise and others can be compressed.
 fn arrays() -> impl Strategy<Value = Array> {
     let dtype = prop::sample::select(Dtype::ALL);
     let shape = prop_oneof![
@@ -116,8 +115,6 @@ proptest! {
         }
     }
 
-    /// Compares the lossy transforms, which use pieces, lanes and tables, with a reference that takes one
-    /// value at a time.
     #[test]
     fn lossy_rules_agree_with_their_slow_twins(
         (height, width, bands) in (1..12_u64, 1..40_u64, 1..300_u64),
@@ -241,7 +238,7 @@ fn lz4() -> ArrayEncoder {
     ArrayEncoder::new(settings).unwrap()
 }
 
-/// Returns a special chunk of zeros, which needs only 32 bytes for the whole unit.
+/// A special chunk needs only 32 bytes for the whole unit.
 fn zeros(bytes: usize) -> [u8; 32] {
     let mut chunk = [0; 32];
     let array = Array::new(Dtype::U8, vec![bytes as u64], vec![0; bytes]).unwrap();

@@ -37,7 +37,7 @@ fn pieces(array: &Array) -> Pieces<'_> {
     Pieces { array, readable: u64::MAX, largest: Cell::new(0) }
 }
 
-/// Returns an array of `[301, 37, 101]`, which is more than one unit of 4 MiB and not a whole number of pieces.
+/// More than one unit of 4 MiB, and not a whole number of pieces.
 fn array(dtype: Dtype, value: impl Fn(usize) -> f64) -> Array {
     let shape = vec![301, 37, 101];
     let count = shape.iter().product::<u64>() as usize;

@@ -144,7 +144,6 @@ impl Ask {
         let picks = Picks::of(&region.bands, descriptor.bands())?;
         let out_by_band = region.layout == Layout::BandMajor;
         match descriptor.shape[..] {
-            // The last axis holds the bands, whether the array has two or three axes.
             [height, width] => Ok(Self {
                 columns: 1,
                 pixels: height,
@@ -191,7 +190,6 @@ impl Ask {
             return;
         }
         if self.columns == 1 && self.rows == self.pixels {
-            // Divide a whole array into rows of equal length, at most 4096 elements.
             let elements = self.pixels * self.bands;
             let row = (0..=10).rev().map(|n| self.bands << n).find(|row| *row <= 4096 && elements.is_multiple_of(*row));
             let row = row.unwrap_or(self.bands).max(1);
@@ -217,7 +215,6 @@ impl Ask {
         let columns = if self.is_flat { picks } else { columns };
         let (pixel, band) = match (self.is_flat, self.out_by_band) {
             (false, false) => (picks, 1),
-            // In a flat array, bands are columns.
             (true, _) | (_, true) => (1, rows.wrapping_mul(columns)),
         };
         let along = |flips: bool, step: u32, count: u32| match flips {

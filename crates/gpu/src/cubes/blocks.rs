@@ -8,7 +8,6 @@ use shardpack_array::Region;
 use shardpack_format::{ArrayDescriptor, Layout, bug, to_usize};
 use std::ops::Range;
 
-/// Elements of a block.
 const EACH: u64 = BLOCK_ELEMENTS as u64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +45,6 @@ impl Blocks {
         blocks
     }
 
-    /// Marks the blocks that hold `length` elements from `start` on.
     fn need(&mut self, start: u64, length: u64) {
         let Some(last) = length.checked_sub(1).map(|more| (start + more) / EACH) else { return };
         if let Some(blocks) = self.needed.get_mut(to_usize(start / EACH)..=to_usize(last)) {
@@ -74,7 +72,7 @@ impl Blocks {
 }
 
 impl Ask {
-    /// Returns the bands to read for each pixel. Differences have to be summed from the first band on.
+    /// Differences have to be summed from the first band on.
     fn bands_read(&self) -> Range<u64> {
         let (low, high) = self.picks.span();
         if self.descriptor.band_difference { 0..high } else { low..high }
@@ -84,10 +82,8 @@ impl Ask {
 /// The most that a part of this size can need of an array, wherever the part is. If `part` has no rows, it
 /// stands for all pixels.
 pub(crate) struct Most {
-    /// Number of blocks that are needed, followed by the number of all blocks.
     blocks: u64,
     all: u64,
-    /// Bytes of one stored element.
     width: u64,
     stored_bytes: u64,
 }
@@ -114,9 +110,8 @@ impl Most {
         self.blocks.saturating_mul(EACH).saturating_mul(self.width).min(self.stored_bytes)
     }
 
-    /// Returns how many bytes to upload, not counting tables, for `arrays` arrays whose records have
-    /// `record_bytes` bytes in total. This is the share of the bytes that belongs to the needed blocks, plus
-    /// half of it because blocks compress differently.
+    /// Returns how many bytes to upload, not counting tables. This is the share of the records' bytes that belongs to
+    /// the needed blocks, plus half of it because blocks compress differently.
     pub(crate) fn coded_bytes(&self, arrays: u64, record_bytes: u64) -> u64 {
         if self.blocks == self.all {
             return record_bytes;
@@ -170,7 +165,6 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     (all, needed.min(all))
 }
 
-/// Returns the maximum number of blocks that `runs` runs of `length` elements touch, if they are `step` elements apart.
 fn most_of_runs(runs: u64, length: u64, step: u64) -> u64 {
     if runs == 0 || length == 0 {
         return 0;
@@ -192,7 +186,6 @@ mod tests {
         ArrayDescriptor { layout, band_difference, ..ArrayDescriptor::plain(Dtype::U16, shape) }
     }
 
-    /// Finds the blocks of all needed elements, element by element.
     fn by_elements(descriptor: &ArrayDescriptor, region: &Region) -> Vec<bool> {
         let &[height, width, bands] = &*descriptor.shape else { unreachable!("three axes") };
         let asked: Vec<u64> = match &region.bands {

@@ -22,7 +22,7 @@ const BLOCKS: u32 = 2;
 const BYTE_DELTA: u32 = 4;
 const CODED: u32 = 0;
 const STORED: u32 = 1;
-/// Marks a run. The low byte is the byte that is repeated.
+/// The low byte is the byte that is repeated.
 const RUN: u32 = 0x100;
 const LZ4: u32 = 0;
 const ZSTD: u32 = 1;
@@ -115,7 +115,6 @@ fn halves(n: u64) -> [u32; 2] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// A slice from which numbers are taken, front to back.
 #[derive(Debug, Clone, Copy)]
 struct Words<'a>(&'a [u8]);
 

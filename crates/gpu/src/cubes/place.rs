@@ -36,7 +36,6 @@ pub(super) struct SlotMemory<'a> {
 }
 
 impl<'a> SlotMemory<'a> {
-    /// Allocates `bytes` bytes of the uploaded part. Returns their place and the bytes.
     fn take(&mut self, bytes: usize) -> Result<(u64, &'a mut [u8])> {
         let free = std::mem::take(&mut self.free);
         let held = free.len();
@@ -51,7 +50,7 @@ impl<'a> SlotMemory<'a> {
         }
     }
 
-    /// Returns the offset of `bytes` bytes from `start` on. If the bytes are on the host, schedules a copy to the slot.
+    /// If the bytes are on the host, schedules a copy to the slot.
     fn at_of(&mut self, from: PayloadBytes<'a>, start: usize, bytes: usize) -> Result<u64> {
         match from {
             PayloadBytes::Slot(at) => Ok(at + start as u64),
@@ -123,7 +122,6 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Places elements that are not shuffled. They have `bytes` bytes in total.
     fn elements(&mut self, from: PayloadBytes<'a>, bytes: usize) -> Result<()> {
         let block_bytes = BLOCK_ELEMENTS * self.width;
         for start in (0..bytes).step_by(block_bytes) {
@@ -142,18 +140,15 @@ impl<'a> Placer<'a, '_> {
         self.blocks.has(self.planes.len() / self.width.max(1))
     }
 
-    /// Adds the planes of a block of unshuffled elements.
     fn interleaved(&mut self, at: u64) {
         let step = u32::try_from(self.width).unwrap_or(8);
         self.planes.extend((0..self.width as u64).map(|j| Plane { at: at + j, step }));
     }
 
-    /// Adds the planes of a block in which every byte is `value`.
     fn constant(&mut self, value: u8) {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    /// Places a chunk that decodes to `unit` bytes.
     fn chunk(&mut self, from: PayloadBytes<'a>, holds: &Holds<'_>, unit: usize) -> Result<()> {
         match holds {
             Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
@@ -179,9 +174,7 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Places a block of `items` elements.
     fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[ChunkStream], items: usize) -> Result<()> {
-        // True if each stream holds one byte of all elements, or the bits of that byte.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
             Shuffle::Bits => items.is_multiple_of(8),
@@ -212,7 +205,6 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Places a block whose streams must be joined before the filters are undone.
     fn joined_block(
         &mut self,
         chunk: Placed<'a>,
@@ -297,7 +289,6 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Returns the place of a stream's decoded bytes.
     fn decoded(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<DecodedBytes> {
         match self.source(chunk, stream)? {
             StreamSource::Run(value) => Ok(DecodedBytes::Run(value)),
@@ -310,7 +301,6 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Schedules the decoding of a stream to `to`.
     fn decode_to(&mut self, chunk: Placed<'a>, stream: &ChunkStream, to: u64) -> Result<()> {
         let source = self.source(chunk, stream)?;
         self.stream(source, stream, to)
@@ -323,7 +313,6 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Returns the stream in the form in which the device receives it.
     fn source(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<StreamSource> {
         self.number += 1;
         if let StreamKind::Run(value) = stream.kind {
@@ -338,7 +327,6 @@ impl<'a> Placer<'a, '_> {
     }
 }
 
-/// A chunk, and the location of its bytes.
 #[derive(Clone, Copy)]
 struct Placed<'a> {
     coder: StreamCoder,
@@ -353,7 +341,6 @@ enum PayloadBytes<'a> {
 }
 
 impl PayloadBytes<'_> {
-    /// Returns the same bytes without the first `bytes` bytes.
     fn after(self, bytes: usize) -> Self {
         match self {
             Self::Host(all) => Self::Host(all.get(bytes..).unwrap_or_default()),
@@ -362,7 +349,6 @@ impl PayloadBytes<'_> {
     }
 }
 
-/// Iterates over the blocks of a chunk that decodes to `unit` bytes. Returns the size and the streams of each block.
 fn blocks_of<'a>(
     streams: Streams<'a>,
     block_bytes: usize,
@@ -372,7 +358,6 @@ fn blocks_of<'a>(
     let mut left = streams;
     (0..unit).step_by(block_bytes.max(1)).map(move |start| {
         let bytes = block_bytes.min(unit - start);
-        // A short last block has a single stream; every other block has one stream per byte of an element.
         let (here, rest) = left.split_at(if bytes == block_bytes { width } else { 1 });
         left = rest;
         (bytes, here)
@@ -422,7 +407,7 @@ pub(super) fn needed_bytes(
     Ok(needed)
 }
 
-/// Creates a plane of one repeated value, which reads the same constant for every element.
+/// Reads the same constant for every element.
 fn constant(value: u8) -> Plane {
     Plane { at: value.into(), step: 0 }
 }

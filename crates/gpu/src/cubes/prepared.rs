@@ -175,7 +175,6 @@ impl<'a> PreparedArray<'a> {
             number: 0,
             planes: Vec::new(),
         };
-        // An empty region needs no blocks.
         if self.out_bytes > 0 {
             placer.place(&self.payload, self.stored_bytes)?;
         }
@@ -291,8 +290,7 @@ impl<'a> PreparedArray<'a> {
 }
 
 impl PreparedArray<'_> {
-    /// Chooses how the values are walked. The walk takes four pixels at a time if pixels are adjacent and
-    /// aligned to four, so that no block ends between them.
+    /// Takes four pixels at a time if pixels are adjacent and aligned to four, so that no block ends between them.
     fn walk(&self) -> ValueWalk {
         let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
         let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));

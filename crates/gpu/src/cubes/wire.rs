@@ -76,7 +76,6 @@ pub(super) trait Wire {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-/// Appends numbers in little-endian order.
 fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
     out.extend(words.iter().flat_map(|n| n.to_le_bytes()));

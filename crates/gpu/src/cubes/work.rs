@@ -68,8 +68,7 @@ pub(crate) fn assemble(
     for (row, places) in &places {
         streams.extend(places.tasks.streams.iter().map(|&task| StreamTask { row: *row, ..task }));
     }
-    // Zstd streams have a kernel of their own. Both lists begin with the longest tasks, so that no warp
-    // starts a long task when all others are done.
+    // Both lists begin with the longest tasks, so that no warp starts a long task when all others are done.
     let is_zstd = |task: &StreamTask| matches!(task.source, StreamSource::Zstd(_));
     streams.sort_unstable_by_key(|task| (!is_zstd(task), Reverse(task.toil())));
     let frames = streams.partition_point(is_zstd);

@@ -54,7 +54,6 @@ pub struct ArenaPart<'a> {
 /// State of the handed-out bytes, in multiples of [`ALIGN`].
 #[derive(Debug, Default)]
 struct ArenaState {
-    /// Bytes handed out from the front.
     front: usize,
     /// First byte handed out from the back.
     back: usize,
@@ -152,8 +151,7 @@ impl<M: Block> Arena<M> {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims `len` bytes. `take` moves one end of the free range by the given number of bytes and returns
-    /// where these bytes start.
+    /// `take` moves one end of the free range by the given number of bytes and returns where these bytes start.
     fn hand_out(&self, len: usize, take: impl FnOnce(&mut ArenaState, usize) -> usize) -> Option<ArenaPart<'_>> {
         let taken = len.checked_next_multiple_of(ALIGN)?;
         let at = {

@@ -59,7 +59,7 @@ struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
-    /// Process that opened the device. A fork inherits the handles but cannot use them.
+    /// A fork of the process inherits the handles but cannot use them.
     pid: u32,
 }
 

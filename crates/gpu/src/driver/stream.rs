@@ -21,9 +21,6 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     /// Creates a stream that does not wait for the default stream.
-    ///
-    /// # Errors
-    /// `Driver` if a driver call fails.
     pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let handle =
@@ -33,9 +30,6 @@ impl Stream {
 
     /// Creates a stream whose kernels run before all kernels of other streams that have not begun. It is for
     /// short kernels whose result a caller awaits.
-    ///
-    /// # Errors
-    /// `Driver` if a driver call fails.
     pub(crate) fn urgent(device: &Device) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let of = GpuError::of("cuStreamCreateWithPriority");
@@ -46,12 +40,11 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Launches a kernel of `module`. The function is private to the crate, because it trusts the addresses
-    /// in the parameters.
+    /// The function is private to the crate, because it trusts the addresses in the parameters.
     ///
     /// # Errors
-    /// `Driver` if there is no such kernel or a driver call fails. A fault of the kernel itself is reported
-    /// as an error of a later call.
+    /// `Driver` if there is no such kernel or a driver call fails. A fault of the kernel itself is reported as an
+    /// error of a later call.
     pub(crate) fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
         if !launch.has_work() {
             return Ok(());
@@ -87,9 +80,6 @@ impl Stream {
     }
 
     /// Makes later work in the stream wait for `event`.
-    ///
-    /// # Errors
-    /// `Driver` if a driver call fails.
     pub(crate) fn wait(&self, event: &Event) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles are live.
@@ -130,9 +120,6 @@ unsafe impl Sync for Event {}
 
 impl Event {
     /// Creates an event, which counts as done until it is recorded. Threads sleep while they wait for it.
-    ///
-    /// # Errors
-    /// `Driver` if a driver call fails.
     pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
         Self::with(device, sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC)
     }
@@ -144,21 +131,15 @@ impl Event {
     }
 
     /// Records the event in `stream`. It happens when all work that is now in the stream is done.
-    ///
-    /// # Errors
-    /// `Driver` if a driver call fails.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles are live.
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
     }
 
-    /// Records the event in another library's stream of the same context. It happens when all work that is
-    /// now in that stream is done. Returns `false` if the stream is being captured: its work does not run
-    /// now, and the event would become part of the capture.
-    ///
-    /// # Errors
-    /// `Driver` if a driver call fails.
+    /// Records the event in another library's stream of the same context. It happens when all work that is now in
+    /// that stream is done. Returns `false` if the stream is being captured: its work does not run now, and the
+    /// event would become part of the capture.
     pub(crate) fn record_foreign(&self, stream: StreamHandle) -> Result<bool, GpuError> {
         let _current = self.device.bind()?;
         let stream =

@@ -22,10 +22,8 @@ pub(crate) struct Assembled {
     pub(super) host: Vec<(usize, HostBytes)>,
     /// Ranges of the output to fill with zeros.
     pub(super) zero: Vec<Range<usize>>,
-    /// The pictures, and the places of their regions in the slot's memory.
     pictures: PictureBatch,
     regions: Regions<usize>,
-    /// Pictures that the host has decoded.
     levels: LevelsBatch,
     cubes: CubeWork,
     /// Copies of kept values, which are made on the device.

@@ -24,7 +24,7 @@ pub(super) enum Message {
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
-    /// Process in which the thread runs. A fork of that process does not have the thread.
+    /// A fork of the process does not have the thread.
     pid: u32,
 }
 

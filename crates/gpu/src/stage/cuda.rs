@@ -35,8 +35,7 @@ pub struct CudaStage {
     shared: Arc<OpenDevice>,
     completions: Arc<Completions>,
     decoding: Decoding,
-    /// Pool of arrays that stay on the device for a while. There is none if values are kept on the device,
-    /// because the kernels know only one base address.
+    /// There is no pool if values are kept on the device, because the kernels know only one base address.
     scenes: Option<Arc<dyn Scenes>>,
 }
 

@@ -29,7 +29,6 @@ pub struct DryStage {
     store: Arc<Store<Nowhere>>,
 }
 
-/// Memory that discards the values written to it. They are never decoded.
 #[derive(Debug)]
 struct Nowhere;
 

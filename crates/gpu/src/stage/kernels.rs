@@ -20,7 +20,7 @@ pub(super) struct Kernels {
     pub(super) urgent: Stream,
 }
 
-/// Kernels by device index. This map holds only weak references, so the last stage that uses the kernels drops them.
+/// By device index. The references are weak, so the last stage that uses the kernels drops them.
 static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
 /// Process whose thread holds the lock or held it last.

@@ -7,12 +7,12 @@ use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Granularity of allocations. Sizes are rounded up to it so that memory can be reused for other arrays.
+/// Sizes are rounded up to this, so that memory can be reused for other arrays.
 const STEP: usize = 64 << 10;
 /// Number of free blocks of other sizes that are kept.
 const SPARE: usize = 4;
-/// Size of each of the two pinned pieces of memory through which arrays are uploaded. One piece is filled
-/// while the other is uploaded.
+/// Arrays are uploaded through two pinned pieces of memory of this size. One is filled while the other is
+/// uploaded.
 const PIECE: usize = 1 << 20;
 /// Maximum number of threads that have a pair of such pieces.
 const PIECES: usize = 8;
@@ -28,7 +28,6 @@ pub(super) trait Scenes: Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct ScenePool {
     device: Device,
-    /// Maximum size of the pool in bytes.
     most: u64,
     rooms: Mutex<Rooms>,
 }
@@ -43,7 +42,6 @@ struct Rooms {
     pairs: usize,
 }
 
-/// A block of device memory for an array, with the stream for copying the array to it.
 #[derive(Debug)]
 struct ArrayMemory {
     memory: Memory,
@@ -84,8 +82,7 @@ impl ScenePool {
         if with_it.saturating_sub(free) > self.most {
             return None;
         }
-        // Free unused blocks of other sizes to stay within the limit. If the limit would be exceeded, free
-        // all of them; otherwise keep fewer than `SPARE`.
+        // Free unused blocks of other sizes to stay within the limit.
         let others = match rooms.free.len() {
             _ if with_it > self.most => rooms.take_free(0),
             SPARE.. => rooms.take_free(SPARE - 1),
@@ -109,7 +106,6 @@ impl ScenePool {
         made.ok()
     }
 
-    /// Copies an array to its block and waits for the copy.
     fn fill(&self, room: &ArrayMemory, bytes: &[u8]) -> Result<(), GpuError> {
         let Some(mut pieces) = self.pieces() else { return room.stream.write(bytes, &room.memory, 0) };
         let mut copy = || {
@@ -128,7 +124,7 @@ impl ScenePool {
         copied
     }
 
-    /// Returns pinned memory for copies, or `None` if other threads use all of it.
+    /// Returns `None` if other threads use all pinned memory for copies.
     fn pieces(&self) -> Option<[Pinned; 2]> {
         let mut rooms = self.rooms();
         if let Some(pieces) = rooms.pieces.pop() {
@@ -152,7 +148,6 @@ impl ScenePool {
 }
 
 impl Rooms {
-    /// Removes and returns all free blocks except the first `but`.
     fn take_free(&mut self, but: usize) -> Vec<ArrayMemory> {
         let free = self.free.split_off(but.min(self.free.len()));
         self.bytes -= free.iter().map(|room| room.memory.len() as u64).sum::<u64>();
@@ -176,7 +171,7 @@ impl Scenes for SharedPool {
 #[derive(Debug)]
 struct InPool {
     pool: Arc<ScenePool>,
-    /// The block of memory. It is `None` only while the value is being dropped.
+    /// `None` only while the value is being dropped.
     room: Option<ArrayMemory>,
 }
 

@@ -52,14 +52,13 @@ impl SlotWork {
         self.batch.as_ref().map_or_else(|| Ok(Vec::new()), |batch| faults(batch, &mut self.status))
     }
 
-    /// Waits for the batch and returns its faults. The batch is dropped even if its status words cannot be read.
+    /// Drops the batch even if its status words cannot be read.
     fn finish(&mut self) -> Result<Vec<RowFault>, GpuError> {
         self.done.synchronize()?;
         self.batch.take().map_or_else(|| Ok(Vec::new()), |batch| faults(&batch, &mut self.status))
     }
 }
 
-/// Reads the faults of a decoded batch from its status words.
 fn faults(batch: &Assembled, status: &mut Pinned) -> Result<Vec<RowFault>, GpuError> {
     let [pictures, cubes] = batch.statuses().map(|range| range.len());
     let (picture_words, rest) = status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
@@ -125,9 +124,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Gives a batch the memory that it needs. If the device has too little memory for the old and the new
-    /// memory of the slot together, frees the old memory first. If that is not enough, the next batch tries
-    /// again.
+    /// If the device has too little memory for the old and the new memory of the slot together, frees the old
+    /// memory first. If that is not enough, the next batch tries again.
     fn grow(&self, work: &mut SlotWork, needed: usize) -> Result<(), GpuError> {
         if needed <= work.memory.len() {
             return Ok(());
@@ -201,8 +199,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Mixes rows of the output and waits for the result. The batch is done at this point, so the table of
-    /// rows can use the memory of the status words on the host, and the memory of the upload on the device.
+    /// The batch is done at this point, so the table of rows can use the memory of the status words on the host,
+    /// and the memory of the upload on the device.
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;
@@ -313,8 +311,7 @@ impl StageSlot for CudaSlot {
             let event = consumers.spare.pop().map_or_else(|| Event::new(&self.shared.device), Ok);
             match event.and_then(|event| Ok((event.record_foreign(stream)?, event))) {
                 Ok((true, event)) => consumers.unused.push(event),
-                // The stream is being captured. The program that captures it will replay it later and must
-                // hold the batch until then.
+                // The program that captures the stream will replay it later, and must hold the batch until then.
                 Ok((false, event)) => consumers.spare.push(event),
                 Err(_) => consumers.is_lost = true,
             }

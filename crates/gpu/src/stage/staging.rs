@@ -18,16 +18,14 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Number of bytes for tables and gaps, in addition to the bytes of each row.
 const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + StagedLevels::GAP + 256;
 
 #[derive(Debug)]
 pub(crate) struct Staging<M> {
-    /// The staging memory. Threads that prepare rows share it; beginning or ending a batch locks it exclusively.
+    /// Threads that prepare rows share the memory; beginning or ending a batch locks it exclusively.
     arena: RwLock<Arena<M>>,
     rows: Mutex<BatchRows>,
     sharing: Sharing,
-    /// Device memory for arrays that many rows share.
     scenes: Option<Arc<dyn Scenes>>,
     /// First byte of the slot after the upload that is still free, for scratch memory of cubes and for copies
     /// on the device.
@@ -38,8 +36,7 @@ pub(crate) struct Staging<M> {
     lost: Mutex<Option<GpuError>>,
 }
 
-/// Prepared rows of each field. They are sorted, so that a batch does not depend on the order in which
-/// threads prepared them.
+/// Sorted rows, so that a batch does not depend on the order in which threads prepared its rows.
 #[derive(Default)]
 struct BatchRows {
     output_bytes: usize,
@@ -54,7 +51,6 @@ impl std::fmt::Debug for BatchRows {
     }
 }
 
-/// Reason for leaving a value to the host.
 type Refusal = Cow<'static, str>;
 
 const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
@@ -229,7 +225,7 @@ impl<M: Block> Staging<M> {
         Ok(size)
     }
 
-    /// Prepares a cube. If its payload is in the staging memory, `payload_at` is the offset of the payload there.
+    /// `payload_at` is the offset of a payload that is already in the staging memory.
     fn cube(
         &self,
         spot: &Spot,
@@ -246,7 +242,7 @@ impl<M: Block> Staging<M> {
         self.set_cube(spot, &arena, entry, None)
     }
 
-    /// Prepares a part of an array that other rows may share. Places only the blocks that no other row has placed.
+    /// Places only the blocks that no other row has placed.
     fn part(
         &self,
         spot: &Spot,
@@ -427,12 +423,11 @@ pub(super) fn staging_options(limits: &Limits) -> StagingOptions {
     StagingOptions { max_bytes: limits.max_decoded_bytes, ..StagingOptions::default() }
 }
 
-/// Returns the offset at which scratch memory starts, after the largest possible upload.
+/// Scratch memory starts after the largest possible upload.
 fn scratch_start<M: Block>(arena: &Arena<M>) -> u64 {
     arena.size().next_multiple_of(256) as u64
 }
 
-/// Claims a part for a row and reserves `table_bytes` for its tables.
 fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result<ArenaPart<'_>, Refusal> {
     if !arena.reserve(table_bytes) {
         return Err(FULL);
@@ -440,8 +435,7 @@ fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result
     arena.claim(bytes).ok_or(FULL)
 }
 
-/// Converts the reason why the kernels do not take a picture. Reasons are counted, so a reason must not
-/// depend on a single picture.
+/// Reasons are counted, so a reason must not depend on a single picture.
 fn reason(reason: Reason) -> Refusal {
     match reason {
         Reason::View(_) => "view does not fit the picture".into(),
@@ -449,7 +443,7 @@ fn reason(reason: Reason) -> Refusal {
     }
 }
 
-/// Converts an error of an array. If the array is damaged, the host will return the exact error.
+/// If the array is damaged, the host will return the exact error.
 fn refusal(error: Error) -> Refusal {
     match error {
         Error::Limit { .. } => "array exceeds a limit, or the device's maximum size".into(),

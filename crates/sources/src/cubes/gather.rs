@@ -3,11 +3,10 @@
 //! The caller of [`GatherPlan::new`] must have checked the length of every loop against the available memory.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
-/// Length of a tile's edge in elements. A tile of 8-byte elements takes 8 KiB in the source and in the
-/// output, so that both stay in a first-level cache of 32 KiB.
+/// A tile of 8-byte elements takes 8 KiB in the source and in the output, so that both stay in a first-level
+/// cache of 32 KiB.
 const TILE: usize = 32;
 
-/// Number of rows that are filled together when whole pixels are copied.
 const ROWS: usize = 16;
 
 /// A walk over stored elements. The output element `[i, j, k]` comes from the stored element `start ± i·s₀ +
@@ -97,8 +96,7 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     }
 }
 
-/// Copies runs along the inner axis, which is contiguous on both sides. Takes a few rows at a time, so that
-/// both sides are walked in pieces of a few KiB.
+/// Takes a few rows at a time, so that both sides are walked in pieces of a few KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {
@@ -115,7 +113,6 @@ fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, t
     }
 }
 
-/// A two-dimensional part of the walk: `rows` rows along the inner axis.
 struct Tiles {
     from: usize,
     to: usize,
@@ -154,7 +151,6 @@ fn transpose<const N: usize, const SWAP: bool>(
 mod tests {
     use super::*;
 
-    /// Reference walk, one element at a time.
     fn naive(stored: &[u8], plan: &GatherPlan, size: usize, swap: bool) -> Vec<u8> {
         let [h, w, c] = plan.dims;
         let mut out = Vec::new();

@@ -85,7 +85,7 @@ impl CubeLayout {
         self.dtype != Dtype::Bool && self.plan().is_none()
     }
 
-    /// Returns the walk that brings the stored elements into order, or `None` if they are already in order.
+    /// Returns `None` if the elements are already in order.
     fn plan(&self) -> Option<gather::GatherPlan> {
         // The shape has been checked, so the product of its axes is at most the memory that holds the elements.
         let [h, w, c] = self.shape.map(to_usize);

@@ -94,7 +94,6 @@ pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.format().may_be_mask(head, bytes))
 }
 
-/// Converts floats that are whole numbers to the smallest integer type that can hold them.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was found first")]
 fn integers(source: &CubeFile, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u8>)> {
     // Beyond 2⁵³, float64 cannot distinguish neighbouring integers.

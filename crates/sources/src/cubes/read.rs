@@ -10,8 +10,7 @@ use super::source::CubeFile;
 use super::values::{CubeValues, OpenCube};
 use std::path::{Path, PathBuf};
 
-/// Number of bytes at the start of a file that are enough to recognise its format, except for HDF5 after a
-/// long user block.
+/// Enough to recognise a format, except for HDF5 after a long user block.
 const HEAD_BYTES: u64 = 520;
 
 /// True if files with this extension, in lower case, are usually cubes.

@@ -52,7 +52,6 @@ struct Folders {
 struct Siblings {
     by_stem: HashMap<OsString, Vec<OsString>>,
     names: usize,
-    /// Modification time of the folder, if the system knows it.
     modified: Option<SystemTime>,
 }
 
@@ -127,7 +126,7 @@ impl CubeRun {
 }
 
 impl Siblings {
-    /// Lists a folder. If the folder cannot be read, the listing is empty.
+    /// If the folder cannot be read, the listing is empty.
     fn list(folder: &Path, modified: Option<SystemTime>) -> Self {
         let mut by_stem: HashMap<OsString, Vec<OsString>> = HashMap::new();
         let mut names = 0;

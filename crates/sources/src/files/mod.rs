@@ -21,8 +21,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Largest object of which all bytes are announced when it is examined. If an object is larger, only its two
-/// ends are announced.
+/// An object up to this size is announced as a whole, a larger one only with its two ends.
 const WHOLE_BYTES: u64 = 256 << 10;
 /// Bytes read at each end of an object.
 const END_BYTES: u64 = 16 << 10;
@@ -277,8 +276,8 @@ impl PartialEq for Files {
 
 impl Eq for Files {}
 
-/// Converts a listed object to a file. Stores give times in whole seconds, so the fraction is made from the
-/// ETag. Comparing times then detects every change.
+/// Stores give times in whole seconds, so the fraction is made from the ETag. Comparing times then detects
+/// every change.
 fn found(key: &str, listed: &Listed) -> SourceFile {
     const SECOND: i64 = 1_000_000_000;
     let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Number of bytes that are read when a file is opened. They are enough for the header of nearly every
-/// picture, including its thumbnail and profile. The kernel reads ahead more anyway.
+/// Enough for the header of nearly every picture, including its thumbnail and profile. The kernel reads ahead
+/// more anyway.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes with a known length that can be read by offset.

@@ -131,7 +131,6 @@ impl Confines {
     }
 }
 
-/// Opens a folder that the user named, following links.
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)

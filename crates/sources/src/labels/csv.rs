@@ -7,15 +7,13 @@ use crate::error::{Result, SourceError};
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// Longest row of a table, in bytes. The limit is needed because even an empty cell, which is one byte of the
-/// file, takes eight more bytes while its row is read.
+/// Even an empty cell, which is one byte of the file, takes eight more bytes while its row is read.
 const MAX_ROW: u64 = 16 << 20;
 
-/// Number of bytes that the CSV reader reads at a time. It may already hold this much of the next row.
+/// The CSV reader may already hold this much of the next row.
 const BUFFER: usize = 8 << 10;
 
-/// The file, with a limit on the bytes of a row. Without a limit, an open quote would make the rest of the
-/// file a single cell.
+/// Without a limit on the bytes of a row, an open quote would make the rest of the file a single cell.
 struct Allowed<'a, R> {
     input: R,
     left: &'a Cell<u64>,
@@ -30,7 +28,6 @@ impl<R: Read> Read for Allowed<'_, R> {
     }
 }
 
-/// A column that is being read: the text of each cell, and the types that fit all cells so far.
 struct Building {
     texts: Texts,
     truths: bool,
@@ -121,8 +118,7 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// Returns the error for a damaged row. `start` is the reader's number for the first line of the row. It is
-/// too low by `behind` lines.
+/// `start` is the reader's number for the first line of the row, which is too low by `behind` lines.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

@@ -63,7 +63,7 @@ impl Cell {
     }
 }
 
-/// Puts a value on a single line, as `unpack` needs it. Strings in JSON never contain line breaks.
+/// `unpack` needs a value on a single line. Strings in JSON never contain line breaks.
 fn in_one_line(text: &str) -> String {
     if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
@@ -191,9 +191,8 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
 
 #[derive(Default)]
 struct JsonTable {
-    /// Names in the first row, and the index of the key column among them.
     header: Option<(ColumnNames, usize)>,
-    /// Columns. Their types are set by the first row that belongs to a packed sample.
+    /// The types are set by the first row that belongs to a packed sample.
     columns: Vec<Option<ColumnValues>>,
 }
 
@@ -263,7 +262,7 @@ impl ColumnNames {
         Self { list, places }
     }
 
-    /// Returns the cells of a row in the order of the names. The row must have exactly these names.
+    /// The row must have exactly these names.
     fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
         let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
         let mut unknown = None;
@@ -296,7 +295,6 @@ fn not_finite(text: &str) -> Option<f64> {
     }
 }
 
-/// Returns the values of a text column if it consists only of strings that stand for such floats.
 fn all_not_finite(values: &ColumnValues) -> Option<Vec<f64>> {
     match values {
         ColumnValues::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
@@ -321,8 +319,8 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     })
 }
 
-/// Adds a cell. A column may mix integers and other numbers as long as no digits are lost. On failure,
-/// returns the problem and a hint.
+/// A column may mix integers and other numbers as long as no digits are lost. On failure, returns the problem
+/// and a hint.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
@@ -364,7 +362,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
     Ok(())
 }
 
-/// Describes why a line is not an object. Returns the problem and the next step.
+/// Returns the problem and the next step.
 fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {

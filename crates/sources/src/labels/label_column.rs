@@ -8,7 +8,7 @@ use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::HashSet;
 
-/// Name of the label field. A column of this name is preferred.
+/// A column of this name is preferred.
 const LABEL: &str = "label";
 
 pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &TableRows<'_>) -> Result<Labels> {
@@ -86,8 +86,7 @@ impl Labels {
     }
 }
 
-/// Maximum number of texts that may be classes even if none of them repeats. If there are more, they are
-/// captions or names.
+/// More texts, if none of them repeats, are captions or names.
 const FEW: usize = 20;
 
 /// Names of columns with repeated texts that do not describe a sample's content.
@@ -102,7 +101,6 @@ fn may_be_classes(column: &TableColumn) -> bool {
         && matches!(&column.values, ColumnValues::Text(texts) if texts.len() <= FEW || repeats(texts))
 }
 
-/// True if texts look like classes: none of them is empty, and at least half of them repeat other texts.
 fn repeats(texts: &Texts) -> bool {
     let different: HashSet<&str> = texts.iter().map(str::trim).collect();
     !different.contains("") && different.len() < texts.len() && different.len() <= texts.len().div_ceil(2)

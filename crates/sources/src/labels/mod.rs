@@ -27,7 +27,7 @@ use std::path::Path;
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
-/// Maximum number of columns, which is the number of fields that readers accept by default.
+/// Readers accept this number of fields by default.
 const MAX_COLUMNS: usize = 1024;
 
 const LISTED_COLUMNS: usize = 20;
@@ -35,7 +35,7 @@ const LISTED_COLUMNS: usize = 20;
 /// Longest line of a table, in bytes.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Longest list of JSON objects, in bytes. Unlike a file of lines, a list is read into memory as a whole.
+/// In bytes. Unlike a file of lines, a list is read into memory as a whole.
 const MAX_LIST: u64 = 1 << 30;
 
 /// Field names that `pack` makes itself, which no column of the table may have.
@@ -107,7 +107,6 @@ fn separator_hint(names: &[&str]) -> Option<Hint> {
     Some(format!("{words} seem to separate the cells: save the table with commas").into())
 }
 
-/// Assigns rows to samples.
 struct TableRows<'a> {
     file: &'a Path,
     key_column: Option<&'a str>,
@@ -133,7 +132,7 @@ impl TableRows<'_> {
         self.text_columns.iter().any(|column| column == name)
     }
 
-    /// Assigns the row in `line` to the sample `key`. Returns false if the sample was skipped.
+    /// Returns false if the sample was skipped.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
@@ -156,7 +155,7 @@ impl TableRows<'_> {
         format!("give each sample one row; in JSON Lines, write several values of a sample as a list, such as `{line}`")
     }
 
-    /// Finds the sample `key`. Returns `None` if it was skipped.
+    /// Returns `None` if the sample was skipped.
     fn sample(&self, key: &str, line: u64) -> Result<Option<usize>> {
         if let Some(sample) = self.names.exact(key) {
             return Ok(Some(sample));
@@ -187,7 +186,6 @@ impl TableRows<'_> {
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
 
-    /// Checks that every sample has a class. `texts` are the values of the column `name`, in the order of the samples.
     fn refuse_no_class(&self, name: &str, texts: &Texts) -> Result<()> {
         let empty = || texts.iter().enumerate().filter(|(_, text)| text.trim().is_empty()).map(|(sample, _)| sample);
         let line = |sample: usize| self.line_of.get(sample).copied().unwrap_or_default();
@@ -221,7 +219,7 @@ impl TableRows<'_> {
         Err(self.error(Some(line), message, "keep wide data in a separate file, such as an array"))
     }
 
-    /// Checks the names of all columns, which are usually in line 1. Returns the position of the key column.
+    /// Checks all names. Returns the position of the key column.
     fn key_column(&mut self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);

@@ -7,8 +7,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{JpegError, JpegHeader, PictureFormat, end_of_image};
 
-/// Longest JPEG header that is read, in bytes. A CMYK profile takes about 600 KiB and Exif data at most 64
-/// KiB. The rest is for panoramas and depth maps in APP segments.
+/// A CMYK profile takes about 600 KiB and Exif data at most 64 KiB. The rest is for panoramas and depth maps
+/// in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
@@ -47,8 +47,8 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     }
 }
 
-/// Reads the header of a hierarchical JPEG. Its DHP segment is at `offset`; it has the layout of a frame
-/// header and the dimensions of the whole picture (T.81, B.3.2).
+/// The DHP segment at `offset` has the layout of a frame header and the dimensions of the whole picture
+/// (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("JPEG cut off in its header");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
@@ -106,8 +106,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
                 }
-                // The length is doubled, so that a header of thousands of small segments is not walked
-                // thousands of times.
+                // A header of thousands of small segments must not be walked thousands of times.
                 have = needed.max(2 * have);
             }
             Err(JpegError::Truncated { needed }) => {
@@ -121,7 +120,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
     }
 }
 
-/// Returns the offset just after EOI. Nearly every file ends there, but a few have padding or another picture after it.
+/// Nearly every file ends at EOI, but a few have padding or another picture after it.
 fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
     let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
     let tail = file.read_at(from, file.len() - from)?;

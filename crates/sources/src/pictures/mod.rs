@@ -71,7 +71,6 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
     Ok(Some(Sniffed::Picture(picture)))
 }
 
-/// True if a file that begins with `head` has this format.
 fn recognises(format: PictureFormat, head: &[u8]) -> bool {
     match format {
         PictureFormat::Jpeg => head.starts_with(b"\xFF\xD8\xFF"),

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use shardpack_jpeg::PictureFormat;
 
-/// A word out of a fixed list. The type needs a name, because serde takes a plain `&str` as borrowed from the input.
+/// The type needs a name, because serde takes a plain `&str` as borrowed from the input.
 type Word = &'static str;
 
 /// Facts in the header of a picture.
@@ -86,7 +86,6 @@ pub struct JpegFacts {
     pub trailing_bytes: u64,
 }
 
-/// Returns the static text that equals `found`, a word that describes a picture.
 fn word<'de, D: Deserializer<'de>>(found: &str, words: &[&'static str]) -> Result<&'static str, D::Error> {
     let fixed = words.iter().copied().find(|word| *word == found);
     fixed.ok_or_else(|| D::Error::custom(format!("expected one of {}, found `{found}`", words.join(", "))))

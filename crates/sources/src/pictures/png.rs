@@ -29,8 +29,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     Ok(PictureInfo { media_type: PictureFormat::Png.media_type(), width, height, deep, exif, beside, jpeg: None })
 }
 
-/// Walks the chunks before the pixels of a PNG. Returns the Exif orientation, as decoders read it, and true
-/// if there is a transparency chunk.
+/// Returns the Exif orientation, as decoders read it, and true if there is a transparency chunk.
 fn png_chunks(file: &(impl ReadAt + ?Sized)) -> (Option<u8>, bool) {
     let (mut exif, mut is_clear) = (None, false);
     walk_png(file, &mut exif, &mut is_clear);

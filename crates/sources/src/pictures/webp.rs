@@ -6,7 +6,6 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{PictureFormat, exif_orientation};
 
-/// Returns the orientation in the Exif chunk of a WebP of `end` bytes.
 fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
     let mut at = 12;
     for _ in 0..MAX_CHUNKS {

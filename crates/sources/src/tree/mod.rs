@@ -9,7 +9,7 @@ use crate::{cubes, pictures};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// Names of files that operating systems and viewers leave behind. Names with a leading dot are always ignored.
+/// Operating systems and viewers leave these files behind. Names with a leading dot are always ignored.
 const RUBBISH: &[&str] =
     &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
 

@@ -19,18 +19,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of folders that are entered through symbolic links. Links to links multiply: a few hundred
-/// of them can form an endless tree.
+/// Links to links multiply: a few hundred of them can form an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
-/// Maximum number of times that a single folder is entered through symbolic links. A source therefore has at
-/// most this many times the files that are on disk.
+/// Through symbolic links, a source has at most this number of times the files that are on disk.
 const MAX_TIMES: u32 = 100;
 
 /// Maximum number of names checked in all hidden folders of a folder.
 const MAX_HIDDEN: usize = 10_000;
 
-/// Returns the files that could be samples in a hidden file or folder with this key.
 fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
     let mut found = HiddenFiles::default();
     if !is_folder {
@@ -149,8 +146,8 @@ struct Link {
 }
 
 impl Folder {
-    /// True if entering `target` would lead back here. That is the case if it contains this folder, or the
-    /// folder of a link on the path to this folder.
+    /// Entering `target` leads back here if it contains this folder, or the folder of a link on the path to this
+    /// folder.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
         let mut home = self.real.as_path();
@@ -263,7 +260,7 @@ impl TreeWalk<'_> {
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))
     }
 
-    /// Adds the contents of the folders of one level. Returns the folders of the next level.
+    /// Returns the folders of the next level.
     fn take(&mut self, level: &[Folder], listed: Vec<io::Result<Vec<Node>>>) -> Result<Vec<Folder>> {
         let mut next = Vec::new();
         for (folder, nodes) in level.iter().zip(listed) {

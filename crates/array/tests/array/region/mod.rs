@@ -39,8 +39,7 @@ fn settings(values: ValueRule) -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Shapes of two and three axes that fill less than one block up to several blocks. Some have rows that end
-/// together with a block.
+/// Some of the shapes have rows that end together with a block.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         6 => (1..20_u64, 1..20_u64, 1..12_u64).prop_map(|(h, w, c)| vec![h, w, c]),
@@ -134,7 +133,7 @@ proptest! {
     }
 }
 
-/// Decodes three units of 4 MiB. The unit of zeros is stored as a special chunk, the unit of noise is stored unchanged.
+/// The unit of zeros is stored as a special chunk, the unit of noise is stored unchanged.
 #[test]
 fn regions_across_units_and_through_special_chunks() {
     let mut dice = Dice(7);

@@ -17,7 +17,6 @@ impl Dice {
         u64::from(self.roll()) % end.max(1)
     }
 
-    /// Returns a part of `0..length`. Often it is at an edge, or the whole.
     fn part(&mut self, length: u64) -> (u64, u64) {
         let count = match self.below(6) {
             0 => length,
@@ -87,7 +86,6 @@ pub(crate) fn slow(whole: &Array, region: &Region, descriptor: &ArrayDescriptor)
 
 fn slow_blocks(region: &Region, descriptor: &ArrayDescriptor) -> BTreeSet<u64> {
     let mut blocks = BTreeSet::new();
-    // The bands are the last axis. In an array of two axes, the last axis is the columns.
     let flat = descriptor.shape.len() == 2;
     let (height, width, channels) = if flat {
         (descriptor.shape[0], 1, descriptor.shape[1])

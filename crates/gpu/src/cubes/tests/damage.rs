@@ -28,7 +28,6 @@ fn encoded(coder: Coder, filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32)
     Item::of(&ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap())
 }
 
-/// Returns the number of damaged payloads to try, from the variable `SHARDPACK_DAMAGED`. Default 400.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -46,7 +45,6 @@ proptest! {
         let coder = if is_zstd { Coder::Blosc2Zstd } else { Coder::Blosc2Lz4 };
         let sound = encoded(coder, filter, Fill::Counts, vec![7, 11, 40], seed);
         let right = sound.on_the_host().unwrap();
-        // Put each damaged payload between two valid ones.
         let mut items = vec![sound.clone()];
         for (at, byte, kind) in &hurts {
             let mut hurt = sound.clone();

@@ -120,8 +120,7 @@ pub(crate) fn finished(
     Ok(out)
 }
 
-/// Returns the number of rows, columns and bands of the output. An array with neither two nor three axes is a
-/// single row.
+/// An array with neither two nor three axes is a single row.
 fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 3], Layout), Error> {
     let whole = Region::whole(descriptor).ok();
     let Some(region) = region.or(whole.as_ref()) else {

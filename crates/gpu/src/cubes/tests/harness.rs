@@ -70,7 +70,7 @@ impl Item {
 /// The device's result for one array: values or a fault.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
-/// A batch of items. The memory in which they are staged is filled with a given byte first.
+/// The memory in which the items are staged is filled with a given byte first.
 struct Batch {
     assembled: Assembled,
     staging: Vec<u8>,

@@ -76,7 +76,7 @@ fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     (block, out)
 }
 
-/// Decodes blocks with the kernel and checks the output. The blocks begin and end at odd places of a slot.
+/// The blocks begin and end at odd places of a slot.
 fn decoded(blocks: &[(Vec<u8>, Vec<u8>)]) {
     for manner in MANNERS {
         let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// Repeats patterns of every period, with every kind of length and from every place in a word.
+/// Tests every kind of length and every place in a word.
 #[test]
 fn every_period_is_repeated() {
     let blocks: Vec<_> = (1..=140)

@@ -35,7 +35,6 @@ pub(super) fn settings() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Generates small shapes of any rank, and shapes that fill blocks.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         3 => prop::collection::vec(0..9_u64, 0..5),

@@ -14,7 +14,6 @@ use shardpack_gpu_play::MANNERS;
 
 const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
 
-/// Plays the items as one batch in both manners, and compares each item with the result of the host.
 fn compare(items: &[Item]) {
     let expected: Vec<Vec<u8>> = items.iter().map(|item| item.on_the_host().unwrap()).collect();
     for manner in MANNERS {
@@ -135,8 +134,7 @@ const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::BandMajor, true),
 ];
 
-/// Decodes small parts of cubes of several blocks, for which the device receives only the needed blocks. Each
-/// codec and filter is tested in one arrangement.
+/// The device receives only the needed blocks. Each codec and filter is tested in one arrangement.
 #[test]
 fn parts_of_long_cubes_without_the_other_blocks() {
     let uploaded_less = (0..).zip(CODERS).map(|(n, coder)| part_uploads_less(coder, ARRANGEMENTS[n % 4]));
@@ -153,7 +151,6 @@ fn parts_of_long_cubes_in_every_arrangement() {
     assert!(less >= 12, "{less} of 28");
 }
 
-/// Compares parts of a cube. Returns true if the first part uploads less than half of the cube.
 fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference): (ArrayLayout, bool)) -> bool {
     let cube = array(Dtype::U16, vec![71, 90, 40], Fill::Counts, 7);
     let whole = Region::new(0, 0, 71, 90);
@@ -175,8 +172,7 @@ fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference)
     super::harness::upload_bytes(&items[..1]) < encoded.payload.len() / 2
 }
 
-/// Tests every filter under LZ4, in both layouts, with and without differences. The arrays have two-byte
-/// elements that fill several blocks and a short block.
+/// The arrays have two-byte elements that fill several blocks and a short block.
 #[test]
 fn long_cubes_of_each_arrangement() {
     let cube = array(Dtype::F16, vec![33, 65, 100], Fill::Smooth, 5);
@@ -192,7 +188,6 @@ fn long_cubes_of_each_arrangement() {
             let region = Region { layout: Layout::BandMajor, ..Region::new(1, 2, 31, 60) };
             let to = if band_difference { As::F32 } else { As::Bf16 };
             items.push(Item { finish: to.into(), ..Item::of(&encoded) });
-            // Try all turns of a square, with channels first and last, normalised and not.
             let layout = if turns.is_multiple_of(3) { Layout::BandMajor } else { Layout::AsShape };
             let square = Region { width: 31, layout, ..region.clone() };
             let factors = Factors::new(&[1.0, -20.0], &[0.5, 3.0]).unwrap().of_bands((0..100).map(|b| b % 2)).unwrap();
@@ -206,8 +201,7 @@ fn long_cubes_of_each_arrangement() {
     }
 }
 
-/// Tests each type under each filter, with compressible values that exceed a block of 65,536 elements. LZ4
-/// and zstd are used in turn.
+/// The values are compressible and exceed a block of 65,536 elements. LZ4 and zstd are used in turn.
 #[test]
 fn long_arrays_of_each_type() {
     long_arrays(|n| if n % 2 == 0 { &[Coder::Blosc2Lz4] } else { &[Coder::Blosc2Zstd] });
@@ -282,7 +276,6 @@ fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let mut items = Vec::new();
     for to in ALL {
         let doubles = singles.iter().flat_map(|&bits| {
-            // A float32 value, and float64 values next to it.
             let exact = f64::from(f32::from_bits(bits)).to_bits();
             [exact, exact ^ 1, exact ^ 1 << 28]
         });

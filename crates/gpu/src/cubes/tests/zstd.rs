@@ -6,8 +6,7 @@ use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 
-/// Decodes frames with the kernel. Each frame comes with the number of bytes that it decodes to. A rejected
-/// frame gives `None`.
+/// Each frame comes with the number of bytes that it decodes to. A rejected frame gives `None`.
 fn play(frames: &[(Vec<u8>, usize)], manner: Manner) -> Vec<Option<Vec<u8>>> {
     let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
     for (number, (frame, out_bytes)) in (0..).zip(frames) {
@@ -58,7 +57,6 @@ fn assert_decoded(contents: &[(Vec<u8>, i32)]) {
     }
 }
 
-/// Makes bytes that look like the planes of an array, and other content.
 fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut noise = || {
@@ -73,14 +71,11 @@ fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
         match kind {
             // Noise of few bits. Its literals are Huffman-coded, and there is hardly a match.
             0 => out.push((noise() & noise() & 0x3F) as u8),
-            // A slow wave with noise.
             1 => out.push((64.0 + 60.0 * (n as f64 / 700.0).sin()) as u8 + (noise() % 3) as u8),
-            // Words of a small book: sequences of all lengths.
             2 => {
                 let word = noise() % 60;
                 out.extend((0..3 + word % 9).map(|i| b'a' + ((word * 7 + i * i) % 26) as u8));
             }
-            // Earlier bytes, near or far, with noise in between.
             3 if n > 4 => {
                 let (back, length) = (1 + noise() as usize % n.min(60_000), 1 + noise() as usize % 300);
                 (0..length).for_each(|i| out.push(out[n - back + i]));
@@ -112,7 +107,6 @@ fn every_kind_and_level_is_decoded() {
     assert_decoded(&contents);
 }
 
-/// Frames of several blocks reuse the previous block's tables and codes.
 #[test]
 fn blocks_share_tables() {
     let mixed = |seed| (0..7).flat_map(|kind| content(kind, 30_000 + 5_000 * kind as usize, seed)).collect::<Vec<u8>>();
@@ -138,7 +132,6 @@ fn truncated_frames_and_wrong_lengths_are_refused() {
     }
 }
 
-/// Returns the number of damaged frames to try, from the variable `SHARDPACK_DAMAGED`. Default 400.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -156,8 +149,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases().div_ceil(20)))]
-    /// A damaged frame must be rejected, or decoded as libzstd decodes it. Frame and block headers are not
-    /// damaged, because the host checks them.
+    /// Frame and block headers are not damaged, because the host checks them.
     #[test]
     fn damage_is_refused_or_decoded_as_libzstd_does(
         (kind, bytes, seed, level) in (0..6_u32, 20..6_000_usize, any::<u32>(), prop::sample::select(vec![1, 3, 19])),

@@ -68,7 +68,6 @@ fn as_stored(n: u64) -> ArraySettings {
     }
 }
 
-/// Makes a JPEG of this size, gray or of any sampling.
 fn jpeg(height: u32, width: u32, seed: u64) -> Vec<u8> {
     let factors = [(2, 2), (2, 1), (0, 0), (1, 1), (1, 2)][seed as usize % 5];
     let interval = 1 + (seed % 7) as u16;
@@ -222,7 +221,6 @@ pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     }
 }
 
-/// Returns several changes, some of which need the original levels and some floats.
 fn changes_of_pictures() -> Vec<Augmentation> {
     let texts = [
         "trivial_augment_wide",

@@ -11,7 +11,6 @@ fn stage(manner: usize, tight: u64) -> Arc<PlayedStage> {
     Arc::new(PlayedStage::of_host_rows(manner, tight))
 }
 
-/// Compares the epochs of a loader that has a stage with the epochs of a loader that has none.
 fn compare(disk: &Disk, tight: u64, named: Vec<(&str, LoaderOptions)>) {
     for (n, (name, options)) in named.into_iter().enumerate() {
         let stage = stage(n % 2, tight);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 type Kind = Discriminant<shardpack_reader::Error>;
 
-/// Runs one epoch. Returns its batches, or the kind of error for each batch that fails.
 fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     let mut batches = Vec::new();
     while let Some(batch) = loader.next_batch() {
@@ -23,8 +22,7 @@ fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     batches
 }
 
-/// Runs attacks with this number of samples. Returns how many rows the stage took, how many it rejected, and
-/// how many the kernels flagged.
+/// Returns how many rows the stage took, how many it rejected, and how many the kernels flagged.
 fn attack(samples: u64, seed: u64) -> [u64; 3] {
     /// Samples per dataset, of which three in four are hostile.
     const OF_DISK: u64 = 24;

@@ -4,7 +4,6 @@ use super::jpegs::Random;
 use shardpack_format::{ArrayDescriptor, Codec, Limits};
 use std::ops::Range;
 
-/// Edge cases for lengths, offsets and counts.
 const EDGES: [u64; 16] = [
     0,
     1,
@@ -24,7 +23,6 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// Returns an edge case, or a number close to the right one.
 fn wrong(random: &mut Random, right: u64) -> u64 {
     match random.below(3) {
         0 => right.wrapping_add(u64::from(random.below(9))).wrapping_sub(4),
@@ -33,8 +31,7 @@ fn wrong(random: &mut Random, right: u64) -> u64 {
     }
 }
 
-/// Replaces the number in the range `at`, which may be little-endian or big-endian. Changes nothing if the
-/// range exceeds the bytes.
+/// Changes nothing if the range exceeds the bytes.
 fn put(random: &mut Random, bytes: &mut [u8], at: Range<usize>, is_little: bool) {
     let Some(place) = bytes.get_mut(at) else { return };
     let mut number = [0; 8];
@@ -185,7 +182,6 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
     }
 }
 
-/// Changes one part of a payload of Blosc2 chunks or zstd frames.
 fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
     let (mut chunks, mut start) = (Vec::new(), 0);
     while let Some(size) = payload.get(start + 12..start + 16) {
@@ -267,7 +263,6 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
     }
 }
 
-/// Changes one part of an array descriptor: types, transform, layout, rank, codes or shape.
 fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
     match random.below(6) {
         0 | 1 => {

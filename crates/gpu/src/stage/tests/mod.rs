@@ -38,7 +38,6 @@ fn of(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// Compares two epochs for each way of loading, with and without a stage.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
     compare_in_parts(disk, (tight, LoaderOptions::default().resources.part_bytes), check);
 }
@@ -50,7 +49,7 @@ fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl 
         let stage = Arc::new(PlayedStage::new(n % 2, tight));
         let mut host = disk.loader(options.clone());
         let mut staged = disk.loader(options.stage(Arc::clone(&stage) as _));
-        // The epochs are not consecutive. Otherwise the loader would prefetch the next epoch and count its rows too.
+        // The loader would prefetch the next of two consecutive epochs and count its rows too.
         for epoch_number in [0, 2] {
             host.set_epoch(epoch_number).unwrap();
             staged.set_epoch(epoch_number).unwrap();
@@ -146,7 +145,6 @@ fn views_that_only_the_host_renders_are_counted() {
     }
 }
 
-/// Limits must count the pixels of the whole picture, whatever the view.
 #[test]
 fn limits_equal_the_hosts() {
     let disk = Disk::alike(8, Harm::None);
@@ -295,7 +293,6 @@ fn the_last_word_about_a_row_counts() {
         fill.put(&place(2), &[7; 16]).unwrap();
         fill.put(&place(3), &[8; 16]).unwrap();
         fill.clear(&place(3));
-        // The spot is outside the batch or has the wrong size.
         for odd in [spot(9, 1, 90..106), spot(9, 1, 0..8), spot(9, 1, Range { start: 16, end: 8 })] {
             assert!(matches!(fill.prepare(&odd, &value, zstd), Prepared::Refused(_)));
             assert!(fill.put(&odd, &[0; 16]).is_err());

@@ -15,13 +15,12 @@ pub(super) fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> Loa
     options.clone().stage(Arc::clone(stage) as _).resident(true)
 }
 
-/// Compares two epochs for each way of loading, on the host and with kept values.
 fn compare(dataset: &Dataset, check: impl Fn(&str, &PlayedStage, &Loader)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let stage = Arc::new(PlayedStage::new(n % 2, 1));
         let mut host = Loader::open(dataset, options.clone()).unwrap();
         let mut staged = Loader::open(dataset, resident(&stage, &options)).unwrap();
-        // The epochs are not consecutive. Otherwise the loader would prefetch the next epoch and count its rows too.
+        // The loader would prefetch the next of two consecutive epochs and count its rows too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             staged.set_epoch(number).unwrap();
@@ -36,7 +35,6 @@ fn open(disk: &Disk) -> Dataset {
     Dataset::open(disk.dir.path()).unwrap()
 }
 
-/// Returns the total size of the samples' records in bytes.
 fn bytes_of(dataset: &Dataset, samples: impl Iterator<Item = u64>) -> u64 {
     let records = samples.map(|sample| {
         let (shard, record) = dataset.locate(sample).unwrap();
@@ -90,7 +88,6 @@ fn damage_is_said_at_its_row() {
     assert!(staged.stats().skipped > 0 && of(&stage.counts.kept) > 0);
 }
 
-/// The bytes of a record do not match its checksum.
 #[test]
 fn a_record_of_another_checksum_is_an_error_of_its_batch() {
     let disk = Disk::alike(12, Harm::None);
@@ -129,7 +126,7 @@ fn no_record_is_read_after_the_loader_is_open() {
     assert_eq!((read, loader.stats().resident_values), (stored(&dataset), 60));
     let device_bytes = loader.predicted_device_bytes();
     assert!(device_bytes > 60 * 500 && device_bytes < read && loader.predicted_bytes() > 60 * 500, "{device_bytes}");
-    // The epochs are not consecutive. Otherwise the loader would prefetch the next epoch and count its rows too.
+    // The loader would prefetch the next of two consecutive epochs and count its rows too.
     for number in [0, 2, 4] {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader).len(), 4);
@@ -179,7 +176,6 @@ fn several_datasets_ranks_and_states() {
         let mut staged = Loader::open(&dataset, resident(&stage, &options)).unwrap();
         let expected = epoch(&mut host);
         assert_same(&epoch(&mut staged), &expected, "an epoch");
-        // Load again from the middle of the epoch, both in the same loader and in a new one.
         staged.set_epoch(1).unwrap();
         host.set_epoch(1).unwrap();
         for _ in 0..2 {
@@ -239,7 +235,6 @@ fn reading_can_be_watched_and_stopped() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Tries any crop of any picture, and any patch of any array.
     #[test]
     fn views_are_the_hosts(
         seed in any::<u64>(),

@@ -7,13 +7,12 @@ use super::played::PlayedStage;
 use shardpack_loader::{Loader, PatchAt};
 use std::sync::Arc;
 
-/// Returns the places of the patches of an epoch. A skipped sample has `None`.
+/// Skipped samples have `None`.
 fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.unwrap().patches().unwrap()).collect()
 }
 
-/// Compares two epochs for each way of loading scenes. One side is the host; the other is a device that
-/// either reads the scenes or keeps them.
+/// One side is the host; the other is a device that either reads the scenes or keeps them.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
     for (n, (name, options)) in scene_ways().into_iter().enumerate() {
         for resident in [false, true] {

@@ -31,9 +31,8 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
     ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap()
 }
 
-/// Stages a batch whose rows are parts of one array. Returns the number of uploaded bytes, the batch, the
-/// faults that the device found, and the number of rows that the stage took. A row for which there is no
-/// memory is filled with ones.
+/// Returns the number of uploaded bytes, the batch, the faults that the device found, and the number of rows
+/// that the stage took. A row for which there is no memory is filled with ones.
 fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8>, Vec<RowFault>, usize) {
     let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
     fill.begin(ROWS * ROW_BYTES);

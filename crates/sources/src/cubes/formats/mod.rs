@@ -13,9 +13,8 @@ use super::format::CubeFormat;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The table of cube formats. An entry has the kind, the name of the format, the title of a file, the usual
-/// extensions in lower case (including the extensions of side files), and the reader. A file is tested for
-/// the formats in this order.
+/// A file is tested for the formats in this order. The extensions are in lower case, and include those of side
+/// files.
 macro_rules! formats {
     ($($(#[$doc:meta])* $kind:ident($name:literal, $title:literal, $extensions:expr) => $format:path,)+) => {
         /// A file format that holds cubes.
@@ -32,14 +31,13 @@ macro_rules! formats {
         impl CubeKind {
             pub(super) const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Returns the name of the format, for example `NumPy`. Formats of one program share a name.
+            /// Formats of one program share a name.
             const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+
                 }
             }
 
-            /// Returns the noun that messages use for such a file, for example `NumPy array`.
             const fn title(self) -> &'static str {
                 match self {
                     $(Self::$kind => $title,)+

@@ -13,7 +13,7 @@ use std::io::Read;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Longest header that is read. NumPy writes 118 bytes and refuses to read more than 10,000.
+/// NumPy writes 118 bytes and refuses to read more than 10,000.
 const MAX_HEADER: u64 = 64 << 10;
 
 /// Maximum number of axes, as in NumPy 1.
@@ -194,7 +194,7 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// Parses a tuple of at most [`MAX_AXES`] integers. Python 2 wrote them with an `L`.
+    /// Python 2 wrote the integers with an `L`.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();

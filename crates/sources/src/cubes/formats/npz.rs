@@ -16,8 +16,7 @@ use zip::result::ZipError;
 /// Maximum number of members. NumPy archives have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
-/// Maximum total bytes of all headers. The limit is needed because many directory entries may share one
-/// deflated header.
+/// Many directory entries may share one deflated header.
 const MAX_HEADERS: u64 = 16 << 20;
 
 type Archive<'a> = ZipArchive<BufReader<CubeStream<'a>>>;
@@ -28,7 +27,6 @@ struct Member {
     header: Header,
 }
 
-/// True if a zip file that begins with `head` contains NumPy arrays.
 fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
     // The name of the first member is enough to recognise every NumPy file, even a damaged one.
     let length =
@@ -49,7 +47,7 @@ fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a readable archive", error)
 }
 
-/// Opens the archive and lists the arrays that can become a cube. Strings and objects cannot.
+/// Lists only the arrays that can become a cube. Strings and objects cannot.
 fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
@@ -128,7 +126,6 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     Ok(stored)
 }
 
-/// Reads a short list of numbers stored next to the cube.
 fn vector(source: &CubeFile, archive: &mut Archive, member: &Member) -> Result<Option<Vec<f64>>> {
     let npy::Header { dtype, big_endian, .. } = member.header;
     let bytes = dtype.array_bytes(&member.header.dims).ok().filter(|bytes| *bytes <= 1 << 20);

@@ -32,7 +32,6 @@ impl<'a> PngReader<'a> {
         self.reader.info().color_type
     }
 
-    /// Returns the layout `[height, width, channels]` of uint8 or big-endian uint16.
     fn layout(&self) -> CubeLayout {
         let info = self.reader.info();
         let dtype = if info.bit_depth == BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
@@ -40,7 +39,7 @@ impl<'a> PngReader<'a> {
         CubeLayout { dtype, big_endian: true, shape, order: AxisOrder::Bip }
     }
 
-    /// Reads the samples in the order of the layout. Samples of 1, 2 and 4 bits become one byte each.
+    /// Samples of 1, 2 and 4 bits become one byte each.
     fn read(mut self, what: &'static str, max_bytes: u64) -> Result<Vec<u8>> {
         let (source, layout) = (self.source, self.layout());
         let [height, width, channels] = layout.shape;
@@ -82,7 +81,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
     }
 }
 
-/// Opens a picture. Pictures with a palette are refused, because palette indices are not intensities.
+/// Pictures with a palette are refused, because palette indices are not intensities.
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
@@ -94,7 +93,7 @@ fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     Ok(picture)
 }
 
-/// Opens a label mask, which must be a grey or palette PNG.
+/// A label mask must be a grey or palette PNG.
 fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     let labels = PngReader::open(source)?;
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {

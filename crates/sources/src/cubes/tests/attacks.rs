@@ -42,7 +42,7 @@ fn tiled(side: u32, offset: u32, bytes: u32) -> [Tag; 4] {
     [(322, 4, 1, side), (323, 4, 1, side), (324, 4, 1, offset), (325, 4, 1, bytes)]
 }
 
-/// Asserts that [`peek`] and [`load`] both fail on the file, and returns the error of [`load`].
+/// Returns the error of [`load`]; [`peek`] must fail too.
 #[track_caller]
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = Folder::new();
@@ -259,7 +259,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
     files
 }
 
-/// Raises the cancellation flag at several points while `read` runs. `read` must check the flag at least `least` times.
+/// `read` must check the flag at least `least` times.
 #[track_caller]
 fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
     let with = |run: &CubeRun| CubeOptions { run: run.clone(), ..CubeOptions::default() };
@@ -276,7 +276,6 @@ fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
 #[test]
 fn a_flag_raised_at_any_time_stops_every_reader() {
     let folder = Folder::new();
-    // There must be at least one check for each piece of the values.
     let pieces = (1 << 20) / PIECE_BYTES as u64;
     for (name, bytes, beside) in large_files() {
         if let Some(beside) = &beside {

@@ -137,7 +137,6 @@ fn files_that_hold_no_picture_are_refused_by_their_type() {
         let told = message(peek(&path, &CubeOptions::default()));
         let expected = format!("`{kind}` is not a picture (`file type` in the ENVI header)\nhint: {hint}");
         assert!(told.contains(&expected), "{told}");
-        // The header claims its data file.
         assert!(companion(&path, &CubeOptions::default()).unwrap().ends_with("x.sli"));
     }
     let standard = format!("{}file type = ENVI Standard\n", header(1, "bsq", false, 0, [3, 4, 5]));

@@ -1,7 +1,6 @@
 use super::*;
 use hdf5_pure::{AttrValue, FileBuilder};
 
-/// Returns the computed cube as numbers, in the axis order that `at` defines.
 fn numbers(dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u16> {
     ordered(Dtype::U16, false, dims, at).as_chunks().0.iter().map(|&bytes| u16::from_le_bytes(bytes)).collect()
 }

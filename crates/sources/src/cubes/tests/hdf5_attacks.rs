@@ -58,7 +58,7 @@ fn uint16(dims: &[u64]) -> Vec<(u16, Vec<u8>)> {
     vec![(1, space.concat()), (3, vec![0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]
 }
 
-/// Returns a file with a dataset in a single chunk of shape `chunk`. `stored` are the deflated bytes of the chunk.
+/// `stored` are the deflated bytes of the single chunk.
 fn chunked(dims: &[u64], chunk: &[u32], stored: &[u8]) -> Vec<u8> {
     let mut file = Hdf5::new();
     let data = file.0.len() as u64;

@@ -45,7 +45,7 @@ pub(super) fn files() -> Vec<Sample> {
     ]
 }
 
-/// Calls every function of the module on a file. Returns true if it was read as a cube or a mask.
+/// Returns true if the file was read as a cube or a mask.
 fn read(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..Default::default() };
     let _ = probe(path);

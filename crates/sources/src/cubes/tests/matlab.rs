@@ -92,7 +92,6 @@ fn the_right_variable_is_taken() {
     let wl = MatArray { name: "wl", class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let path = folder
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
-    // One array has three axes, but the file has a larger matrix.
     let error = message(load(&path, &CubeOptions::default()));
     let told = "`a.mat`: the file has a matrix larger than its cube: `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
     assert!(
@@ -101,7 +100,6 @@ fn the_right_variable_is_taken() {
     );
     let named = CubeOptions { variable: vec!["S_GT".into()], ..Default::default() };
     assert_eq!(load(&path, &named).unwrap().meta.get("variable"), Some(&"S_GT".into()));
-    // If the caller gives the picture's shape, the matrix is read.
     let loaded = load(&path, &spatial(2, 2)).unwrap();
     assert_eq!(serde_json::to_string(&loaded.meta).unwrap(), r#"{"variable":"Y","wavelengths":[4.0,5.0,6.0]}"#);
     assert_eq!(loaded.array.shape(), [2, 2, 3]);

@@ -22,7 +22,6 @@ use shardpack_format::{Dtype, Voice};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A folder for one test, removed at its end.
 struct Folder(TempDir);
 
 impl Folder {
@@ -49,7 +48,6 @@ fn value(y: usize, x: usize, k: usize) -> u64 {
     ((y as u64) << 12 | (x as u64) << 6 | k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24)
 }
 
-/// Returns the low bytes of `value` as one little-endian element. For a float, this may be any bit pattern.
 fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     match dtype {
         Dtype::Bool => vec![(value & 1) as u8],
@@ -81,7 +79,6 @@ fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize;
     out
 }
 
-/// Loads the file and peeks at it, and compares both results with the computed cube.
 #[track_caller]
 fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], options: &CubeOptions) -> LoadedCube {
     assert_eq!(probe(path).unwrap(), Some(kind));

@@ -3,7 +3,6 @@
 use super::*;
 use shardpack_array::floats_of;
 
-/// Returns the folder of real cubes next to the repository. If there is none, prints a note.
 fn data() -> Option<PathBuf> {
     crate::testing::shared_data().map(|folder| folder.join("hsi"))
 }

@@ -71,7 +71,7 @@ impl TiffSpec {
         out
     }
 
-    /// Writes the directory, its values and the chunks. Returns the position of the link to the next page.
+    /// Returns the position of the link to the next page.
     fn page(&self, out: &mut Vec<u8>, page: usize) -> usize {
         let [h, w, c] = self.shape;
         let bands = if self.pages { 1 } else { c };
@@ -153,7 +153,6 @@ impl TiffSpec {
         for bands in planes {
             for y0 in (0..h).step_by(tile_h) {
                 for x0 in (0..w).step_by(tile_w) {
-                    // Tiles are padded beyond the picture; strips are clipped to it.
                     let rows = if self.tile.is_some() { tile_h } else { tile_h.min(h - y0) };
                     let rows = (y0..y0 + rows).map(|y| {
                         let row: Vec<Vec<u8>> = (x0..x0 + tile_w)
@@ -168,7 +167,6 @@ impl TiffSpec {
         chunks
     }
 
-    /// Returns one row of little-endian elements in the form in which the compressor gets it.
     fn predict(&self, mut row: Vec<Vec<u8>>, bands: usize) -> Vec<u8> {
         let size = self.dtype.bytes() as usize;
         if self.predictor == 3 {
@@ -200,7 +198,6 @@ impl TiffSpec {
                 zlib.finish().unwrap()
             }
             32773 => {
-                // Write a run if two neighbouring bytes are equal, otherwise up to three literals.
                 let mut out = Vec::new();
                 let mut rest = bytes;
                 while let Some(&first) = rest.first() {

@@ -50,7 +50,6 @@ pub(super) fn mat(big_endian: bool, compressed: bool, arrays: &[MatArray]) -> Ve
     let tag = |kind: u32, bytes: usize| [word(kind), word(bytes as u32)].concat();
     let padded = |kind: u32, content: &[u8]| {
         let mut out = if (1..=4).contains(&content.len()) {
-            // Small elements have their content in the tag.
             let mut out = word(kind | (content.len() as u32) << 16).to_vec();
             out.extend(content);
             out

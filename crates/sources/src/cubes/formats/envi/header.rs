@@ -5,13 +5,13 @@ use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::collections::HashMap;
 
-/// Longest header that is read. 16 MiB hold the names of 100,000 bands.
+/// 16 MiB hold the names of 100,000 bands.
 const MAX_HEADER: u64 = 16 << 20;
 
 /// Maximum number of keys. ENVI knows about fifty.
 const MAX_KEYS: usize = 4096;
 
-/// Maximum number of items in all lists together. An item takes tens of times more bytes in memory than in the header.
+/// This is for all lists together. An item takes tens of times more bytes in memory than in the header.
 const MAX_ITEMS: usize = 1 << 20;
 
 /// Keys and values in file order. Keys are in lower case with single blanks; values are unchanged.
@@ -41,8 +41,7 @@ impl Header {
         // The first line is the signature. In old Macintosh files, lines end with only a carriage return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
         while let Some(line) = lines.next() {
-            // Skip blank lines and stray text, as other readers do. If a required key is missing, that is
-            // reported below.
+            // Other readers skip blank lines and stray text too. A missing key is reported below.
             let Some((key, value)) = line.split_once('=') else { continue };
             let key = key.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
             let mut value = value.trim().to_owned();

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use shardpack_format::Dtype;
 use std::path::PathBuf;
 
-/// Keys that describe the layout. They are left out of the metadata, because the array itself has the layout.
+/// These keys are left out of the metadata, because the array itself has the layout.
 const STRUCTURE: &[&str] = &[
     "samples",
     "lines",
@@ -32,7 +32,6 @@ const STRUCTURE: &[&str] = &[
 /// Keys whose braces hold one text instead of a list.
 const TEXTS: &[&str] = &["description", "coordinate system string", "history"];
 
-/// True if the first line is exactly `ENVI`.
 fn is_envi(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let line = head.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();
@@ -88,7 +87,6 @@ impl EnviCube {
         Ok(Self { header, layout: CubeLayout { dtype, big_endian, shape, order }, offset, no_data })
     }
 
-    /// Opens the data file and checks that it is long enough.
     fn data(&self, source: &CubeFile, max_bytes: u64) -> Result<(CubeFile, u64)> {
         let bytes = self.layout.bytes(source, max_bytes)?;
         let end = bytes.checked_add(self.offset).ok_or_else(|| {
@@ -189,7 +187,7 @@ impl CubeFormat for Envi {
     fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-        // Claim the data file even if the header cannot be used. Otherwise the data file would be reported too.
+        // Otherwise the data file of an unusable header would be reported too.
         data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 

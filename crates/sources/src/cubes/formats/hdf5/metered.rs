@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
-/// Minimum cost that is counted for a read, so that the limit also stops many reads of a few bytes.
+/// With a minimum cost, the limit also stops many reads of a few bytes.
 const LEAST_COST: u64 = 64;
 
 /// Address that means "undefined" in HDF5.

@@ -15,8 +15,7 @@ use shardpack_format::{Dtype, Hint, Setting};
 use std::fmt;
 use std::sync::Arc;
 
-/// Maximum number of datasets, maximum number of groups, and maximum depth of a group. Hard links multiply
-/// paths, and a group counts once for each path.
+/// Hard links multiply paths, and a group counts once for each path.
 const MAX_DATASETS: usize = 10_000;
 const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
@@ -55,7 +54,6 @@ fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
     error.with_hint("rewrite the file with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
 }
 
-/// Names the unsupported feature in a library error, if there is one.
 fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
@@ -90,7 +88,7 @@ fn filter(number: u16) -> String {
     format!("{number} ({name})")
 }
 
-/// Opens the file. This takes only a few reads of metadata, whatever the size of the file.
+/// Takes only a few reads of metadata, whatever the size of the file.
 fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
@@ -189,8 +187,7 @@ fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> 
     Some(Hdf5Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
-/// Returns the element type, and true if the byte order is big-endian. h5py stores booleans as an enumeration
-/// of two values.
+/// True means big-endian. h5py stores booleans as an enumeration of two values.
 fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     let big = |order: &DatatypeByteOrder| match order {
         DatatypeByteOrder::LittleEndian => Some(false),
@@ -248,7 +245,6 @@ fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Hdf5Dataset]) ->
     Ok(ChosenArray { array: dataset, layout, others: others(want, &candidates, chosen) })
 }
 
-/// Reads the elements of a dataset whose size, `bytes`, is within the limits.
 fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Dataset, bytes: u64) -> Result<Vec<u8>> {
     let (file, allowance) = opened;
     let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
@@ -257,8 +253,7 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
     from.read_raw().map_err(|error| broken(source, error))
 }
 
-/// Checks the chunks of a dataset of `bytes` bytes against the size of the dataset and of the file, before
-/// memory is allocated. Returns the size of the chunks in the file.
+/// Checks before memory is allocated. Returns the size of the chunks in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks in the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };

@@ -5,9 +5,8 @@ use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::thread::Builder;
 
-/// Size of a stack that is large enough for the deepest type. A message or an attribute type has at most 2¹⁶
-/// bytes, and each level takes 8 of them, so there are at most 2¹³ levels. Each level gets 16 KiB. Pages that
-/// are not used are only reserved.
+/// A message or an attribute type has at most 2¹⁶ bytes, and each level takes 8 of them, so there are at most
+/// 2¹³ levels. Each level gets 16 KiB. Pages that are not used are only reserved.
 const STACK_BYTES: usize = 128 << 20;
 
 /// Runs `work` on a stack of [`STACK_BYTES`].

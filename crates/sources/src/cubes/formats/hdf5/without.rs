@@ -68,7 +68,6 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    /// Runs the hint's command in bash and returns the arguments of `python3`.
     fn arguments(name: &[u8], options: &CubeOptions) -> (PathBuf, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OsStr::from_bytes(name));

@@ -144,7 +144,6 @@ fn ended(source: &CubeFile) -> CubeError {
     source.format("MATLAB elements", "a complete file", "the end of the file")
 }
 
-/// Returns an error that names the cause of a failed read: an early end, a zlib error, or the disk.
 fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     match error.kind() {
         ErrorKind::UnexpectedEof => ended(source),
@@ -155,8 +154,7 @@ fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Converts `bytes` from type `stored` to type `target` and appends them. Returns `None` if a value does not
-/// fit, or if MATLAB never makes this conversion.
+/// Returns `None` if a value does not fit, or if MATLAB never makes this conversion.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {
         ($from:ty, $cast:expr) => {{

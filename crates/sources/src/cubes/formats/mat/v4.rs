@@ -7,17 +7,16 @@ use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
-/// Length of a header. It has five words: MOPT, the number of rows, the number of columns, the imaginary
-/// flag, and the length of the name including its NUL.
+/// Five words: MOPT, the number of rows, the number of columns, the imaginary flag, and the length of the name
+/// including its NUL.
 const HEADER: u64 = 20;
 const HEADER_LEN: usize = 20;
 
-/// Longest accepted name. MATLAB 4 allows 19 characters; other programs write more.
+/// MATLAB 4 allows 19 characters; other programs write more.
 const MAX_NAME: u64 = 256;
 
 const MAX_MATRICES: usize = 10_000;
 
-/// A parsed header: the digits of MOPT, and the other words.
 struct Header {
     big_endian: bool,
     dtype: Dtype,
@@ -92,7 +91,6 @@ impl Header {
         self.dtype.bytes().checked_mul(self.rows)?.checked_mul(self.columns)
     }
 
-    /// Returns the end offset of the matrix whose header is at `offset`.
     fn end(&self, offset: u64) -> Option<u64> {
         let parts = self.element_bytes()?.checked_mul(1 + u64::from(self.complex))?;
         offset.checked_add(HEADER + self.name_bytes)?.checked_add(parts)

@@ -9,16 +9,15 @@ use flate2::read::ZlibDecoder;
 use shardpack_format::Dtype;
 use std::io::{BufReader, Read};
 
-/// Offset of the first element. It follows 116 bytes of text, 8 bytes of subsystem offset, the version and
-/// the byte order mark.
+/// 116 bytes of text, 8 bytes of subsystem offset, the version and the byte order mark.
 const HEADER: u64 = 128;
 
 const MAX_ELEMENTS: usize = 10_000;
 
-/// Longest name that is read. MATLAB names have at most 63 bytes.
+/// MATLAB names have at most 63 bytes.
 const MAX_NAME: u64 = 4096;
 
-/// Maximum bytes of the list of dimensions, which is enough for 32 axes.
+/// Enough for 32 axes.
 const MAX_DIMS: u64 = 4 * 32;
 
 pub(super) struct Variable {
@@ -138,8 +137,7 @@ struct Parsed {
     sparse: bool,
 }
 
-/// Reads the flags, the dimensions and the name of an array. Returns `None` for elements that hold no numbers
-/// (text, cells, structures, objects).
+/// Returns `None` for elements that hold no numbers (text, cells, structures, objects).
 fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let source = elements.source;
     let (_, flags) = elements.short("MATLAB array flags", 8)?;

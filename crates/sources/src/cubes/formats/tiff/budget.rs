@@ -12,12 +12,10 @@ const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;
 
-/// Maximum compressed bytes of all chunks together, as a multiple of the size of the file. It is above 1
-/// because writers may share equal tiles.
+/// A multiple of the size of the file. It is above 1 because writers may share equal tiles.
 const PACKED_TIMES: u64 = 16;
 
-/// Maximum decoded bytes of all chunks together, as a multiple of the size of the cube. It is above 1 because
-/// tiles may be larger than the picture.
+/// A multiple of the size of the cube. It is above 1 because tiles may be larger than the picture.
 const DECODED_TIMES: u64 = 16;
 
 /// Size that both sums may reach in any case. For example, 224 bands of 32 × 32 float32 in tiles of 512 × 512 need it.

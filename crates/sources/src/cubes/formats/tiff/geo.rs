@@ -43,11 +43,11 @@ pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Resul
     Ok((out, no_data))
 }
 
-/// Maximum number of values for single bands, which is enough for 1,000 bands with 1,000 values each.
+/// Enough for 1,000 bands with 1,000 values each.
 const MAX_BAND_VALUES: u64 = 1 << 20;
 
-/// Adds the items of `<GDALMetadata>`. Items of the file are added under their names. Items of bands become
-/// lists with one value per band, or `null` where a band has no value.
+/// Items of the file are added under their names. Items of bands become lists with one value per band, or
+/// `null` where a band has no value.
 fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {

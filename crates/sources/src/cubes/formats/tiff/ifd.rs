@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 const MAX_PAGES: usize = 65_536;
 
-/// Longest value of one tag, enough for a table of 2 million chunks.
+/// Enough for a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
 
-/// Longest text or list of metadata. Its JSON takes tens of times more memory.
+/// The JSON of a text or list takes tens of times more memory.
 const MAX_META: u64 = 1 << 20;
 
 pub(super) type Ifd<'a> = TiffDirectory<'a, TiffSource<'a>>;

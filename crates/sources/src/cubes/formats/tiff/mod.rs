@@ -20,7 +20,6 @@ use ifd::{Ifd, TiffSource};
 use page::Page;
 use shardpack_base::tiff::is_tiff;
 
-/// The full-resolution pages that form the cube, and the layout of their joined elements.
 struct TiffCube {
     pages: Vec<Page>,
     layout: CubeLayout,

@@ -190,7 +190,6 @@ impl Page {
         Ok(())
     }
 
-    /// Returns the size of one decompressed row of a strip or tile, in bytes.
     fn stored_row(&self) -> u64 {
         if self.bilevel {
             self.tile_width.div_ceil(8)
@@ -199,7 +198,7 @@ impl Page {
         }
     }
 
-    /// Returns offset and size of a chunk that decompresses to `needed` bytes.
+    /// `needed` is the size after decompression.
     fn range(&self, source: &CubeFile, number: usize, needed: u64) -> Result<ChunkRange> {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
@@ -272,7 +271,7 @@ impl Page {
         Ok(())
     }
 
-    /// Decodes strip or tile `number` into `out`, in rows of `row` bytes.
+    /// The rows of `out` have `row` bytes.
     fn decode(&self, source: &CubeFile, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
         source.check_cancel()?;
         let range = self.range(source, number, out.len() as u64)?;

@@ -75,7 +75,6 @@ pub(super) fn undo(
     }
 }
 
-/// Computes running sums over pixels of `bands` elements of `N` bytes.
 fn sum<const N: usize>(row: &mut [u8], bands: usize, add: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
     let mut pixels = row.as_chunks_mut::<N>().0.chunks_exact_mut(bands.max(1));
     let Some(mut before) = pixels.next() else { return };
