@@ -93,7 +93,7 @@ def tile_grid():
     tall = HEIGHT * scale
     body = [
         text(36, 42, "A tiled JPEG", 22, weight=600),
-        text(36, 64, f"{WIDTH} × {HEIGHT} pixels, 4:2:0: MCUs of 16 × 16, {WIDTH // MCU} in a row. A restart marker stands behind every {INTERVAL}: {COLUMNS} × {ROWS} tiles.", 14, QUIET),
+        text(36, 64, f"{WIDTH} × {HEIGHT} pixels, 4:2:0: MCUs of 16 × 16, {WIDTH // MCU} in a row. A restart marker follows every {INTERVAL}: {COLUMNS} × {ROWS} tiles.", 14, QUIET),
         f'<use href="#scene" transform="translate({x} {y}) scale({scale})"/>',
         grid(scale, x, y),
     ]

@@ -47,7 +47,7 @@ def campaign(source, options, rounds, rng, folder):
                 sys.exit(f"after {kills} kills: `{path.name}` has its final name but other bytes")
         if (out / "manifest.json").exists() and process.returncode == 0:
             if digests(out) != expected:
-                sys.exit(f"after {kills} kills: the dataset differs from that of an undisturbed run")
+                sys.exit(f"after {kills} kills: the dataset differs from the dataset of an undisturbed run")
             finished += 1
             shutil.rmtree(out)
     return kills, finished

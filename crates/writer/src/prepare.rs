@@ -149,7 +149,9 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
         .then(" without a part to start over");
     let (begun, wanted) = (words(begun), words(wanted));
     Err(Error::usage(
-        format!("{what} holds a dataset that was begun {begun}, but this run writes the dataset {wanted}"),
+        format!(
+            "{what} holds an unfinished dataset that a run began to write {begun}, but this run writes the dataset {wanted}"
+        ),
         hint,
     ))
 }

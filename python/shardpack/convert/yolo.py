@@ -129,7 +129,7 @@ def _labels(root: Path, inside: Path | None) -> Path:
     """Return the label folder. Its path is the path of the pictures with ``labels`` in place of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
-        raise SourceError(f"`{shown(root)}`: expected an `images` folder in its path, with a `labels` folder beside it")
+        raise SourceError(f"`{shown(root)}`: expected an `images` folder in its path, with a `labels` folder next to it")
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
     return folder(Path(*parts), "with the labels", inside)
 

@@ -206,14 +206,12 @@ fn parts_of_different_plans_do_not_mix() {
     let text = |options| write_dataset(dir.path(), &source.plan(40_000), &source, &options).unwrap_err().to_string();
     let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
     assert!(error.contains("shard_bytes"), "{error}");
-    assert!(
-        text(part(0, 4))
-            .contains("holds a dataset that was begun in 3 parts, but this run writes the dataset in 4 parts")
-    );
-    assert!(
-        text(options(1))
-            .contains("holds a dataset that was begun in 3 parts, but this run writes the dataset as a whole")
-    );
+    assert!(text(part(0, 4)).contains(
+        "holds an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset in 4 parts"
+    ));
+    assert!(text(options(1)).contains(
+        "holds an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset as a whole"
+    ));
     // `force` without a part removes the parts.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
