@@ -2,7 +2,7 @@
 
 use fearless_simd::{Level, Simd, SimdBase, SimdMask, dispatch, u8x32};
 
-/// Number of 64-bit words in the bit mask of a block, which has one bit per byte.
+/// 64-bit words in the bit mask of a block, which has one bit per byte.
 const WORDS: usize = 64;
 const BLOCK: usize = 64 * WORDS;
 
@@ -76,8 +76,8 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Computes one mask word for each 64 bytes of a block. Everything in this function must be inlined so that
-/// it is compiled to vector instructions, which is why it uses no closures.
+/// Computes one mask word for each 64 bytes of a block. Everything in here must be inlined to be compiled to
+/// vector instructions, so there are no closures.
 #[inline(always)]
 fn marks_in<S: Simd>(simd: S, block: &[u8; BLOCK + 1], words: &mut [u64; WORDS]) {
     let full = u8x32::splat(simd, 0xFF);

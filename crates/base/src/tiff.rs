@@ -72,7 +72,7 @@ struct TiffEntry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The values themselves, or their offset in the file if they do not fit. The field has 4 bytes, or 8 in a BigTIFF.
+    /// The values themselves, or their offset in the file if they do not fit into these 4 bytes (8 in a BigTIFF).
     field: [u8; 8],
 }
 
@@ -228,7 +228,6 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         })
     }
 
-    /// Returns the offset that is stored in the field of an entry.
     fn elsewhere(&self, entry: &TiffEntry) -> u64 {
         self.words.uint(entry.field.get(..to_usize(self.words.offset_bytes())).unwrap_or_default())
     }
@@ -307,9 +306,8 @@ impl<'a> TiffValues<'a> {
     }
 }
 
-/// Returns the size of an integer of this type in bytes; `None` if this is not an integer type. Signed types
-/// are included, because some writers use them for numbers that are never negative. The bytes of such numbers
-/// are the same in an unsigned type.
+/// `None` for a type that is not an integer. Signed types are included, because some writers use them for
+/// numbers that are never negative, whose bytes are the same in an unsigned type.
 const fn integer_width(kind: u16) -> Option<u64> {
     match kind {
         1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => value_width(kind),
@@ -317,7 +315,6 @@ const fn integer_width(kind: u16) -> Option<u64> {
     }
 }
 
-/// Returns the size of one value of this type in bytes; `None` if the type is unknown.
 const fn value_width(kind: u16) -> Option<u64> {
     Some(match kind {
         1 | 2 | 6 | 7 => 1,
@@ -335,7 +332,6 @@ pub fn is_tiff(head: &[u8]) -> bool {
 }
 
 impl TiffWords {
-    /// Returns the byte order and the widths of a file that begins with `head`; `None` if it is not a TIFF file.
     fn of(head: &[u8]) -> Option<Self> {
         let (big_endian, big_tiff) = match head.get(..4)? {
             b"II\x2a\0" => (false, false),
@@ -352,12 +348,10 @@ impl TiffWords {
         if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
     }
 
-    /// Returns the offset of the first directory; `None` if `head` is too short.
     fn first(self, head: &[u8]) -> Option<u64> {
         head.get(if self.big_tiff { 8..16 } else { 4..8 }).map(|bytes| self.uint(bytes))
     }
 
-    /// Returns the size in bytes of the entry count at the start of a directory.
     const fn count_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 2 }
     }
@@ -366,8 +360,7 @@ impl TiffWords {
         if self.big_tiff { 20 } else { 12 }
     }
 
-    /// Returns the size in bytes of an offset, such as the link to the next directory. The field of an entry
-    /// has the same size.
+    /// Size in bytes of an offset, and of the field of an entry.
     const fn offset_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 4 }
     }

@@ -9,7 +9,6 @@ thread_local! {
     static CANCEL: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Restores the previous flag of the thread when dropped, even after a panic.
 struct Restore(Option<Arc<AtomicBool>>);
 
 impl Drop for Restore {

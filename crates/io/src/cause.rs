@@ -88,7 +88,7 @@ impl From<ErrorKind> for Cause {
     }
 }
 
-/// Converts a cause for traits of the standard library that require an `io::Error`. The hint is lost.
+/// For traits of the standard library that require an `io::Error`. The hint is lost.
 impl From<Cause> for io::Error {
     fn from(cause: Cause) -> Self {
         Arc::try_unwrap(cause.error).unwrap_or_else(|error| match error.raw_os_error() {

@@ -106,7 +106,6 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
     assert_eq!(beyond.kind(), ErrorKind::UnexpectedEof, "{beyond}");
 }
 
-/// Repeats a read until the file is ready.
 fn patient(mut read: impl FnMut() -> Result<usize, Cause>) -> usize {
     loop {
         match read() {

@@ -29,7 +29,7 @@ pub enum Error {
     Usage(FormatError),
 }
 
-/// Formats the offset as ` at offset 7`, or as an empty string if there is none.
+/// As ` at offset 7`, or empty if there is no offset.
 #[must_use]
 pub(crate) fn at_offset(offset: Option<u64>) -> String {
     offset.map_or_else(String::new, |offset| format!(" at offset {offset}"))

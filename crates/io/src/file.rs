@@ -12,8 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Flags for opening a file. With NONBLOCK, opening a FIFO does not wait for a writer. The flag has no effect
-/// on regular files.
+/// With NONBLOCK, opening a FIFO does not wait for a writer. The flag has no effect on regular files.
 pub(crate) const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -36,7 +35,7 @@ impl ReadAt for LocalFile {
     }
 
     fn advise_soon(&self, offset: u64, bytes: u64) {
-        // Advise in small steps, because Linux reads ahead at most one request of the device per call, often 1 MiB.
+        // In small steps, because Linux reads ahead at most one request of the device per call, often 1 MiB.
         let end = offset.saturating_add(bytes);
         let mut at = offset;
         while at < end {
@@ -97,7 +96,7 @@ pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     }
 }
 
-/// Opens a regular file at a path that this project has chosen itself. A symlink is refused, and a FIFO does not block.
+/// The path is one that this project has chosen itself. A symlink is refused, and a FIFO does not block.
 pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {

@@ -62,8 +62,8 @@ impl Storage for Folder {
             folder = Some(handle.map_err(refuse_link)?);
             file_name = rest;
         }
-        // A file is at most one level below the folder. Names in manifests have already been checked for
-        // further levels and for `..`, but other callers might pass them.
+        // Names in manifests have already been checked for further levels and for `..`, but other callers
+        // might pass them.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage(format!(
                 "file name {name:?} is not in the dataset's folder or one folder below it"

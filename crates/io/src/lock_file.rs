@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Number of times that a new shared holder tries to take the lock. Retries are needed because the last
-/// holder briefly locks the file exclusively while removing it.
+/// Retries are needed because the last holder briefly locks the file exclusively while removing it.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Infix of a probe file's name. It follows the name of the lock file and precedes the process id.
+/// Follows the name of the lock file and precedes the process id.
 const PROBE: &str = ".probe-";
 
 #[derive(Debug)]
@@ -30,8 +29,8 @@ pub(crate) struct LockFile {
 impl FileLock for LockFile {}
 
 impl LockFile {
-    /// Returns whether the file system of `path` supports locks. This is tried on a new probe file in the
-    /// same folder, because another process may hold the lock by the mere existence of the lock file.
+    /// Tries locks on a new probe file in the same folder, because another process may hold the lock by the
+    /// mere existence of the lock file.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
         remove_probes(path);
         let mut probe = path.as_os_str().to_owned();
@@ -78,7 +77,7 @@ impl LockFile {
         }
     }
 
-    /// Returns whether no other process holds the file at this path.
+    /// True if no other process holds the file at this path.
     fn is_last(&self) -> bool {
         self.mode == LockMode::Exclusive
             || (self.file.unlock().is_ok() && self.file.try_lock().is_ok() && is_at(&self.file, &self.path))
@@ -95,8 +94,7 @@ impl Drop for LockFile {
     }
 }
 
-/// Removes the probe files that killed processes left behind. This does not disturb a probe in progress,
-/// which needs only its open file, not the name.
+/// A probe in progress is not disturbed, because it needs only its open file, not the name.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -131,7 +129,6 @@ mod tests {
         for name in kept.iter().chain(&[".lock.probe-12-ThreadId(1)", ".lock.probe-4194304-ThreadId(17)"]) {
             File::create_new(folder.path().join(name)).unwrap();
         }
-        // A folder with the name of a probe file must be left alone.
         fs::create_dir(folder.path().join(".lock.probe-13-ThreadId(1)")).unwrap();
         assert!(LockFile::is_supported(&path, File::try_lock));
         let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

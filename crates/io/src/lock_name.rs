@@ -14,10 +14,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAX_TEXT_BYTES: u64 = 4096;
-/// Maximum number of files of killed processes to remove. After that, the lock is considered held.
+/// After removing this many files of killed processes, the lock is considered held.
 const TRIES: u32 = 16;
 const MAX_SHARED: u32 = 1 << 16;
-/// Infix of the file name of a shared holder, after the name of the lock.
+/// Follows the name of the lock and precedes the number of the shared holder.
 const SHARED: &str = ".with-";
 
 #[derive(Debug)]
@@ -93,8 +93,7 @@ fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Returns whether the lock is free: either its file is gone, or its holder was a process of this machine
-/// that has ended.
+/// Returns true if the file is gone, or its holder was a process of this machine that has ended.
 ///
 /// The file of an ended process is removed. To do this safely, the function first renames the file and reads
 /// it again, and it restores the file if another process has created it in the meantime.

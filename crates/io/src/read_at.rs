@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of retries, a millisecond apart, for a file that is not ready. This happens only on a network.
+/// Retries, a millisecond apart, for a file that is not ready. This happens only on a network.
 const PATIENCE: u32 = 1000;
 
 /// Bytes that can be read at any offset, by many threads at once.

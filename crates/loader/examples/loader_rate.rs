@@ -26,7 +26,6 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Samples and bytes of one measurement, and the loader's own statistics.
 struct Run {
     samples: u64,
     bytes: u64,
@@ -145,7 +144,7 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// Returns the processor time in seconds, to a hundredth. This is useful when other programs run at the same time.
+/// In seconds, to a hundredth. Processor time is useful when other programs run at the same time.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The program's name, in parentheses, may contain blanks; user and system time are fields 14 and 15.

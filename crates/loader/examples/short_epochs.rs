@@ -29,7 +29,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (mut ahead, mut asked) = (open(true)?, open(false)?);
     let (mut rates_ahead, mut rates_asked) = (Vec::new(), Vec::new());
-    // The first round is a warm-up.
     for round in 0..=ROUNDS {
         let rates = [rate(&mut ahead, epochs)?, rate(&mut asked, epochs)?];
         if round > 0 {
@@ -42,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the number of pictures per second over `epochs` consecutive epochs. The first of them starts afresh.
+/// Pictures per second. The first of the `epochs` epochs starts afresh.
 fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error> {
     let first = loader.current_epoch() + 2;
     loader.set_epoch(first)?;

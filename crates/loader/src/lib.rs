@@ -72,7 +72,7 @@ pub use patches::{Grid, PatchAt, PatchClasses, PatchPlace, Patches};
 pub use stats::LoaderStats;
 pub use supply::Watch;
 
-// Types that a training loop needs in addition to the loader. Exporting them here lets it depend on this crate alone.
+// Exported here so that a training loop can depend on this crate alone.
 pub use shardpack_array::{Array, Bands, Factors};
 pub use shardpack_augment::{Augmentation, BandAugmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};

@@ -67,15 +67,14 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // The memory is written here once, so that the first batch does not pay for fresh pages to be zeroed.
+        // Written once here, so that the first batch does not pay for fresh pages to be zeroed.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
     }
 }
 
-/// Returns true if a buffer of `length` bytes suits a request for `bytes` bytes: it must be large enough but
-/// not waste much.
+/// A buffer must be large enough but not waste much.
 pub(crate) const fn suits(length: u64, bytes: u64) -> bool {
     length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }

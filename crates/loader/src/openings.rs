@@ -43,8 +43,7 @@ impl Openings {
         true
     }
 
-    /// Waits for the shards that other threads are opening, once no shard is left to open. Returns the failed
-    /// shards with their errors.
+    /// Call this once no shard is left to open. Returns the failed shards with their errors.
     pub(crate) fn wait(&self) -> Failed {
         let mut ended = self.ended();
         while ended.count < self.numbers.len() {
@@ -58,7 +57,6 @@ impl Openings {
     }
 }
 
-/// Counts a shard as finished when dropped.
 struct Ending<'o>(&'o Openings);
 
 impl Drop for Ending<'_> {
@@ -80,7 +78,7 @@ impl Shards {
         Self { dataset, failed: Failed::new() }
     }
 
-    /// Same as [`Dataset::shard`], but does not try again to open a shard that has just failed.
+    /// Same as [`Dataset::shard`], but fails at once for a shard that has just failed.
     pub(crate) fn get(&self, number: usize) -> Result<Arc<Shard>> {
         self.failed.get(&number).map_or_else(|| self.dataset.shard(number), |error| Err(error.clone()))
     }

@@ -13,8 +13,7 @@ use std::sync::Arc;
 /// Index that marks a row without a sample.
 pub(crate) const PADDING: u64 = u64::MAX;
 
-/// Returns the alignment of fields, counted from the start of a batch. On a device it is the alignment of
-/// DLPack, which some libraries require.
+/// Counted from the start of a batch. On a device it is the alignment of DLPack, which some libraries require.
 pub(crate) const fn alignment(on_device: bool) -> u64 {
     if on_device { 256 } else { 64 }
 }
@@ -101,7 +100,7 @@ pub(crate) struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// Returns the byte range of the records in the shard. It is empty if the shard lacks these records.
+    /// Byte range in the shard, empty if the shard lacks these records.
     pub(crate) fn span(&self) -> Range<u64> {
         self.shard.span(&self.records).unwrap_or(0..0)
     }
@@ -134,7 +133,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Asks the system to fetch the bytes. If the shard cannot be opened, reading it reports the error later.
+    /// If the shard cannot be opened, reading it reports the error later.
     pub(crate) fn send(&self) {
         if let Ok(handle) = self.shard.file().handle() {
             handle.advise_soon(self.span.start, self.span.end - self.span.start);
@@ -185,7 +184,7 @@ impl BatchPlan {
         }
     }
 
-    /// Returns the axes of a row's ragged fields, of which there are `stride`.
+    /// A row has `stride` axes in its ragged fields.
     pub(crate) fn dims_of(&self, row: u32, stride: usize) -> &[u64] {
         let start = to_usize(row) * stride;
         self.dims.get(start..start + stride).unwrap_or_default()

@@ -92,7 +92,6 @@ impl Share {
         Self { origins: Origins::in_order(1), own }
     }
 
-    /// Returns true if all these bytes of the field belong to the share.
     fn has(&self, bytes: Range<usize>) -> bool {
         let is_own = |pixel: i64| usize::try_from(pixel).is_ok_and(|pixel| self.own.contains(&pixel));
         bytes.is_empty() || self.origins.of(bytes).is_some_and(|pixels| pixels.into_iter().all(is_own))
@@ -170,7 +169,7 @@ impl Rows {
         true
     }
 
-    /// Returns the whole block for reading; `None` while there are handles to its rows.
+    /// `None` while there are handles to the rows.
     pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
         // Acquire: makes the writes of dropped handles visible.
         if this.lent.load(Ordering::Acquire) != 0 {
@@ -182,7 +181,7 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
     }
 
-    /// Returns the whole block for writing; `None` while there are handles or other references to the block.
+    /// `None` while there are handles or other references to the block.
     pub(crate) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         let block = Arc::get_mut(this)?;
         if *block.lent.get_mut() != 0 {
@@ -193,8 +192,8 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
     }
 
-    /// Returns a pointer to `range` of the block, for reading and writing. Returns `None` while there are
-    /// handles, or if the range exceeds the block. The pointer is valid while `this` or a clone of it lives.
+    /// For reading and writing. `None` while there are handles, or if the range exceeds the block. The
+    /// pointer is valid while `this` or a clone of it lives.
     pub(crate) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
         if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
@@ -212,12 +211,12 @@ impl RowMut {
         at.and_then(|at| self.block.parts.get(at)).cloned()
     }
 
-    /// Returns the length in bytes of part `field` of this row; 0 if the part is on the device.
+    /// 0 if the part is on the device.
     pub(crate) fn length(&self, field: usize) -> usize {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
-    /// Returns the location of part `field` of this row if the part is on a device.
+    /// `None` if the part is not on a device.
     pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
@@ -271,7 +270,7 @@ impl RowMut {
         }
     }
 
-    /// Returns the bytes of all parts of this row, field by field; empty for fields on the device.
+    /// Field by field; empty for fields on the device.
     pub(crate) fn parts(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let Self { block, row } = self;
         let all = block.parts.iter().skip(*row).step_by(block.rows.max(1));
@@ -283,7 +282,7 @@ impl RowMut {
         })
     }
 
-    /// Returns the bytes of part `field` of this row; empty if there is no such field, or if it is on the device.
+    /// Empty if there is no such field, or if it is on the device.
     pub(crate) fn part(&mut self, field: usize) -> &mut [u8] {
         let Some(part) = self.place(field).filter(|part| part.start < self.block.host) else { return &mut [] };
         // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only

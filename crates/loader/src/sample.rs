@@ -33,7 +33,7 @@ pub(crate) struct SampleAt {
     pub(crate) origin: Option<[u64; 3]>,
 }
 
-/// Returns the key for random draws. The number of the repetition is in the upper half of the key's epoch.
+/// The number of the repetition is in the upper half of the key's epoch.
 pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }

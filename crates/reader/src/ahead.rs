@@ -22,7 +22,7 @@ impl Ahead {
         Self { file, rest: range, window }
     }
 
-    /// Records that the reader has reached `position`, and announces everything within the window after it.
+    /// Announces everything within the window after `position`.
     pub(crate) fn reach(&mut self, position: u64) {
         let end = position.saturating_add(self.window).min(self.rest.end);
         while self.window > 0 && self.rest.start < end {
@@ -38,7 +38,6 @@ impl Ahead {
 #[derive(Debug)]
 pub(crate) struct Onward {
     dataset: Dataset,
-    /// Index of the next shard to open.
     slot: usize,
     current: Option<(Arc<dyn ReadAt>, Range<u64>)>,
     window: u64,
@@ -55,8 +54,7 @@ impl Onward {
         (window > 0).then(|| Self { dataset: dataset.clone(), slot: 0, current: None, window, announced: 0 })
     }
 
-    /// Records that the reader has read `read` bytes of records in total, and announces everything within the
-    /// window after them.
+    /// Announces everything within the window after the `read` bytes of records read so far.
     pub(crate) fn reach(&mut self, read: u64) {
         let end = read.saturating_add(self.window);
         while self.announced < end {

@@ -4,10 +4,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of runs in flight between the readers and the consumer, including the run that the consumer holds.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// Maximum total size of the runs in flight. If a single run is larger, for example because it holds records
-/// of many MiB, two runs are allowed: one that is being read and one that is in use.
+/// A single larger run, for example with records of many MiB, still leaves room for two runs: one that is
+/// being read and one in use.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
-/// Size above which a buffer counts as large. At most two large buffers are kept for later records.
+/// At most two buffers above this size are kept for later records.
 const LARGE_BYTES: usize = 4 << 20;
 
 /// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused and therefore
@@ -31,7 +31,7 @@ impl Buffers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a run of `bytes` may be read, and returns a buffer for it. Returns `None` once the consumer is gone.
+    /// Waits until a run of `bytes` may be read. Returns `None` once the consumer is gone.
     pub(crate) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
         loop {

@@ -81,8 +81,7 @@ pub(crate) fn packed(dtype: Dtype, value: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns the placeholder for a value that is missing from a column. It is false for a bool and has all bits
-/// set for any other type, which means −1, NaN, or the maximum of an unsigned type.
+/// False for a bool; all bits set for any other type, which means −1, NaN, or the maximum of an unsigned type.
 fn absent(dtype: Dtype) -> Vec<u8> {
     vec![if dtype == Dtype::Bool { 0 } else { 0xFF }; dtype.size()]
 }

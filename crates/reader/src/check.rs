@@ -21,8 +21,8 @@ pub(crate) struct ExpectedRecord<'a> {
     pub(crate) limits: &'a Limits,
 }
 
-/// Checks a whole record: its frame, CRC32, head and padding, and its agreement with the index and the
-/// schema. `bytes` holds the record and its padding. Errors name their offset in the file.
+/// Checks the frame, CRC32, head and padding of a record, and its agreement with the index and the schema.
+/// `bytes` includes the padding. Errors name their offset in the file.
 pub(crate) fn check_record<'a>(
     index: &Index,
     expected: &ExpectedRecord<'_>,
@@ -32,7 +32,7 @@ pub(crate) fn check_record<'a>(
     let ExpectedRecord { shard_number: number, record, limits } = *expected;
     let offset = index.row(record).map_or(0, |row| row.offset);
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
-    // Check this before the CRC32, because an intact record in the wrong place must not be reported as damaged.
+    // Before the CRC32, because an intact record in the wrong place must not be reported as damaged.
     index.check_frame(record, number, &frame)?;
     let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;

@@ -285,7 +285,7 @@ impl Dataset {
     /// Iterates over the indexes of all shards. Announces each shard to the storage ahead of time, so that a
     /// networked storage can fetch several at once.
     pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
-        /// Number of shards to announce ahead, enough to keep many small requests in flight.
+        /// Enough shards to keep many small requests in flight.
         const AHEAD: usize = 64;
         self.advise_shards(0..AHEAD.min(self.0.slots.len()));
         (0..self.0.slots.len()).inspect(|number| {
@@ -377,8 +377,7 @@ impl Dataset {
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
-            // This must be an error, because skipping the values of this shard would assign every later label
-            // to the wrong sample.
+            // An error, because skipping this shard would assign every later label to the wrong sample.
             let of_shard = shard.column_bytes(position);
             column.extend(
                 of_shard.ok_or_else(|| FormatError::format("number of columns in a shard", position + 1, position))?,

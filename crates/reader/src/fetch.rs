@@ -8,9 +8,9 @@ use crate::shard::Shard;
 use shardpack_format::bug;
 use std::sync::Arc;
 
-/// Maximum number of bytes in one read of neighbouring records.
+/// Limits the bytes that one read of neighbouring records may have.
 const MAX_READ_BYTES: u64 = 4 << 20;
-/// Maximum gap between two records that are fetched with one read. Reading such a gap is cheaper than a second read.
+/// Reading a gap of this size between two records is cheaper than a second read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,8 +61,6 @@ impl Dataset {
     }
 }
 
-/// Reads a run of neighbouring samples that begins with `first`, and stores each sample with its position in
-/// the result.
 fn read_run(
     shard: &Arc<Shard>,
     first: &Wanted,
@@ -100,7 +98,6 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
 }
 
-/// Returns how many of the `wanted` records, which are sorted, to fetch with one read.
 fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize> {
     shard.check_length(first.record)?;
     let mut span = shard.span(&(first.record..first.record + 1))?;

@@ -30,8 +30,7 @@ impl Handles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the open file of this name. The file stays open for as long as a reader holds it, even if the
-    /// set has dropped it.
+    /// The file stays open for as long as a reader holds it, even if the set has dropped it.
     fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
         {
             let mut state = self.state();
@@ -42,7 +41,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Open the file without holding the lock, because opening is slow on a network file system.
+        // Without the lock, because opening is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,
@@ -59,8 +58,7 @@ impl Handles {
         Ok(file)
     }
 
-    /// Closes half of the open files after the process has run out of file descriptors. Returns false if no
-    /// file was open.
+    /// Called when the process has run out of file descriptors. Returns false if no file was open.
     fn close_half(&self) -> bool {
         let mut state = self.state();
         let keep = state.open.len() / 2;

@@ -7,7 +7,7 @@ use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
-/// Returns the key of a record. The index of the shard was checked when it was opened, so every record has a key.
+/// An index is checked when its shard is opened, so every record has a key.
 fn key_of(shard: &Shard, record: u64) -> &str {
     shard.index().key(record).unwrap_or_else(|| bug("a key for every record in a shard"))
 }
@@ -111,17 +111,17 @@ impl Dataset {
                 }
             }
         }
-        // If the last part of some keys is the same as in the text, drop all other keys.
+        // If the last part of some keys is that of the text, all other keys are dropped.
         let same = best.first().is_some_and(|(score, _)| *score >= 2.0);
         best.into_iter().filter(|(score, _)| !same || *score >= 2.0).map(|(_, key)| key).collect()
     }
 }
 
-/// Maximum number of suggested keys, and minimum similarity of a suggested key, from 0 to 1.
+/// Suggested keys, and their minimum similarity, from 0 to 1.
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 
-/// Returns the last part of a key in lower case, without its extension and without leading zeros in numbers.
+/// The last part of a key in lower case, without its extension and without leading zeros in numbers.
 fn stem(key: &str) -> String {
     let name = key.rsplit('/').next().unwrap_or(key);
     let name = name.split_once('.').map_or(name, |(stem, _)| stem);

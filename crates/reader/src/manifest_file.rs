@@ -5,7 +5,7 @@ use shardpack_format::{Error as FormatError, Limits, Manifest};
 use shardpack_io::{ReadAt, Storage, read_whole};
 use std::path::Path;
 
-/// Name of the packer's journal, which exists until the dataset is complete.
+/// The packer's journal, which exists until the dataset is complete.
 const JOURNAL: &str = ".shardpack-journal.jsonl";
 
 pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {

@@ -21,15 +21,12 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Names that mean masks only if they are the whole name: `label_text`, `bottle_label` and
-/// `semantic_features` are not masks.
+/// Names that mean masks only as the whole name: `label_text`, `bottle_label` and `semantic_features` are not masks.
 const ALONE: &[&str] = &["label", "labels", "semantic"];
 
-/// Names that mean masks only for folders. A field called `gt` may hold photos, such as the targets of
-/// super-resolution.
+/// A field called `gt` may hold photos, such as the targets of super-resolution, so `gt` means masks only for folders.
 const FOLDERS: &[&str] = &["gt"];
 
-/// Maximum number of words in an entry of [`MASKS`].
 const MOST_WORDS: usize = 2;
 
 /// Returns whether the name of a field suggests masks, such as `mask`, `mask_2`, `cloud.masks` or `label_map`.

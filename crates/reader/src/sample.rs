@@ -102,7 +102,7 @@ impl<'a> RecordView<'a> {
         if !self.shard.has_scalar(position) {
             return Ok(None);
         }
-        // Read the value from the index, because the scalars in the record have already been compared with it.
+        // From the index, because the scalars in the record have already been compared with it.
         let start = usize::try_from(self.record_number).ok().and_then(|record| record.checked_mul(dtype.size()));
         let column = self.shard.column_bytes(position).unwrap_or_default();
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
@@ -126,8 +126,8 @@ impl<'a> RecordView<'a> {
         Ok(*value)
     }
 
-    /// Returns the stored value of a field, which must have one of these kinds. Fails with `Usage` if there
-    /// is no such field or this sample has no value for it.
+    /// The field must have one of these kinds. Fails with `Usage` if there is no such field or this sample
+    /// has no value for it.
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
@@ -172,8 +172,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Reads the picture from the value of a field. The descriptor, which is the media type, has already been
-/// checked together with the record.
+/// The descriptor, which is the media type, has already been checked together with the record.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
     let media_type =
         std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;

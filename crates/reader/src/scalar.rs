@@ -32,7 +32,6 @@ impl Scalar {
         let mut wide = [0; 8];
         wide.get_mut(..n)?.copy_from_slice(bytes);
         let unsigned = u64::from_le_bytes(wide);
-        // Sign-extend by shifting to the top and back.
         let shift = 64 - 8 * u32::try_from(n).ok()?;
         let signed = (unsigned << shift).cast_signed() >> shift;
         Some(match dtype {

@@ -47,8 +47,7 @@ pub struct Shard {
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// Fields and classes of the concatenation that contains this shard; `None` if they are the same as the
-    /// shard's own.
+    /// `None` if the concatenation has the same fields and classes as the shard.
     union: Option<UnionColumns>,
 }
 
@@ -63,11 +62,11 @@ impl Shard {
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    /// Opens a shard. If its metadata is equal to the metadata of another shard (`known`), both shards share it.
+    /// If the metadata is equal to the metadata of another shard (`known`), both shards share it.
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
-            // Check the header first, because it shows whether the file is a shard at all.
+            // The header first, because it shows whether the file is a shard at all.
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
@@ -78,8 +77,7 @@ impl Shard {
         Ok(Self::from_parts(file, footer, index, options))
     }
 
-    /// Creates a shard from its parts without checking the header. `verify` uses this because it continues
-    /// after finding a damaged header.
+    /// Does not check the header: `verify` continues after finding a damaged one.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
         Self { file, footer, index: Arc::new(index), options, union: None }
     }
@@ -223,8 +221,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// Reads the bytes of a record, including padding. Also returns how to obtain the record's CRC32, which
-    /// for a large record is computed while reading.
+    /// Includes padding. Also returns how to obtain the record's CRC32, which for a large record is computed
+    /// while reading.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -239,8 +237,8 @@ impl Shard {
         Ok((bytes, crc))
     }
 
-    /// Reads a record, including padding, in steps. After each step, continues the CRC32 of the body while
-    /// the new bytes are still in the CPU cache.
+    /// Reads in steps, including padding. After each step, continues the CRC32 of the body while the new
+    /// bytes are still in the CPU cache.
     pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
         let row = self.row(record)?;
         let length = to_usize(row.length);
@@ -275,7 +273,6 @@ impl Shard {
         check_record(&self.index, &self.expected(record), bytes, crc).map_err(|e| self.name_record(record, e))
     }
 
-    /// Returns the properties that a record must have according to the shard and the options.
     fn expected(&self, record: u64) -> ExpectedRecord<'_> {
         ExpectedRecord { shard_number: self.identity().shard_number, record, limits: &self.options.limits }
     }
@@ -286,7 +283,7 @@ impl Shard {
         self.name_record(record, error.at(offset))
     }
 
-    /// Same as [`Shard::in_record`], for an error whose offset is already relative to the start of the file.
+    /// The offset of `error` is already relative to the start of the file.
     fn name_record(&self, record: u64, error: FormatError) -> FormatError {
         error
             .in_record(record)

@@ -19,12 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Number of bytes of consecutive records per read. A larger record is a run by itself. From the page cache,
-/// runs of 1 MiB streamed at 1.2 times the rate of 4 MiB, because such a run is still in the CPU cache when
-/// its CRC32 is computed. From a disk, the size matters little, because the kernel reads ahead anyway.
+/// A larger record is a run by itself. From the page cache, runs of 1 MiB streamed at 1.2 times the rate of 4
+/// MiB, because such a run is still in the CPU cache when its CRC32 is computed. From a disk, the size
+/// matters little, because the kernel reads ahead anyway.
 const RUN_BYTES: u64 = 1 << 20;
-/// Number of threads that read and compute CRC32s. With a single thread, streaming would be slower than a
-/// plain read loop by the time that the CRC32s take.
+/// With a single thread, streaming would be slower than a plain read loop by the time that the CRC32s take.
 const READERS: usize = 2;
 
 #[derive(Debug)]
@@ -35,8 +34,7 @@ struct Place {
     records: Range<u64>,
 }
 
-/// Result of a reading thread, which is a run of records in memory or an error. Errors hold a buffer too, so
-/// that the number of pending errors is bounded as well.
+/// Errors hold a buffer too, so that the number of pending errors is bounded as well.
 #[derive(Debug)]
 struct Delivery {
     /// Position of the delivery in dataset order.
@@ -52,7 +50,7 @@ struct Run {
     place: Place,
     start: u64,
     bytes: usize,
-    /// CRC32 of each record's body in this run; empty if CRC32s are not checked.
+    /// CRC32 of each record; empty if CRC32s are not checked.
     crcs: Vec<u32>,
     first_record: u64,
 }
@@ -88,7 +86,6 @@ pub struct Stream {
     threads: Vec<JoinHandle<()>>,
     /// Deliveries that have arrived before their turn.
     early: BTreeMap<u64, Delivery>,
-    /// Number of the delivery to take next.
     next: u64,
     current: Option<Current>,
 }
@@ -104,8 +101,7 @@ impl Dataset {
         let onward = Onward::new(self);
         let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
         let plan = Arc::new(Mutex::new(plan));
-        // Create the stream first. If one of the threads cannot be started, dropping the stream ends those
-        // already running.
+        // If one of the threads cannot be started, dropping the stream ends those already running.
         let mut stream =
             Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
         for reader in 0..READERS {
@@ -129,10 +125,8 @@ impl Dataset {
     }
 }
 
-/// The next records to read, shared by the reading threads.
 struct Plan {
     dataset: Dataset,
-    /// Index of the next shard to read.
     slot: usize,
     shard: Option<(Place, u64)>,
     number: u64,
@@ -141,7 +135,6 @@ struct Plan {
     onward: Option<Onward>,
 }
 
-/// Records to read, or the error of their shard, together with a buffer.
 struct Job {
     number: u64,
     buffer: Vec<u8>,
@@ -150,10 +143,9 @@ struct Job {
 }
 
 impl Plan {
-    /// Plans the next run and waits for a buffer. Returns `None` at the end of the dataset or once the
-    /// consumer is gone.
+    /// Returns `None` at the end of the dataset or once the consumer is gone.
     ///
-    /// Buffers are taken in the order of delivery, so that the next delivery never waits for later ones.
+    /// Takes buffers in the order of delivery, so that the next delivery never waits for later ones.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
         self.read = self.read.saturating_add(bytes);
@@ -166,7 +158,7 @@ impl Plan {
         Some(Job { number, buffer, bytes, place })
     }
 
-    /// Returns a job with the error of a panic, and ends the plan after it, because the plan may be inconsistent.
+    /// Ends the plan after the panic, because the plan may be inconsistent.
     fn broken(&mut self, panic: &(dyn Any + Send)) -> Job {
         (self.slot, self.shard) = (usize::MAX, None);
         let number = self.number;
@@ -204,7 +196,7 @@ impl Plan {
     }
 }
 
-/// The main function of a reading thread. It reads runs until the dataset ends or the consumer is gone.
+/// Reads runs until the dataset ends or the consumer is gone.
 ///
 /// A panic becomes the error of the current run. If the thread ended without a delivery instead, the consumer
 /// would wait for it forever.
@@ -241,7 +233,7 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
 
 fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     let Place { shard, records, .. } = &place;
-    // Check every record, because if the limit is below the size of a run, even a run of several records may
+    // Every record, because if the limit is below the size of a run, even a run of several records may
     // contain one that exceeds the limit.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
@@ -257,14 +249,13 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// Returns the CRC32 of a record's body. The length is taken from the index, and the later check of the
-/// record compares it with the frame.
+/// The length is taken from the index. The later check of the record compares it with the frame.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
     let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
-    // The index has been checked, so each row is at least as long as a frame and fits into the space of its record.
+    // In a checked index, each row is at least as long as a frame and fits into the space of its record.
     Ok(crc32fast::hash(body.unwrap_or_else(|| bug("a row that is no shorter than a frame"))))
 }
 
@@ -283,7 +274,7 @@ impl Stream {
         Some(current.view(record))
     }
 
-    /// Advances to the next record. Returns the run that contains it, and its index in the shard.
+    /// Also returns the index of the record in its shard.
     fn advance(&mut self) -> Option<Result<(&Current, u64)>> {
         while self.current.as_ref().is_none_or(|current| current.run.place.records.is_empty()) {
             if let Some(current) = self.current.take() {
@@ -298,7 +289,7 @@ impl Stream {
                 }
             }
         }
-        // Do not return `None` here, because that would end the stream early.
+        // Returning `None` here would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
@@ -316,7 +307,7 @@ impl Stream {
                 Ok(delivery) => drop(self.early.insert(delivery.number, delivery)),
                 Err(_) if self.early.is_empty() => return None,
                 Err(_) => {
-                    // An earlier delivery is missing. Report this once, rather than silently skipping the run.
+                    // An earlier delivery is missing. This is reported once, rather than silently skipping the run.
                     self.early.clear();
                     let run = Err(Error::internal("reading ahead", format!("run {}", self.next), "no running thread"));
                     return Some(Delivery { number: self.next, buffer: Vec::new(), bytes: 0, run });
@@ -360,11 +351,10 @@ impl Current {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Dropping `full` and closing `empty` lets the threads notice the end when they send a delivery or
-        // wait for a buffer.
+        // The threads then notice the end when they send a delivery or wait for a buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A read that hangs must not block the caller. So wait for as long as a slow disk might need, and
+        // A read that hangs must not block the caller, so wait only as long as a slow disk might need, and
         // then leave the threads to end on their own.
         let mut patience = 100;
         loop {

@@ -67,7 +67,6 @@ impl Union {
     }
 }
 
-/// Returns the union of all class names; `None` if no dataset names its classes.
 fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     let mut all: Option<Vec<String>> = None;
     let mut first: Option<&Dataset> = None;
@@ -97,7 +96,6 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     Ok(all)
 }
 
-/// Describes a field in words, for example as `a scalar of int64`.
 fn words(field: &Field) -> String {
     match field {
         Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of type {dtype}"),

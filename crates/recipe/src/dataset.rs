@@ -145,7 +145,7 @@ pub struct ProgramRecipe {
     /// Kind of each field that the program adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Entry<Map<String, Value>>>,
-    /// Storage of the fields. Entries that this version does not know are kept here too.
+    /// Storage of the fields, and entries that this version does not know.
     #[serde(flatten)]
     stored: Map<String, Value>,
 }
@@ -175,8 +175,7 @@ impl ProgramRecipe {
     }
 }
 
-/// Returns the name of a field's entry in the recipe. This is the name of the field, unless a fixed entry
-/// already has that name.
+/// The name of the field, unless a fixed entry already has that name.
 fn entry_of(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),

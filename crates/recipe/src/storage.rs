@@ -46,7 +46,6 @@ const PICTURES: &str = "Pictures";
 const CUBES: &str = "Cubes";
 const OUTPUT: &str = "Output";
 
-/// Returns the re-encoding options; `None` if pictures are not re-encoded.
 fn how(options: &mut StorageOptions) -> Option<&mut ReencodeOptions> {
     match &mut options.pictures {
         PictureOptions::Reencode { how, .. } => Some(how),
@@ -77,7 +76,6 @@ fn word<T: Word>(word: T) -> Option<String> {
     Some(word.spelled().to_owned())
 }
 
-/// Reads the length of a side in pixels, which is at most the maximum for a JPEG.
 fn side(given: Given<'_>) -> Result<u32> {
     given.integer(1..=65_535)
 }
@@ -365,7 +363,7 @@ impl StorageOptions {
         crate::check(Self::OPTIONS.iter().map(|option| &option.about), given)?;
         for option in Self::OPTIONS {
             for value in values_of(given, option.about.name) {
-                // Report a wrong value first, even if the option would have no effect.
+                // A wrong value is reported even if the option would have no effect.
                 Self::canonical(option, value)?;
                 if is_given(given, option.about.name) {
                     refuse_useless(option, self.pictures.jpeg())?;
@@ -388,7 +386,6 @@ impl StorageOptions {
     }
 }
 
-/// Fails if an option has no effect on pictures that are stored in this way.
 fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
     let with = option.about.jpeg;
     if with.is_empty() || with.contains(&jpeg) {

@@ -73,7 +73,6 @@ fn fields_are_found_by_their_names_in_recipes_of_all_kinds() {
     assert_eq!(other.pictures("image"), Some(PictureOptions::Keep));
 }
 
-/// Reads and writes the manifest of every fixture.
 #[test]
 fn recipes_of_the_fixtures_are_read_and_written() {
     fn manifests(folder: &Path, found: &mut Vec<std::path::PathBuf>) {

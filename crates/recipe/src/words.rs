@@ -4,7 +4,6 @@ use crate::Word;
 use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
 use shardpack_jpeg::ChromaSampling;
 
-/// Yes, no or automatic.
 impl Word for Option<bool> {
     const WORDS: &'static [(&'static str, Self)] = &[("auto", None), ("on", Some(true)), ("off", Some(false))];
 }

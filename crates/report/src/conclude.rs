@@ -70,7 +70,7 @@ fn spread(candidate: &mut Candidate) {
         .collect();
 }
 
-/// Compares each ladder with the first one. A ladder is a group of at least two lossy candidates.
+/// A ladder is a group of at least two lossy candidates. Each is compared with the first one.
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
@@ -113,8 +113,8 @@ fn front(report: &mut Report) {
     }
 }
 
-/// Describes the result in short sentences, such as `Pack with q85. 110 GB become 26 GB. Nine of ten samples
-/// …. Loading is 1.9 times as fast as …`.
+/// Short sentences, such as `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is 1.9 times
+/// as fast as …`.
 fn sentence(report: &Report, candidate: &Candidate) -> String {
     let (named, become_) = match report.subject {
         Subject::Sources => ("Pack with", "become"),
@@ -126,7 +126,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         let after = words::bytes(value);
         sentences.push(match report.subject {
-            // If only the dataset is known, and not its sources, the size before packing is unknown.
+            // Without the sources, the size before packing is unknown.
             Subject::Dataset if report.whole.is_alone(value) => format!("It takes {after}."),
             Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
@@ -150,12 +150,10 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// Describes the score that most samples reach. With few samples, the text counts them, because p10 may then
-/// be the worst sample.
+/// Describes the score that most samples reach. Few samples are counted, because p10 may then be the worst sample.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
-    // p10 is the value of the sample at this rank from the worse end.
     let rank = spread.rank_of_p10();
     match (spread.count, p10 == worst) {
         (1, _) => format!("The only sample that was drawn has {title} {worst}."),
@@ -169,7 +167,6 @@ fn reached(spread: &Distribution) -> String {
     }
 }
 
-/// Describes how much smaller this candidate is than the smallest lossless one.
 fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<String> {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map(|bytes| bytes.value);
     let lossless = report.candidates.iter().filter(|other| other.lossless && other.number != candidate.number);
@@ -183,7 +180,6 @@ fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<Strin
     })
 }
 
-/// Describes the effect of a lossy candidate on bands and spectra.
 fn cost(candidate: &Candidate) -> Option<String> {
     let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
     let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));
@@ -213,8 +209,7 @@ pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
 
-/// Describes the loading speed relative to another candidate. Rates that differ by no more than their spread
-/// count as equal.
+/// Rates that differ by no more than their spread count as equal.
 pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
     let larger = ratio.max(1.0 / ratio);
     let times = words::significant(larger, 2);
@@ -248,7 +243,7 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     }
 }
 
-/// Explains why the careful rule chose this candidate, and describes the loss of the smallest refused candidate.
+/// Also describes the loss of the smallest refused candidate.
 fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");

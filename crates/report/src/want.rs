@@ -158,7 +158,7 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
 
 /// Maximum ratio of sizes at which a candidate with less loss is preferred over a lossier one.
 pub const COSTS_LITTLE: f64 = 2.0;
-/// Multiple of the smallest size up to which candidates of the same kind count as equally small.
+/// Up to this multiple of the smallest size, candidates of the same kind count as equally small.
 const AS_SMALL: f64 = 1.25;
 
 /// Returns the recommended candidate for cubes if the user gave no conditions. Among the candidates that meet
@@ -248,14 +248,13 @@ mod tests {
         assert_eq!(choose(&all, &[]), Some((2, true)));
         assert!(!choose(&all, &[p10[0].clone(), want("size<=10").unwrap()]).unwrap().1);
         assert_eq!(choose(&[], &p10), None);
-        // A lossless candidate meets every condition on a score. It is also the fallback if no candidate
-        // meets all conditions.
+        // A lossless candidate meets every condition on a score, and is the fallback if no candidate meets
+        // all conditions.
         let tile = Candidate { lossless: true, ..candidate(120.0, 100.0) };
         let strict = [want("ssimulacra2>=99").unwrap()];
         assert_eq!(choose(&[all[0].clone(), tile.clone()], &strict), Some((1, true)));
         let impossible = [want("size<=1").unwrap()];
         assert_eq!(choose(&[all[0].clone(), tile], &impossible), Some((1, false)));
-        // A candidate that cannot store some sample comes last.
         let failing =
             Candidate { failures: vec![FailedSample { sample: 0, reason: "x".into() }], ..candidate(1.0, 100.0) };
         assert_eq!(choose(&[failing, all[0].clone()], &p10), Some((1, true)));
@@ -276,8 +275,7 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // These candidates are three times smaller but unusable, because their errors exceed the noise of
-        // some band or turn the spectra of pixels.
+        // Three times smaller but unusable: the errors exceed the noise of some band or turn the spectra of pixels.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
         // The choice is lossless if float16 would save little, and float16 if it saves much.

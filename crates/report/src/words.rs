@@ -39,7 +39,6 @@ pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
-/// Separates the digits of an integer into groups of three by commas.
 fn grouped(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -77,7 +76,7 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Formats a number with `digits` significant digits. Scientific notation is used only if plain digits would be long.
+/// Uses scientific notation only if plain digits would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Maximum number of attempts until the store has answered once. It is small so that a wrong host name is
-/// reported soon.
+/// Few attempts until the store has answered once, so that a wrong host name is reported soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Starts counting the attempts at a read. Few attempts are made until the store has answered once.
+    /// Few attempts are made until the store has answered once.
     pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }
@@ -58,9 +57,8 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Returns the pause after an attempt. It is half of a time that doubles with each attempt, plus a part of
-/// the other half. This part differs between requests, so that requests that failed together are not repeated
-/// together.
+/// Half of a time that doubles with each attempt, plus a part of the other half that differs between
+/// requests, so that requests that failed together are not repeated together.
 fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
     let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
     let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;

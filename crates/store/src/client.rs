@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
-/// Maximum number of fetching threads. Each transfers more than 1 GB/s without TLS.
+/// Each thread transfers more than 1 GB/s without TLS.
 const THREADS: usize = 4;
 
 /// A client of one folder in a store. Dropping it aborts its requests.
@@ -25,7 +25,7 @@ const THREADS: usize = 4;
 pub(crate) struct Client {
     fetcher: Arc<Fetcher>,
     runtime: Option<Runtime>,
-    /// Id of the process that started the threads. A fork of this process does not have these threads.
+    /// A fork of this process does not have its threads.
     pid: u32,
 }
 
@@ -44,7 +44,7 @@ impl Client {
         Ok(Self { fetcher, runtime: Some(runtime), pid: std::process::id() })
     }
 
-    /// Returns an error in a fork, which lacks the threads, and in which the locks may be held forever.
+    /// A fork lacks the threads, and its locks may be held forever.
     fn check_process(&self) -> Result<(), Cause> {
         if self.pid == std::process::id() {
             return Ok(());
@@ -68,12 +68,11 @@ impl Client {
         }
     }
 
-    /// Returns true if the caller has cancelled, either through the options or through the flag of this thread.
     fn is_cancelled(&self) -> bool {
         self.folder().options.is_cancelled() || shardpack_io::is_cancelled()
     }
 
-    /// Returns an error in a fork, or if the caller has cancelled. A cancellation also drops all announcements.
+    /// Fails in a fork, or if the caller has cancelled, which also drops all announcements.
     fn check(&self) -> Result<(), Cause> {
         self.check_process()?;
         if self.is_cancelled() {
@@ -83,8 +82,7 @@ impl Client {
         Ok(())
     }
 
-    /// Returns the error of a failed request, or `Ok` if other readers aborted the request, which must then
-    /// be sent again.
+    /// Returns `Ok` if other readers aborted the request, which must then be sent again.
     fn failed(&self, error: &RequestError) -> Result<(), Cause> {
         self.check()?;
         if error.is_abandoned() { Ok(()) } else { Err(error.cause()) }
@@ -206,11 +204,11 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
-            // Do this before the shutdown, because otherwise each aborted request would start the next one.
+            // Before the shutdown, because otherwise each aborted request would start the next one.
             self.folder().schedule().give_up();
             runtime.shutdown_background();
         } else {
-            // This is a fork. The threads, and the holders of their locks, run in the parent process.
+            // In a fork, the threads, and the holders of their locks, run in the parent process.
             std::mem::forget(runtime);
             std::mem::forget(Arc::clone(&self.fetcher));
         }

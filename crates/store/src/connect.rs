@@ -15,19 +15,18 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// Returns a configuration without retries, because this crate counts and ends the attempts itself, and
-/// pauses between them.
+/// This crate counts and ends the attempts itself, and pauses between them.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 fn client(options: &StoreOptions) -> ClientOptions {
-    // There are separate time-outs for the first byte and for pauses. A body may take any length of time as
-    // long as it keeps flowing.
+    // There are separate time-outs for the first byte and for pauses. A body may take any time as long as it
+    // keeps flowing.
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 
-/// Builds a store with one of the builder types, which have the same methods but no trait in common.
+/// The builder types have the same methods but no trait in common.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
         let connector = GuardedConnector::default();
@@ -89,8 +88,8 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
     })
 }
 
-/// Refuses invalid addresses. Unencrypted addresses are refused too, unless the user has permitted them or
-/// they belong to an emulator on this machine.
+/// Unencrypted addresses are refused too, unless the user has permitted them or they belong to an emulator on
+/// this machine.
 fn check_addresses(
     target: &StoreUrl,
     options: &StoreOptions,

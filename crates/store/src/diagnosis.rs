@@ -73,7 +73,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
     }
 }
 
-/// Returns the innermost error, which states the cause. The outer errors only state where it occurred.
+/// The innermost error states the cause; the outer errors only state where it occurred.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut error = error;
     while let Some(below) = error.source() {
@@ -88,8 +88,7 @@ fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
         if let Some(found) = at.downcast_ref::<T>() {
             return Some(found);
         }
-        // The `source` of an I/O error is the source of its inner error, so the inner error itself would be
-        // skipped. That inner error may be another I/O error.
+        // The `source` of an I/O error skips its inner error, which may be another I/O error.
         let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         error = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| at.source());
     }
@@ -106,7 +105,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
-/// Returns the error code, for example ` (AccessDenied)`, in an answer from S3 or a compatible store.
+/// Returns the code with parentheses, for example ` (AccessDenied)`, in an answer from S3 or a compatible store.
 fn code(error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

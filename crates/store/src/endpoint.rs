@@ -62,8 +62,7 @@ fn is_address(key: &str) -> bool {
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
 }
 
-/// Returns true if the option is the address of the store itself. Other addresses are for fetching
-/// credentials, and may be on this machine.
+/// Addresses for fetching credentials, in contrast, may be on this machine.
 fn is_of_store(key: &str) -> bool {
     let name = ["aws_", "azure_", "google_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")

@@ -40,8 +40,7 @@ impl Answer {
         Self { range, size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() }
     }
 
-    /// Returns true if both answers are from the same version of the object. This means that size and ETag
-    /// are equal and, if there is no ETag, that the modification times are equal.
+    /// Size and ETag must be equal or, if there is no ETag, size and modification time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let times = self.e_tag.is_some() || self.modified == other.modified;
         self.size == other.size && self.e_tag == other.e_tag && times
@@ -52,8 +51,8 @@ impl Answer {
     }
 }
 
-/// Fetches the requested bytes, and passes them to `push` piece by piece and in order. If an attempt fails,
-/// the next one continues where it stopped. Fetching ends early if all readers have given up.
+/// Passes the bytes to `push` piece by piece and in order. If an attempt fails, the next one continues where
+/// it stopped. Ends early if all readers have given up.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -105,7 +104,7 @@ impl FetchProgress {
             (None, Extent::Suffix(bytes)) => Some(GetRange::Suffix(*bytes)),
             (None, Extent::Whole(_) | Extent::Meta) => None,
         };
-        // Leave out weak ETags, which never match in HTTP conditions. They are compared after the answer arrives.
+        // Weak ETags never match in HTTP conditions. They are compared after the answer arrives.
         let e_tag = self.known.as_ref().and_then(|known| known.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         GetOptions { range, if_match: e_tag, head: *extent == Extent::Meta, ..GetOptions::default() }
     }
@@ -139,7 +138,6 @@ async fn try_once(
     let all = match extent {
         Extent::Meta => return Ok(answer),
         Extent::Whole(most) if answer.size > *most => return Ok(Answer { range: 0..0, ..answer }),
-        // The range is already known from an earlier answer, or is taken from this one.
         _ => at.range.get_or_insert(answer.range.clone()).clone(),
     };
     let mut body = result.into_stream();
@@ -179,12 +177,11 @@ async fn try_once(
     Ok(Answer { range: all, ..answer })
 }
 
-/// Content codings that change the bytes of the object. Other values are accepted, because some programs
-/// leave values such as `aws-chunked` behind when they write.
+/// Only these content codings are refused, because some programs leave values such as `aws-chunked` behind
+/// when they write.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// The rate at which an answer arrives. It is checked because an answer that only trickles never stalls, but
-/// would take forever.
+/// Checks the rate of an answer, because one that only trickles never stalls, but would take forever.
 struct Pace {
     least: u64,
     window: Duration,
@@ -201,7 +198,6 @@ impl Pace {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Checks the rate whenever a window has ended.
     fn check(&mut self, now: Instant) -> Result<(), RequestError> {
         let took = now.saturating_duration_since(self.begun);
         if took < self.window {
@@ -217,7 +213,6 @@ impl Pace {
     }
 }
 
-/// Sends the request and waits until the answer begins.
 async fn first_byte(folder: &StoreFolder, key: &Key, options: GetOptions) -> Result<GetResult, RequestError> {
     let counters = &folder.counters;
     let begun = Instant::now();

@@ -25,8 +25,8 @@ impl Fetcher {
     pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
         let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
         self.handle.spawn(async move {
-            // Move the whole struct into the closure. Otherwise only some of its fields would be captured,
-            // and its `drop` would not run here.
+            // Moves the whole struct into the closure. Otherwise only some fields would be captured, and its
+            // `drop` would not run here.
             let mut running = running;
             let folder = &running.fetcher.folder;
             running.result = match &running.request {
@@ -36,8 +36,7 @@ impl Fetcher {
                 }
                 Request::Open(name, opening) => {
                     let result = open(folder, name, &opening.readers).await;
-                    // Only success is reported here. A failure is reported later, when the name is free for a
-                    // new request.
+                    // Reports only success. A failure is reported later, when the name is free for a new request.
                     result.map(|pin| {
                         opening.finish(Ok(pin));
                         0
@@ -58,7 +57,7 @@ impl Fetcher {
     }
 }
 
-/// A request in progress. Dropping it, even during a panic, notifies waiting readers.
+/// Dropping a request, even during a panic, notifies waiting readers.
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,

@@ -13,10 +13,9 @@ use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum number of missing ranges of one transfer that are fetched at the same time.
+/// Missing ranges of one transfer that are fetched at the same time.
 const HOLES: usize = 4;
-/// Fetches the bytes of `transfer`. If there is no cache, or if the object has no strong ETag, all bytes are
-/// fetched from the store.
+/// If there is no cache, or if the object has no strong ETag, all bytes are fetched from the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {
         let extent = Extent::Range(transfer.range.clone());
@@ -26,7 +25,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
     };
     let source = CacheFill { folder, pin, cache, object: Arc::new(object), readers: &transfer.readers };
     let found = source.find(pages_of(&transfer.range)).await?;
-    // If there is room for the whole dataset, the bytes around a miss will be needed sooner or later.
+    // With room for the whole dataset, the bytes around a miss will be needed sooner or later.
     let whole = cache.has_room_for(folder.schedule().opened_bytes);
     let holes = found.into_iter().flat_map(|(range, hit)| {
         let parts = if hit.is_none() && whole { by_blocks(&range) } else { vec![range] };
@@ -64,7 +63,6 @@ struct CacheFill<'a> {
 }
 
 impl CacheFill<'_> {
-    /// Returns one range of the transfer, either from the cache if it was found there, or from the store.
     async fn fill(&self, range: Range<u64>, hit: Option<Bytes>, whole: bool) -> Result<FilledRange, RequestError> {
         if let Some(bytes) = hit {
             return Ok(FilledRange { wanted: range.clone(), range, pieces: vec![bytes], is_new: false });
@@ -76,7 +74,6 @@ impl CacheFill<'_> {
         Ok(FilledRange { wanted: range.clone(), range, pieces, is_new: true })
     }
 
-    /// Fetches the whole block around a missing range, and stores it as one file.
     async fn fill_whole(&self, wanted: Range<u64>) -> Result<FilledRange, RequestError> {
         let number = wanted.start / (WHOLE * PAGE);
         let Some(turn) = self.folder.locks.of(self.pin, number) else { return Err(gone()) };
@@ -89,7 +86,7 @@ impl CacheFill<'_> {
         let _memory = self.folder.locks.memory.acquire().await;
         let range = bytes_of(&(number * WHOLE..(number + 1) * WHOLE), self.pin.size);
         let pieces = self.fetch(range.clone()).await?;
-        // Store the block before the lock is released, so that the next request finds its pages.
+        // Before the lock is released, so that the next request finds the pages of the block.
         self.keep(range.clone(), pieces.clone()).await?;
         Ok(FilledRange { range, pieces, wanted, is_new: false })
     }
@@ -113,7 +110,7 @@ impl CacheFill<'_> {
     }
 }
 
-/// Splits a missing range at the boundary of a block if the range is shorter than a block.
+/// Splits only ranges that are shorter than a block.
 fn by_blocks(range: &Range<u64>) -> Vec<Range<u64>> {
     let middle = (range.start + 1).next_multiple_of(WHOLE * PAGE);
     if range.end - range.start >= WHOLE * PAGE || middle >= range.end {
@@ -126,8 +123,8 @@ fn gone() -> RequestError {
     RequestError::given_up()
 }
 
-/// Passes a part of `bytes` to the transfer: the bytes that are both in `wanted` and in the range of the
-/// transfer. `at` is the offset of the first byte.
+/// Passes on the bytes that are both in `wanted` and in the range of the transfer. `at` is the offset of the
+/// first byte.
 fn push(transfer: &Transfer, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
     let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(transfer.range.start.max(wanted.start))..place(transfer.range.end.min(wanted.end));

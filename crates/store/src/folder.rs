@@ -75,8 +75,8 @@ impl StoreFolder {
         key.ok_or_else(not_below)
     }
 
-    /// Returns the name of an object relative to the folder. The name is empty if the object has the same
-    /// name as the folder itself. Returns `None` if the object is outside the folder.
+    /// The name is empty if the object has the same name as the folder itself. `None` if the object is
+    /// outside the folder.
     pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
         let parts: Vec<_> = key.prefix_match(&self.key)?.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
@@ -93,7 +93,7 @@ impl StoreFolder {
         names
     }
 
-    /// Returns the cache, and the object as the cache identifies it. Returns `None` if the object cannot be cached.
+    /// `None` if the object cannot be cached.
     pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
         let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
         Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const SAMPLES: usize = 256;
-/// Minimum number of measured times for a meaningful percentile.
+/// Fewer measured times give no meaningful percentile.
 const LEAST_SAMPLES: usize = 100;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct LatestTimes {
 }
 
 impl Latencies {
-    /// Returns the 99th percentile of the times to the first byte, or `None` if too few have been measured.
+    /// The 99th percentile; `None` if too few times have been measured.
     pub(crate) fn slow_after(&self) -> Option<Duration> {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner).times.clone();
         times.sort_unstable();

@@ -11,8 +11,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-/// Lists all objects below the folder. Stores return up to a thousand names per answer. After a failure, the
-/// listing resumes after the last name received.
+/// Stores return up to a thousand names per answer. After a failure, the listing resumes after the last name received.
 pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
     let mut attempts = Attempts::to_read(folder);
@@ -35,7 +34,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
             folder.store.list_with_offset(folder.prefix(), &last.location)
         }
-        // If the store does not list in order, start again from the beginning.
+        // The store does not list in order, so the listing starts again.
         _ => {
             found.clear();
             folder.store.list(folder.prefix())
@@ -56,7 +55,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
     }
 }
 
-/// Converts an object of the listing. Returns `None` if the object has the same name as the folder itself.
+/// `None` if the object has the same name as the folder itself.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
         let words = format!("the listing contains `{}`, which is outside the folder", object.location);

@@ -175,7 +175,7 @@ impl StoreOptions {
     }
 }
 
-/// Parses a duration such as `500ms`, `20s` or `3min`. A plain number means seconds.
+/// Accepts `500ms`, `20s` or `3min`. A plain number means seconds.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.trim().parse().ok().filter(|n: &f64| *n > 0.0)?;

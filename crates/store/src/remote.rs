@@ -37,7 +37,7 @@ use std::sync::Arc;
 pub struct Remote {
     client: Arc<Client>,
     path: PathBuf,
-    /// True for plain HTTP, because an HTTP server may not support listing.
+    /// True for plain HTTP, which may not support listing.
     is_http: bool,
 }
 

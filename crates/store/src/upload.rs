@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Number of bytes per part. S3 allows 10,000 parts, so an object can have up to 156 GiB.
+/// S3 allows 10,000 parts, so an object can have up to 156 GiB.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_A_TIME: usize = 4;
 
@@ -118,7 +118,7 @@ impl Upload {
                         continue;
                     }
                 }
-                // Wait before reading the next part, so that only parts in flight are in memory.
+                // Before the next part is read, so that only parts in flight are in memory.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
                 next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
@@ -136,7 +136,6 @@ impl Upload {
             use object_store::Error::{AlreadyExists, NotFound, Precondition};
             match self.store.put_opts(&key, payload.clone(), mode.clone().into()).await {
                 Err(AlreadyExists { .. } | Precondition { .. }) => Ok(false),
-                // The object to be replaced no longer exists.
                 Err(NotFound { .. }) if *mode != PutMode::Create => Ok(false),
                 other => other.map(|_| true),
             }
@@ -162,7 +161,7 @@ impl Upload {
         self.wait(self.attempts(request))
     }
 
-    /// Sends one request, and repeats it if needed. The result is a future for [`Self::wait`].
+    /// The result is a future for [`Self::wait`], which repeats the request if needed.
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
@@ -183,7 +182,7 @@ impl Upload {
     }
 }
 
-/// Reads the next part of the source. Only the last part can be shorter than the others.
+/// Only the last part can be shorter than the others.
 fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     let mut part = Vec::new();
     let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
@@ -196,8 +195,8 @@ async fn attempts<T>(
     mut request: impl AsyncFnMut() -> object_store::Result<T>,
 ) -> Result<T, RequestError> {
     let options = &folder.options;
-    // The first byte of the answer arrives only after the whole part has been uploaded, so a slow line may
-    // need more than the first-byte time-out.
+    // The answer begins only after the whole part has been uploaded, so a slow line may need more than the
+    // first-byte time-out.
     let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
     let mut attempts = Attempts::to_write(folder);
     loop {

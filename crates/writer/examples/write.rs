@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let samples = keys.iter().map(|(key, bytes)| PlanSample {
         key,
         source_bytes: *bytes,
-        // A record is a little larger than its text. The plan uses this size to cut shards.
+        // A record is a little larger than its text, and the plan cuts shards by this size.
         stored_bytes: bytes + 192,
         ..PlanSample::default()
     });

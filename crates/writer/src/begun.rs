@@ -28,7 +28,7 @@ impl Growth<'_> {
     /// # Errors
     /// `Refused` if an addition of files, or a removal, is unfinished and `force` is not set; `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
-        // If a call of `write` failed at its very end, it may have left a generation that is ready.
+        // A call of `write` that failed at its very end may have left a generation that is ready.
         settle(&self.target)?;
         let folder = self.target.below(NEXT);
         if folder.names_if_there()?.is_empty() {
@@ -38,7 +38,6 @@ impl Growth<'_> {
         // If a journal is missing or unreadable, nothing shows whether a program made the shards.
         let is_of_program = |journal: &Option<Journal>| journal.as_ref().is_some_and(|it| it.head.is_of_program());
         let all_of_program = !survey.journals.is_empty() && survey.journals.values().all(is_of_program);
-        // If a run has finished no shard, there is nothing to lose.
         let is_lost = !survey.has_shards() || all_of_program;
         if force || is_lost {
             return remove_next(&self.target);

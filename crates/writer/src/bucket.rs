@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Number of attempts to lock a spool. A run that is ending may remove the spool just before the next run locks it.
+/// A run that is ending may remove the spool just before the next run locks it.
 const LOCK_TRIES: u32 = 3;
 
 /// A folder in an object store, to which [`write_dataset`](crate::write_dataset) writes as if it were a
@@ -92,8 +92,8 @@ impl Bucket {
         }
     }
 
-    /// Takes the lock `name` in the spool, and the claim of the same name in the store. Returns `None` if
-    /// another run holds the lock or the claim.
+    /// Takes the lock in the spool and the claim of the same name in the store. `None` if another run holds
+    /// one of them.
     pub(crate) fn lock(&self, name: &str, mode: LockMode, holder: &Holder) -> Result<Option<StoreLock>> {
         let path = self.spool().join(name);
         let mut tries = 1;
@@ -165,7 +165,7 @@ impl Bucket {
         }
         let sent = match self.send(file, name) {
             // The store no longer knows the upload. If only the answer to its last request was lost, the
-            // object may exist nevertheless.
+            // object may exist.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
@@ -184,8 +184,7 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Refuses a spool folder that belongs to another user, because any user can create one in a folder for
-/// temporary files.
+/// Any user can create a spool in a folder for temporary files.
 fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
@@ -195,7 +194,7 @@ fn check_own(spool: &Path) -> Result<(), Cause> {
     Err(cause.with_hint(Hint::new("choose another folder with ").and([Setting::named("spool")])))
 }
 
-/// Adds a hint on the possible state of the object, for a run that was taken over during an upload.
+/// Adds the hint for a run that was taken over during an upload.
 fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
@@ -210,7 +209,6 @@ fn meanwhile(error: Error, name: &str) -> Error {
     }
 }
 
-/// Adds a hint about the next step to the error for an object that could not be sent.
 fn to_go_on(error: Error) -> Error {
     if error.hint().is_some() {
         return error;

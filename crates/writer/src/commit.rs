@@ -92,8 +92,7 @@ impl<T> Committer<'_, T> {
 
 fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), StopReason> {
     file.sync().map_err(|e| match e.kind() {
-        // If the file system delays allocation, a full disk may be noticed only here. Writing the shard again
-        // would not help.
+        // With delayed allocation, a full disk may be noticed only here. Writing the shard again would not help.
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             StopReason::Fatal(Error::io("sync", path, e))
         }

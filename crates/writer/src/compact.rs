@@ -46,7 +46,7 @@ impl Growth<'_> {
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
-        // Remove the manifests first, because as long as a manifest exists, its shards must exist too.
+        // Manifests first, because as long as a manifest exists, its shards must exist too.
         older.keys().try_for_each(|(_, name)| target.remove(name))?;
         target.sync()?;
         leaving.keys().try_for_each(|name| target.remove(name))?;
@@ -59,7 +59,7 @@ impl Growth<'_> {
         })
     }
 
-    /// Returns the manifests of older generations. The keys are the number and the file name.
+    /// The keys are the generation and the file name.
     fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
         let own = self.manifest.generation();
         let mut older = BTreeMap::new();
@@ -87,7 +87,7 @@ impl Growth<'_> {
         Ok(older)
     }
 
-    /// Returns the name and size of each shard of the dataset that the newest generation does not use.
+    /// Shards of the dataset that the newest generation does not use, with their sizes.
     fn leaving<'a>(
         &self,
         names: &[String],
@@ -113,7 +113,6 @@ impl Growth<'_> {
             let is_own = |identity: &Identity| identity.dataset_id == self.manifest.dataset_id;
             match identity {
                 Some(identity) if is_own(&identity) => self.refuse_later(name, is_listed, written_for, &identity)?,
-                // Keep a shard that belongs to another dataset.
                 Some(_) => continue,
                 None if is_listed => return Err(self.unknown(name, self.manifest.dataset_id)),
                 None => continue,
@@ -123,8 +122,7 @@ impl Growth<'_> {
         Ok(leaving)
     }
 
-    /// Refuses a shard that no manifest lists and that may be of a later generation. In that case, this
-    /// manifest would be outdated.
+    /// If the shard is of a later generation, this manifest would be outdated.
     fn refuse_later(&self, name: &str, is_listed: bool, written_for: Option<u32>, identity: &Identity) -> Result<()> {
         let own = self.manifest.generation();
         let count = self.manifest.shards.len() as u64;

@@ -180,8 +180,7 @@ impl Error {
         Self::Internal(shardpack_format::Error::internal(what, expected, found))
     }
 
-    /// Converts an error that means "disk full" to [`Error::NoSpace`], which states how many bytes are needed
-    /// and how many are free.
+    /// The error then states how many bytes are needed and how many are free.
     pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

@@ -17,7 +17,7 @@ use std::io;
 
 const CHECKED_AT_A_TIME: usize = 32;
 
-/// Text by which a manifest of this format is recognised even if it can no longer be parsed.
+/// Marks a manifest of this format even if it can no longer be parsed.
 const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 #[derive(Debug)]
@@ -52,7 +52,6 @@ pub(crate) struct Survey {
     shards: Vec<u32>,
     /// Shards whose names show that a later generation has rewritten them.
     written_anew: Vec<String>,
-    /// Temporary files, whose names only this crate uses.
     temporaries: Vec<String>,
     /// Files of other programs. Names with a leading dot are left out, because operating systems and desktops
     /// create such files in any folder.
@@ -156,9 +155,8 @@ impl Survey {
         }
     }
 
-    /// Removes all our files, so that a run can start over. The manifest is removed first, so that the rest
-    /// is not mistaken for a dataset. The files by which we recognise our own are removed last, so that an
-    /// interrupted removal can be finished.
+    /// Removes the manifest first, so that the rest is not mistaken for a dataset, and the files by which we
+    /// recognise our own last, so that an interrupted removal can be finished.
     pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
         let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -185,8 +183,8 @@ impl Survey {
         target.sync()
     }
 
-    /// Removes the shards of a part that starts over, except shards that another part has replaced. The
-    /// journal of the part stays until it is replaced, because the other files are recognised by it.
+    /// Keeps shards that another part has replaced. The journal of the part stays until it is replaced,
+    /// because the other files are recognised by it.
     pub(crate) fn remove_part(&self, target: &Target<'_>, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.shards()?);
@@ -211,8 +209,7 @@ impl Survey {
         self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }
 
-    /// Returns the origin of each file that has the name of a shard. If an `id` is given, shards of that
-    /// dataset are ours too.
+    /// If an `id` is given, shards of that dataset are ours too.
     fn owners(&self, target: &Target<'_>, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
@@ -233,7 +230,7 @@ impl Survey {
         })
     }
 
-    /// Returns true if a rewritten shard belongs to a dataset that has a manifest or a journal in the folder.
+    /// The dataset must have a manifest or a journal in the folder.
     fn is_own(&self, target: &Target<'_>, name: &str) -> bool {
         let Ok(ends) = target.read_ends(name, HEADER_BYTES, 0) else { return false };
         Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
@@ -278,14 +275,13 @@ fn list(names: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Returns the content of a shard's header; `None` if the header is damaged.
 fn identity(target: &Target<'_>, number: u32) -> Option<Identity> {
     let ends = target.read_ends(&shard_name(number), HEADER_BYTES, 0).ok()?;
     Identity::parse_header(&ends.head).ok()
 }
 
-/// Compares a finished shard with its journal entry, using two small reads. The comparison includes the size,
-/// the header, and every byte of the footer. Returns `Ok(Err)` with the difference if there is one.
+/// Compares the size, the header, and every byte of the footer with the journal entry, using two small reads.
+/// Returns `Ok(Err)` with the difference if there is one.
 pub(crate) fn check_shard(
     target: &Target<'_>,
     id: DatasetId,
@@ -335,8 +331,7 @@ pub(crate) fn keep_present(
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
 }
 
-/// Checks several shards with [`check_shard`], and returns the results in order. Shards in a store are
-/// checked in parallel, because each check waits for the network.
+/// Returns the results in order. Shards in a store are checked in parallel, because each check waits for the network.
 pub(crate) fn check_shards(
     target: &Target<'_>,
     id: DatasetId,

@@ -11,11 +11,10 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Number of bytes up to which more than two samples per thread may run ahead of the writer. This is enough
+/// Up to this number of bytes, more than two samples per thread may run ahead of the writer. This is enough
 /// to hide a slow sample among small ones, and little compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
-/// Maximum number of samples ahead of the writer. It is needed because the bookkeeping of tiny samples takes
-/// more memory than their bytes.
+/// The bookkeeping of tiny samples takes more memory than their bytes, so their number is limited too.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
 /// Result of one sample. Its bytes are charged until [`Gate::release`].
@@ -61,7 +60,6 @@ pub(crate) struct Gate<T> {
     threads: u64,
 }
 
-/// Samples that have been admitted but not yet written.
 struct InFlight<T> {
     /// Results of the slots from `first` on. `None` while a sample is being encoded.
     window: VecDeque<Option<SampleResult<T>>>,
@@ -91,8 +89,7 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Waits until there is room for the next sample, and admits it. Returns `None` if the run has stopped.
-    /// Only one thread at a time may call this.
+    /// Waits until there is room. Returns `None` if the run has stopped. Only one thread at a time may call this.
     pub(crate) fn admit(&self, memory_bytes: u64) -> Option<Admitted> {
         let mut state = self.lock();
         while !state.stopped && !self.has_room(&state, memory_bytes) {
@@ -114,7 +111,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// Delivers the result of a sample. From then on, only the bytes of its record are charged.
+    /// From then on, only the bytes of the record are charged.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
@@ -141,8 +138,8 @@ impl<T> Gate<T> {
         self.room.notify_one();
     }
 
-    /// Moves all results that are next in order into `run`. If there are none, waits for one, but no longer
-    /// than `patience`. Returns false if the run has stopped.
+    /// Takes all results that are next in order. If there are none, waits for one, but no longer than
+    /// `patience`. Returns false if the run has stopped.
     pub(crate) fn take_ready(&self, run: &mut VecDeque<SampleResult<T>>, patience: Duration) -> bool {
         let mut state = self.lock();
         if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
@@ -169,7 +166,7 @@ impl<T> Gate<T> {
         self.ready.notify_all();
     }
 
-    /// Stops the run for this reason. If there are several reasons, the first one is reported.
+    /// If there are several reasons, the first one is reported.
     pub(crate) fn fail(&self, reason: StopReason) {
         self.lock().reason.get_or_insert(reason);
         self.stop();
@@ -190,8 +187,8 @@ impl<T> Gate<T> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).reason
     }
 
-    /// Locks the state. A poisoned lock is accepted, because the state is valid after every statement and a
-    /// panic elsewhere must not cause another one here.
+    /// A poisoned lock is accepted, because the state is valid after every statement and a panic elsewhere
+    /// must not cause another one here.
     fn lock(&self) -> MutexGuard<'_, InFlight<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

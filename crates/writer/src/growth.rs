@@ -42,8 +42,8 @@ pub struct Growth<'a> {
     pub(crate) target: Target<'a>,
     lock: RunLock,
     pub(crate) manifest: Manifest,
-    /// Generation that [`write`](Self::write) has prepared. If it could not be put in place, calling `write`
-    /// again repeats that step.
+    /// The generation that [`write`](Self::write) has prepared. If it could not be put in place, calling
+    /// `write` again repeats that step.
     ready: Mutex<Option<(JournalHead, Report)>>,
 }
 
@@ -81,7 +81,7 @@ impl Growth<'static> {
 
 impl<'a> Growth<'a> {
     pub(crate) fn take_on(target: Target<'a>) -> Result<Self> {
-        // Check this before locking, so that no lock file is created in a mistyped folder.
+        // Before locking, so that no lock file is created in a mistyped folder.
         let names = target.names_if_there()?;
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
@@ -180,20 +180,19 @@ impl<'a> Growth<'a> {
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        // Set this first, because if the next step fails, the manifest may or may not exist.
+        // First, because if the next step fails, the manifest may or may not exist.
         *self.ready() = Some((head, report.clone()));
         folder.replace(MANIFEST_NAME, &encoded)?;
         settle(&self.target)?;
         Ok(self.noted(report))
     }
 
-    /// Puts in place the generation that an earlier call prepared. Returns `None` if there is none.
     fn end(&self, head: &JournalHead) -> Result<Option<Report>> {
         let ready = self.ready();
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
-        // If the generation had been ready, `settle` would have put it in place, because this run holds the lock.
+        // `settle` would have put a ready generation in place, because this run holds the lock.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
         }
@@ -232,9 +231,8 @@ impl<'a> Growth<'a> {
             match (entries.get(&number), self.manifest.shards.get(place), next.kept.remove(&number)) {
                 (Some(entry), ..) => {
                     let mut file = entry.file.clone();
-                    // The name of a rewritten shard includes the generation, even if compacting has freed the
-                    // old name. Otherwise, a reader that still has the old shard open could mistake the new
-                    // one for it.
+                    // The name of a rewritten shard includes the generation, even if the old name is free.
+                    // Otherwise, a reader that still has the old shard open could mistake the new one for it.
                     if place < self.manifest.shards.len() || taken.contains(&file.name) {
                         file.name = shard_name_of(number, generation);
                     }
@@ -313,10 +311,10 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let survey = Survey::take(&folder)?;
     survey.remove_temporaries(&folder)?;
     survey.remove_journals(&folder)?;
-    // Remove the manifest after the journal, because a journal without its manifest would look like an unfinished run.
+    // After the journal, which would look like an unfinished run without its manifest.
     folder.sync()?;
     folder.remove(MANIFEST_NAME)?;
-    // The folder may still contain files of a desktop or a file system.
+    // Files of a desktop or a file system may still be in the folder.
     folder.remove_folder_if_empty()?;
     target.sync()
 }

@@ -21,10 +21,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum size of a journal in bytes. A million shards need less.
+/// Maximum size of a journal. A million shards need less.
 const MAX_BYTES: u64 = 4 << 30;
-/// Maximum size of a line in bytes. The first line holds the metadata, and each other line the skipped
-/// samples of a shard.
+/// Maximum size of a line. The first one holds the metadata, and each other one the skipped samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
 /// The first line, with everything that must be equal for a run to continue. All parts of a dataset must have
@@ -32,7 +31,7 @@ const MAX_LINE_BYTES: u64 = 128 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalHead {
-    /// Version of the packer, because another version may encode the same sample differently.
+    /// Another version of the packer may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
     pub(crate) part: Option<Part>,
@@ -88,8 +87,7 @@ impl JournalHead {
         self.mtimes == hex(&OF_PROGRAM)
     }
 
-    /// Returns the first difference between two heads. The part and the modification times are not compared,
-    /// because they depend on the machine's own copy of the sources.
+    /// Ignores the part and the modification times, which depend on the machine's own copy of the sources.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
@@ -108,8 +106,7 @@ impl JournalHead {
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    /// Returns the first difference between this run and the interrupted run `begun`. Modification times are
-    /// compared too, because the sources must be unchanged.
+    /// Modification times are compared too, because the sources must be unchanged.
     pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
         let times = || Difference { what: "modification times of the sources".into(), values: None };
         self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
@@ -120,8 +117,7 @@ impl JournalHead {
     }
 }
 
-/// Returns the first option that differs between two recipes. Values that the packer measured on samples are
-/// not options, so they are not compared.
+/// Values that the packer measured on samples are not options, so they are not compared.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
     // Options that belong together form a group, so look for the difference inside the groups.
@@ -134,8 +130,7 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// Returns the options of a group. If a group holds both the requested options (`asked`) and the result, only
-/// the requested ones are returned.
+/// If a group holds both the requested options (`asked`) and the result, only the requested ones are returned.
 fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
     let all = value?.as_object()?;
     all.get("asked").and_then(Value::as_object).or(Some(all))
@@ -173,8 +168,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads all lines up to the first damaged one. Returns `None` if even the first line is damaged, because
-    /// then no shard was finished.
+    /// Reads up to the first damaged line. `None` if even the first line is damaged, because then no shard
+    /// was finished.
     pub(crate) fn read(target: &Target<'_>, name: &str) -> Result<Option<Self>> {
         let path = &target.file(name);
         let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
@@ -204,7 +199,7 @@ impl Journal {
     }
 }
 
-/// The lines of a journal. Only one line at a time is in memory.
+/// Only one line at a time is in memory.
 struct Lines<'a, R> {
     path: &'a Path,
     file: R,
@@ -213,7 +208,7 @@ struct Lines<'a, R> {
 }
 
 impl<R: BufRead> Lines<'_, R> {
-    /// Returns the value of the next line. Returns `None` at the end, or if the line is torn or damaged.
+    /// `None` at the end, or if the line is torn or damaged.
     fn next<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>> {
         self.line.clear();
         let mut limited = self.file.by_ref().take(MAX_LINE_BYTES.saturating_add(1));
@@ -227,7 +222,7 @@ impl<R: BufRead> Lines<'_, R> {
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
-        // The memory that JSON needs depends on the number of its nodes. Compute it before any is allocated.
+        // The memory that JSON needs depends on the number of its nodes, and is computed before any is allocated.
         let limits = Limits::default();
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
@@ -275,7 +270,7 @@ fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 
-/// Returns the text after the checksum of a line; `None` if the line is torn or damaged.
+/// The text after the checksum; `None` if the line is torn or damaged.
 fn whole_line(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;
@@ -303,7 +298,6 @@ mod tests {
         let found = recipe_difference(&recipe("auto", 1), &recipe("zstd", 2)).unwrap();
         assert_eq!(found.what, "option `codec`");
         assert_eq!(found.values, Some(("\"auto\"".to_owned(), "\"zstd\"".to_owned())));
-        // If the kind of samples differs, one of the recipes does not have the group at all.
         let mut other = recipe("auto", 1);
         other.remove("cube");
         let (shown, _) = recipe_difference(&recipe("auto", 1), &other).unwrap().values.unwrap();

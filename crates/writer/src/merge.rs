@@ -33,7 +33,7 @@ pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
 }
 
 pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
-    // Check this before locking, so that no lock file is created in a mistyped folder.
+    // Before locking, so that no lock file is created in a mistyped folder.
     let names = target.names()?;
     let what = || format!("folder `{}`", target.path().display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
@@ -72,13 +72,11 @@ fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
     Ok(report(Outcome::Complete, id, &entries, Figures::of(&entries), fidelity, started))
 }
 
-/// Fails if the parts come from different plans. The error groups the parts by the option that differs.
 fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     let Some(first) = journals.first() else { return Ok(()) };
     let differences = journals.iter().map(|journal| first.head.difference(&journal.head));
     let Some(Difference { what: thing, .. }) = differences.clone().flatten().next() else { return Ok(()) };
-    // Group the parts by the value of the first difference. If there are further differences, the next merge
-    // reports them.
+    // Further differences are reported by the next merge.
     let mut groups: BTreeMap<Option<String>, Vec<u32>> = BTreeMap::new();
     let mut own = None;
     for (journal, difference) in journals.iter().zip(differences) {
@@ -106,7 +104,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     Err(Error::usage(format!("parts in {what} differ in {thing}: {}", found.join(" and ")), hint))
 }
 
-/// Fails if a part has missing shards, or shards that differ from its journal.
+/// A part may lack shards, or have shards that differ from its journal.
 fn refuse_unfinished(
     target: &Target<'_>,
     head: &JournalHead,
@@ -120,7 +118,7 @@ fn refuse_unfinished(
     let noted: Vec<_> = entries.range(..shards).map(|(_, entry)| entry.shard()).collect();
     let checked = check_shards(target, id, &noted)?;
     let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
-    // Iterate over the shards rather than the parts, because a part may have no shards.
+    // Over the shards rather than the parts, because a part may have no shards.
     for number in 0..shards {
         let damage = match checked.remove(&number) {
             None => None,

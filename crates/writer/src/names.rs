@@ -40,7 +40,6 @@ pub(crate) fn shard_number(name: &str) -> Option<u32> {
     (shard_name(number) == name).then_some(number)
 }
 
-/// Returns the generation in a name that [`shard_name_of`] made.
 fn generation_of_shard(name: &str) -> Option<u32> {
     let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
     let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);

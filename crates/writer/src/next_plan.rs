@@ -90,8 +90,7 @@ impl Plan {
     }
 }
 
-/// Returns a digest of the added samples and the previous generation. The previous one is included because an
-/// unfinished generation may be continued only on top of the same one.
+/// An unfinished generation may be continued only on top of the same previous generation, so the digest includes it.
 fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     digest.update(inputs);

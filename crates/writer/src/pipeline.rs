@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which a waiting writer checks `cancel` and reports progress.
+/// Interval for checking `cancel` and reporting progress.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Number of bytes between two syncs of a shard while it is being written. With these syncs, the disk works
-/// from the start, and little is left to sync at the end. With them, packing 600 MB to a virtual disk took
-/// 0.83 of the time. An interval of 256 MiB took as long as 64 MiB.
+/// Bytes between two syncs of a shard that is being written, so that the disk works from the start, and
+/// little is left to sync at the end. Packing 600 MB to a virtual disk then took 0.83 of the time. An
+/// interval of 256 MiB took as long as 64 MiB.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Pipeline<'a, S> {
@@ -38,7 +38,7 @@ pub(crate) struct Pipeline<'a, S> {
 }
 
 impl<S: SampleSource> Pipeline<'_, S> {
-    /// Writes the shards `todo`. Shards that were finished are in `done` and in the journal, even after a failure.
+    /// Shards that were finished are in `done` and in the journal, even after a failure.
     pub(crate) fn shards(
         &self,
         todo: &[u32],
@@ -123,7 +123,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
     }
 }
 
-/// Iterator over the samples with their shard numbers, in order. It announces upcoming samples to the source.
+/// Iterates over the samples with their shard numbers, in order, and announces upcoming samples to the source.
 struct Line<'a, S, I> {
     source: &'a S,
     samples: I,
@@ -178,7 +178,7 @@ fn encode<S: SampleSource>(
     }
 }
 
-/// Sets the sample id of a record to the id in the plan, because sources count from 0.
+/// Sources count from 0, so the record gets the id in the plan.
 fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Encoded<T>> {
     if let Encoded::Record(record) = &mut encoded
         && record.frame.sample_id == sample
@@ -188,8 +188,7 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     Ok(encoded)
 }
 
-/// Refuses a record that readers would refuse, before any byte of it is written, using the reader's own
-/// checks. Only the maximum size of a record is up to the source.
+/// Uses the reader's own checks, before any byte is written. Only the maximum size of a record is up to the source.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
@@ -206,7 +205,7 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     Ok(encoded)
 }
 
-/// Turns a panic in the caller's code into an error. After a panic, this run does not use the source any more.
+/// After a panic, this run does not use the source any more.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
         .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding the sample", &*panic)) as _)
@@ -229,7 +228,7 @@ struct Writer<'a, S: SampleSource> {
 }
 
 impl<S: SampleSource> Writer<'_, S> {
-    /// Writes one shard under its temporary name, and passes it to the commit thread.
+    /// Writes under the temporary name, and passes the shard to the commit thread.
     fn shard(&mut self, number: u32) -> Result<(), Stopped> {
         let temporary = shard_temporary(number);
         let result = self.fill(number);

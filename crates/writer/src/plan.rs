@@ -122,7 +122,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // Check this first, because a dataset without room for its shards is unreadable in any case.
+        // First, because a dataset without room for its shards is unreadable in any case.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -246,7 +246,6 @@ fn size_of(sizes: &[Size], sample: u32) -> Size {
     sizes.get(to_usize(sample)).copied().unwrap_or_else(|| bug("a size for every sample in the order"))
 }
 
-/// Cuts the order into shards of at most `shard_bytes` stored bytes, each with at least one sample.
 fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedShard>> {
     let mut shards = Vec::new();
     let mut open = PlannedShard { number: 0, samples: 0..0, source_bytes: 0, stored_bytes: 0 };
@@ -266,8 +265,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     Ok(shards)
 }
 
-/// Checks the metadata, and returns the maximum number of shards. A dataset that readers with default limits
-/// would refuse must not be begun.
+/// A dataset that readers with default limits would refuse must not be begun.
 pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     // The number of shards is not known yet, so assume the one that takes the most digits.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
@@ -335,8 +333,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Refuses keys that occur twice. Sorted hashes are used because they take 8 bytes per sample, whereas a set
-/// of keys would take 50. Only keys with equal hashes are compared.
+/// Sorted hashes take 8 bytes per sample, whereas a set of keys would take 50. Only keys with equal hashes
+/// are compared.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

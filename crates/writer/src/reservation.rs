@@ -57,7 +57,7 @@ impl Reservation {
         let made = !out.folder().exists();
         target.create()?;
         let lock = RunLock::take(target, None, &Holder::this_process())?;
-        // From here on, if the folder is refused after it was created, it is removed again.
+        // From here on, a refused folder that was created here is removed again.
         let reservation = Self { out: out.clone(), made, lock: Some(lock) };
         let survey = Survey::take(target)?;
         survey.refuse(target, DatasetId([0; 16]), force)?;

@@ -30,8 +30,8 @@ pub(crate) enum HashMessage {
     Finish(Sender<[u8; 32]>),
 }
 
-/// Runs the hash thread, which computes the SHA-256 of each file in parallel with the writes, because one
-/// core hashes hardly faster than a disk writes.
+/// Computes the SHA-256 of each file in parallel with the writes, because one core hashes hardly faster than
+/// a disk writes.
 pub(crate) fn hash<T>(
     messages: &Receiver<HashMessage>,
     free: &Sender<Vec<u8>>,
@@ -44,7 +44,7 @@ pub(crate) fn hash<T>(
             HashMessage::Chunk(mut bytes) => {
                 sha256.update(&bytes);
                 bytes.clear();
-                // Ignore a failure, because the writer has then ended and does not need the buffer.
+                // If this fails, the writer has ended and does not need the buffer.
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
@@ -72,7 +72,7 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // This fails only if the hash thread is gone. In that case `Finish` gets no answer, which the commit reports.
+        // Fails only if the hash thread is gone. `Finish` then gets no answer, which the commit reports.
         let _ = self.messages.send(message);
     }
 }
@@ -120,8 +120,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns the record's buffer if it is no longer needed; the caller must then return
-    /// the buffer for reuse and its charge to the budget. Otherwise the hash thread does both.
+    /// Returns the record's buffer if it is no longer needed; the caller must then return the buffer for
+    /// reuse and its charge to the budget. Otherwise the hash thread does both.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -144,7 +144,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.tally.merge(tally);
         if record.len() >= CHUNK_BYTES {
             self.write_chunk()?;
-            // Hash and write the record at the same time. If the write fails, the run ends and the hash is not used.
+            // Hashing and writing run at the same time. If the write fails, the run ends and the hash is not used.
             let record = Arc::new(record);
             self.hash.send(HashMessage::Record { bytes: Arc::clone(&record), charge });
             self.write(&record)?;
@@ -167,7 +167,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         Arc::clone(&self.file)
     }
 
-    /// Writes the index and the footer. After that, the file is complete but not synced.
+    /// After this, the file is complete but not synced.
     pub(crate) fn finish(&mut self, metadata: &[u8]) -> Result<Finished> {
         let index = self.index.encode(metadata)?;
         let footer = Footer {

@@ -117,7 +117,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Creates a scratch file. If a killed run has left a file of the same name, it is replaced.
+    /// Replaces a file of the same name that a killed run has left.
     pub(crate) fn create_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         self.remove_scratch(name)?;
         let path = self.scratch_file(name);
@@ -174,7 +174,7 @@ impl<'a> Target<'a> {
     /// they are ours.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Check the claim before the scratch file is created, because the files may by now belong to another run.
+        // Before the scratch file is created, because the files may by now belong to another run.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
@@ -205,8 +205,8 @@ impl<'a> Target<'a> {
         !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Writes a small file of the dataset atomically: whatever happens, it holds either `bytes` or its old
-    /// content afterwards. The steps are: write a temporary file, sync it, commit it, and sync the folder.
+    /// Whatever happens, the file holds either `bytes` or its old content afterwards. The steps are: write a
+    /// temporary file, sync it, commit it, and sync the folder.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }
@@ -242,7 +242,6 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Converts the error "not found" to success.
 fn not_there(removed: Result<(), Cause>) -> Result<(), Cause> {
     match removed {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),

@@ -157,8 +157,7 @@ fn write_prepared<S: SampleSource>(
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
 }
 
-/// Writes the missing shards. A shard that could not be synced is written again: its state on disk is
-/// unknown, but its sources still exist.
+/// A shard that could not be synced is written again: its state on disk is unknown, but its sources still exist.
 pub(crate) fn run_all<S: SampleSource>(
     pipeline: &Pipeline<'_, S>,
     shards: Vec<u32>,
@@ -179,8 +178,8 @@ pub(crate) fn run_all<S: SampleSource>(
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = pipeline.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Shards whose lines are missing from the journal were finished when the disk became full. Now that
-        // the temporary file is removed, there is room for these lines.
+        // Shards missing from the journal were finished when the disk became full. Now that the temporary
+        // file is removed, there is room for their lines.
         let not_noted = open.not_noted();
         let is_noted = not_noted.is_empty();
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
@@ -190,7 +189,7 @@ pub(crate) fn run_all<S: SampleSource>(
             Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
-            // Report the first error. If this fails too, the shard is packed again.
+            // Reports the first error. If this fails too, the shard is packed again.
             let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));
@@ -213,7 +212,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// Totals over finished shards. If they are computed before a run starts, they say how much work the run need
+/// If these totals over finished shards are computed before a run starts, they say how much work the run need
 /// not repeat.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
@@ -234,8 +233,7 @@ impl Figures {
     }
 }
 
-/// Handles a dataset that was already complete: checks each shard, and removes the remains of a run that was
-/// interrupted at its end.
+/// Checks each shard, and removes the remains of a run that was interrupted at its end.
 pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
     let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
     for checked in check_shards(target, manifest.dataset_id, &shards)? {
@@ -247,7 +245,7 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;
-    // A run that stopped right after writing the manifest has left its journals behind. They contain more
+    // A run that stopped right after writing the manifest has left its journals behind, which contain more
     // figures than the manifest.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Forms in which the cubes are stored, with one dataset for each form.
+/// One dataset is stored in each of these forms.
 pub(crate) const FORMS: [ArraySettings; 3] = [
     form(Coder::Blosc2Lz4, Filter::Bitshuffle, true),
     form(Coder::Blosc2Lz4, Filter::Shuffle, false),
@@ -22,7 +22,6 @@ const fn form(coder: Coder, filter: Filter, band_difference: bool) -> ArraySetti
     ArraySettings { values, coder, level: None, filter, band_difference, layout }
 }
 
-/// Returns a float16 cube with smooth spectra and 1 % noise.
 pub(crate) fn cube() -> Outcome<Array> {
     let floats = cube::synthetic()?.into_bytes();
     let halves = floats.as_chunks().0.iter().flat_map(|value| f16::from_f32(f32::from_le_bytes(*value)).to_le_bytes());

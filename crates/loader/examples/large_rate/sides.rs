@@ -19,7 +19,7 @@ use std::time::Instant;
 type Own = Mutex<(ArrayDecoder, Vec<u8>)>;
 type Work = fn(&Stored, &mut ArrayDecoder, &mut Vec<u8>) -> Outcome<()>;
 
-/// Number of bytes per read, the same as in the loader.
+/// Bytes per read, as in the loader.
 const STEP_BYTES: usize = 256 << 10;
 
 pub(crate) struct Stored {
@@ -31,10 +31,10 @@ pub(crate) struct Stored {
     pub(crate) record_bytes: usize,
 }
 
-/// One of the compared sides. It processes all records once in each round.
+/// A compared side, which processes all records once in each round.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// Computed number of bytes that cross memory for each record; 0 if it is not needed.
+    /// Computed bytes that cross memory for each record; 0 if not needed.
     pub(crate) crossing: u64,
     lap: Box<dyn Fn() -> Outcome<()> + 'a>,
     laps: Vec<[f64; 2]>,
@@ -64,7 +64,7 @@ impl<'a> Side<'a> {
         Self::by(name, stored, read, threads)
     }
 
-    /// Same as [`Side::read`], but also computes the CRC32 of each step while the step is in the cache.
+    /// Same as [`Side::read`], but also computes the CRC32 of each step while it is in the cache.
     pub(crate) fn read_checked(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, read_checked, threads)
     }
@@ -74,15 +74,13 @@ impl<'a> Side<'a> {
         Self::new(name, move || in_turn(stored, &own, work))
     }
 
-    /// Returns the median number of records per second, with `records` in a round, and the median processor
-    /// time per record in milliseconds.
+    /// Median records per second, with `records` in a round, and median processor milliseconds per record.
     pub(crate) fn medians(&self, records: usize) -> [f64; 2] {
         let [seconds, cpu] = [0, 1].map(|k| median(self.laps.iter().map(|lap| lap[k]).collect()));
         [records as f64 / seconds, 1e3 * cpu / records as f64]
     }
 }
 
-/// Measures all sides in turn, after a warm-up round.
 pub(crate) fn measure(sides: &mut [Side<'_>], rounds: usize) -> Outcome<()> {
     for round in 0..=rounds {
         for side in &mut *sides {
@@ -101,7 +99,6 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Returns the records of a dataset with one array in each.
 pub(crate) fn stored(dataset: &Dataset) -> Outcome<Vec<Stored>> {
     let fields = dataset.schema().fields();
     let field = fields.iter().find(|field| field.kind == FieldKind::Array).ok_or("no array in the dataset")?;
@@ -162,7 +159,7 @@ fn read_checked(stored: &Stored, _: &mut ArrayDecoder, buffer: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Processes all records. Each thread takes the next record whenever it is free, and keeps its own memory.
+/// Each thread takes the next record whenever it is free.
 fn in_turn(stored: &[Stored], own: &[Own], work: Work) -> Outcome<()> {
     let next = AtomicUsize::new(0);
     let take = |own: &Own| -> Result<(), String> {

@@ -16,11 +16,10 @@ struct Row {
     name: String,
     /// Bytes that cross memory for each cube.
     crossing: u64,
-    /// For each setting, the number of cubes per second and the processor time per cube in milliseconds.
+    /// Per setting: cubes per second, and milliseconds of processor time per cube.
     cells: Vec<[f64; 2]>,
 }
 
-/// Makes the datasets, measures them, and prints the table.
 pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     let cubes: u64 = number(args.next(), 24)?;
     let rounds = number(args.next(), 5)?;
@@ -48,8 +47,7 @@ pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures every way of loading for all numbers of threads and batch sizes. `stored` and `decoded` are sizes
-/// of a cube in bytes.
+/// `stored` and `decoded` are the sizes of a cube in bytes.
 fn rows(
     dataset: &Dataset,
     all: &[Stored],

@@ -33,8 +33,8 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
         let picture = fields.plans.iter().find(|plan| matches!(plan.kind, FieldType::Picture(_)));
         let shape = match (&field.kind, picture) {
             (FieldType::Picture(_), _) => &field.shape,
-            // One-hot labels are mixed with the shape of the first picture, because a CutMix rectangle is
-            // rounded to whole pixels of that shape.
+            // One-hot labels take the shape of the first picture, because a CutMix rectangle is rounded to
+            // whole pixels of that shape.
             (FieldType::OneHot(_), Some(picture)) => &picture.shape,
             _ => continue,
         };

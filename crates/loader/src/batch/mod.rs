@@ -103,10 +103,8 @@ pub struct Tensor<'a> {
     plan: &'a BatchPlan,
     fields: &'a Fields,
     field: &'a FieldPlan,
-    /// Index of the field in the batch.
     number: usize,
-    /// Slot of the batch. A slice of its memory is made only on request, because other libraries may be
-    /// writing to that memory.
+    /// A slice of this memory is made only on request, because other libraries may be writing to it.
     slot: Option<&'a Arc<Rows>>,
 }
 
@@ -189,7 +187,7 @@ impl Batch {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 let row = to_usize(row);
-                // A sample that was skipped because of a device error has a place, which must not be returned.
+                // A sample skipped because of a device error has a place, which must not be returned.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }

@@ -68,7 +68,6 @@ impl Batch {
                 Some(column) => column.length(&shard, record).unwrap_or(1),
                 None => self.orientation_inside(index, field)?,
             };
-            // Orientations 5 to 8 swap height and width.
             let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
             let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
             Ok(Some(Shown { source, crop }))

@@ -8,12 +8,11 @@ use shardpack_reader::Result;
 #[derive(Default)]
 pub(crate) struct Changes {
     scratch: ChangeScratch,
-    /// Pixels of a decoded picture, before its channels are split into planes.
     pixels: Vec<u8>,
 }
 
 impl Changes {
-    /// Decodes a picture, augments it, and returns its height and width.
+    /// Returns the height and width of the decoded and augmented picture.
     pub(crate) fn decode(
         &mut self,
         changes: &[Augmentation],

@@ -42,7 +42,7 @@ impl RowDecoder {
     }
 }
 
-/// A row to decode: its sample, and where its values go.
+/// The sample of a row, and where its values go.
 pub(crate) struct RowTarget<'a> {
     pub(crate) at: SampleAt,
     pub(crate) row: &'a mut RowMut,

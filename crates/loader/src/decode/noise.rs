@@ -23,7 +23,7 @@ impl Recipe {
         Ok(Some(RowNoise { noise, keep: fill_of(field)? }))
     }
 
-    /// Adds noise to a decoded row. If the row is ragged, `dims` are its axes.
+    /// If the row is ragged, `dims` are its axes.
     pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
         let Some(noise) = self.noise(field, at)? else { return Ok(()) };
         let shape = if field.is_ragged() { dims } else { &field.shape };
@@ -32,7 +32,7 @@ impl Recipe {
 }
 
 impl RowDecoder {
-    /// Adds noise to those arrays of a row that need it, except arrays that a stage decodes.
+    /// Skips arrays that need no noise or that a stage decodes.
     pub(super) fn add_noise(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         let RowRecord { recipe, at, .. } = record;
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {

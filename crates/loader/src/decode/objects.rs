@@ -49,7 +49,6 @@ pub(crate) fn of_sample(
                 }
                 _ => continue,
             };
-            // A value is left out if its picture or its boxes are missing.
             let (followed, rows) = followed.map_or((None, None), |(object, rows)| (Some(object), rows));
             if let (Some(object), Some(kept)) = (objects.get_mut(number), kept.get_mut(number)) {
                 (*object, *kept) = (followed, rows);
@@ -59,7 +58,6 @@ pub(crate) fn of_sample(
     Ok(objects)
 }
 
-/// Aligns a value with the view. For boxes, also returns which rows remain.
 fn follow(
     align: &Align,
     object: &Object,
@@ -79,8 +77,7 @@ fn follow(
     }
 }
 
-/// Adds the name of the field to an error. If the value does not match the declared alignment, the
-/// declaration is added as well.
+/// Also adds the declaration if the value does not match the declared alignment.
 fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
     let said = match &plan.follows {
         Follows::Picture { align, .. } => align.said(),

@@ -34,7 +34,7 @@ struct CutRecord {
 type FreeParts = Vec<Option<Box<dyn StagedPart>>>;
 
 impl RowDecoder {
-    /// Opens a large record for decoding in parts. Gives the row back as the error if the record must be read whole.
+    /// Gives the row back as the error if the record must be read whole.
     pub(crate) fn open(
         &mut self,
         recipe: &Recipe,
@@ -54,7 +54,7 @@ impl Opening<'_> {
 
     fn open(mut self, of: RowId, row: RowMut, dims: &[u64]) -> Result<LargeRecord, RowMut> {
         let Some(CutRecord { frame, cuts, kept }) = self.cut(&row, dims) else { return Err(row) };
-        // Comes after everything that can fail, because claimed staging memory is not freed before the next batch.
+        // After everything that can fail, because claimed staging memory is not freed before the next batch.
         let Some((staged, mut free)) = self.claim(&row, &cuts.staged) else { return Err(row) };
         let (handle, places) = row.divide(&cuts.rows)?;
         let mut places: Vec<Option<PartMut>> = places.into_iter().map(Some).collect();
@@ -70,13 +70,12 @@ impl Opening<'_> {
             RecordPart::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
-        // Drops the parts that no `Cut` took, so that only the parts held by threads remain.
+        // Drops parts that no `Cut` took, so that only threads hold parts.
         drop(free);
         let row = UnmadeRow { staged, handle, dims: dims.to_vec() };
         Ok(LargeRecord::new(of, Arc::clone(self.shard), frame, kept, cuts.fields, parts, row))
     }
 
-    /// Claims staging memory for these values; returns `None` if there is not enough.
     fn claim(&self, row: &RowMut, wanted: &[(usize, Range<u64>)]) -> Option<(Vec<StagedValue>, Vec<FreeParts>)> {
         let (mut staged, mut free) = (Vec::new(), Vec::new());
         for (field, bytes) in wanted {
@@ -89,7 +88,7 @@ impl Opening<'_> {
         Some((staged, free))
     }
 
-    /// Cuts the record into parts; returns `None` if the record must be read whole.
+    /// Returns `None` if the record must be read whole.
     fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<CutRecord> {
         let (shard, recipe, part_bytes) = (self.shard, self.recipe, self.recipe.part_bytes as u64);
         shard.check_length(self.at.record).ok()?;
@@ -130,8 +129,7 @@ impl Opening<'_> {
         let position = field.kind.position().and_then(|position| shard.stored_at(position));
         let place = position.and_then(|position| places.get(position)?.as_ref());
         let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(MadeField::Kept) };
-        // A field that is requested twice is cut only once. The second request needs the same bytes, so the
-        // record is read whole.
+        // A second request for a field needs the same bytes, so the record is read whole.
         if cuts.has(&place.bytes) {
             return None;
         }
@@ -142,7 +140,6 @@ impl Opening<'_> {
         self.decoders.get_mut(number)?.cut(self.tools, &value, cuts)
     }
 
-    /// Reads the bytes between the parts and keeps them.
     fn keep(&self, frame: &Frame, head: &[u8], cuts: &Cuts) -> Option<Vec<KeptBytes>> {
         let offset = self.shard.row(self.at.record).ok()?.offset;
         let end = std::iter::once(frame.record_bytes..frame.record_bytes);
@@ -154,8 +151,8 @@ impl Opening<'_> {
             left = left.checked_sub(length)?;
             if length > 0 {
                 let mut bytes = vec![0; size(length)?];
-                // The head was already read. Its bytes are copied, so that the CRC covers the very bytes that
-                // were parsed.
+                // The head's bytes are copied rather than read again, so that the CRC covers the very bytes
+                // that were parsed.
                 let known = if at == 0 { head.len() } else { 0 };
                 let (front, rest) = bytes.split_at_mut_checked(known)?;
                 front.copy_from_slice(head.get(..known)?);
@@ -170,7 +167,7 @@ impl Opening<'_> {
     }
 }
 
-/// Checks that the bytes between values are zero padding.
+/// The bytes between values must be zero padding.
 fn check_gaps(frame: &Frame, places: &[Option<FieldPlace<'_>>], kept: &[KeptBytes]) -> Option<()> {
     let mut at = u64::from(frame.head_bytes);
     for place in places.iter().flatten() {

@@ -64,7 +64,6 @@ fn boxes(
     visible: f64,
     shape: &Shape,
 ) -> Result<(Array, RemainingRows)> {
-    // An empty list of boxes may have any shape.
     if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
         return Err(Error::usage(format!("shape: expected [boxes, 4], found {shape_of:?}")));
     }
@@ -82,7 +81,7 @@ fn boxes(
         if right < left || bottom < top {
             return Err(turned_over(all, row, format, from, [source_width, source_height]));
         }
-        // Nothing outside the picture belongs to a box, even if the view shows it.
+        // Nothing outside the picture belongs to a box, even if it is in the view.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
         let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
         let ([x0, y0], [x1, y1]) = (shape.moved([left, top]), shape.moved([right, bottom]));
@@ -113,8 +112,8 @@ fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
     }
 }
 
-/// Returns the error for a box with a negative side. It is `Usage` if a different format puts all boxes of
-/// the sample inside their picture, and otherwise `Format`.
+/// The error is `Usage` if a different format puts all boxes of the sample inside their picture, and
+/// otherwise `Format`.
 fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], side: [f64; 2]) -> Error {
     let within = |low: f64, high: f64, from: f64, side: f64| {
         low <= high && low * from >= -BEYOND && high * from <= side + BEYOND
@@ -137,9 +136,9 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     }
 }
 
-/// Refuses boxes in the wrong unit: relative coordinates that are many times the picture's side, because
-/// these boxes would all be left out, and fractional pixels that are all inside the first pixel, because
-/// these boxes would be too small to see.
+/// Refuses boxes in the wrong unit: relative coordinates that are many times the picture's side, which would
+/// all be left out, and fractional pixels that are all inside the first pixel, which would be too small to
+/// see.
 fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
     let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
@@ -180,7 +179,6 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
         let [moved_x, moved_y] = shape.moved([x * from[0], y * from[1]]);
         let is_shown = shape.shows([moved_x, moved_y]);
         match (point.get(2), is_shown) {
-            // The point is unlabelled or outside the view.
             (Some(visible), is_shown) if *visible == 0.0 || !is_shown => out.extend([0.0; 3]),
             (Some(visible), _) => out.extend([moved_x / to[0], moved_y / to[1], *visible]),
             (None, true) => out.extend([moved_x / to[0], moved_y / to[1]]),

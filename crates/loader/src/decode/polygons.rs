@@ -70,14 +70,14 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
     [x / to[0], y / to[1]]
 }
 
-/// Evidence found so far for whether coordinates are relative or in pixels.
+/// Evidence for whether coordinates are relative or in pixels.
 #[derive(Default)]
 struct Unit {
-    /// First point that is too far outside the picture if coordinates are relative.
+    /// First point too far outside the picture for relative coordinates.
     far: Option<[f64; 2]>,
     /// True if a coordinate is outside 0 to 1.
     beyond: bool,
-    /// First point with a coordinate that is not a whole number of pixels.
+    /// First point that is not at a whole number of pixels.
     between: Option<[f64; 2]>,
 }
 
@@ -95,8 +95,6 @@ impl Unit {
         }
     }
 
-    /// Makes the same check as for boxes: refuses relative coordinates that are many times the picture's
-    /// side, and pixel coordinates that are all inside the first pixel.
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => Err(Error::usage(format!(
@@ -237,7 +235,6 @@ impl<'de> DeserializeSeed<'de> for Item<'_, '_> {
 }
 
 impl Item<'_, '_> {
-    /// Starts an item of a list that is not a number.
     fn begin(&mut self) {
         if self.list.has_lists {
             self.walk.out.push(',');

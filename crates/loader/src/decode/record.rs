@@ -88,7 +88,7 @@ pub(crate) struct ViewedRecord<'a> {
 }
 
 impl ViewedRecord<'_> {
-    /// Returns the part of a picture that its view shows; `None` if the sample has no picture.
+    /// The part of a picture that its view shows; `None` if the sample has no picture.
     pub(crate) fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
         let Followed { position, view, orientation } = *picture;
         let Some(value) = self.record.value(position)? else { return Ok(None) };
@@ -135,8 +135,7 @@ impl<'a> RowField<'a> {
         self.record.value(position)
     }
 
-    /// Returns the stored value of an array. If only a part is requested, the limits apply to that part,
-    /// whose size is checked later.
+    /// If only a part is requested, the limits apply to that part, whose size is checked later.
     pub(crate) fn array(&self, position: usize, is_cut: bool) -> Result<Option<FieldValue<'a>>, FormatError> {
         match is_cut {
             true => self.record.value_within(position, &limits_of_a_part(self.limits())),
@@ -151,7 +150,7 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// Returns the stage's note about the field if several rows share the record.
+    /// The stage's note, if several rows share the record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.record.payload {
             RecordBytes::Scene { memos, .. } => memos.get(self.number),

@@ -26,7 +26,6 @@ impl RowDecoder {
         }
     }
 
-    /// Asks the stage to decode a sample whose values already are on its device.
     fn decode_resident(&mut self, context: Context<'_>, shard: &Shard, target: &mut RowTarget<'_>) -> Result<()> {
         let recipe = context.recipe;
         let at = target.at;
@@ -35,7 +34,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Completes a row whose parts are all done. If something is wrong, reads and decodes the whole record instead.
+    /// Requires that all parts of the row are done. If something is wrong, reads and decodes the whole record instead.
     pub(crate) fn complete(
         &mut self,
         context: Context<'_>,
@@ -50,8 +49,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Decodes a record that is not completely in memory. If that fails, reads the whole record and decodes
-    /// it, so that any error names its cause.
+    /// If decoding fails, reads the whole record and decodes it, so that any error names its cause.
     fn decode_or_read(
         &mut self,
         context: Context<'_>,
@@ -185,7 +183,7 @@ impl RowDecoder {
         made.map_err(|error| record.named(error))
     }
 
-    /// Applies the last changes to a row: noise first, then the caller's transform.
+    /// Adds noise, and then runs the caller's transform.
     pub(super) fn finish(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         self.add_noise(record, row, dims).map_err(|error| record.named(error))?;
         let Some(transform) = &record.recipe.transform else { return Ok(()) };
@@ -196,7 +194,7 @@ impl RowDecoder {
         self.fields.get(number).map_or_else(|| bug("a field has no decoder"), |decoder| &**decoder)
     }
 
-    /// Decodes a field on the host; returns false and writes nothing if the sample has no value for it.
+    /// Returns false and writes nothing if the sample has no value for the field.
     pub(super) fn decode_field(
         &mut self,
         of: &RowField<'_>,

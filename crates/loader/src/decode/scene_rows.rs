@@ -19,7 +19,7 @@ use std::time::Instant;
 const ON_HOST: &str = "the host decodes scenes with several patches";
 
 impl RowDecoder {
-    /// Reads a sample and decodes its patches. If a stage decodes them, only keeps the record for the stage.
+    /// If a stage decodes the patches, only keeps the record for the stage.
     pub(crate) fn scene(
         &mut self,
         context: Context<'_>,
@@ -64,7 +64,7 @@ impl RowDecoder {
         let start = Instant::now();
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         self.begin();
-        // An error is ignored here because decoding the fields below reports it again.
+        // Decoding the fields below reports any error again.
         let whole = self.whole_bytes(record, &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let patch = |draw: &SampleAt| ScenePatch {
@@ -89,7 +89,6 @@ impl RowDecoder {
         Ok(scene)
     }
 
-    /// Reads and checks a sample whose patches a stage decodes.
     fn keep_scene(
         &mut self,
         context: Context<'_>,
@@ -131,7 +130,6 @@ impl RowDecoder {
         }
     }
 
-    /// Returns the draws of the patches whose numbers are in `read`, in ascending order.
     fn draws(
         &mut self,
         record: RowRecord<'_>,
@@ -145,8 +143,6 @@ impl RowDecoder {
         Ok(draws)
     }
 
-    /// Returns the size in bytes of all pixels of those arrays of a sample that patches are cut from; `None`
-    /// if they cannot be kept whole.
     fn whole_bytes(&mut self, record: RowRecord<'_>, draws: &[SampleAt]) -> Result<Option<u64>, FormatError> {
         let mut all = 0_u64;
         let Some(&at) = draws.first() else { return Ok(None) };
@@ -159,8 +155,7 @@ impl RowDecoder {
         Ok(Some(all))
     }
 
-    /// Moves patches to where their mask has a given class, if the options request it. If a sample has no
-    /// mask, its patches lie anywhere.
+    /// Does nothing unless the options request classes. If a sample has no mask, its patches lie anywhere.
     pub(super) fn place_by_class(
         &mut self,
         record: RowRecord<'_>,
@@ -240,7 +235,6 @@ impl RowDecoder {
                     let range = scene.plan.parts.get(number).cloned().unwrap_or_default();
                     copy(bytes.and_then(|bytes| bytes.get(range)).unwrap_or_default(), out);
                 }
-                // The value comes from the index, so nothing from the record is needed.
                 SceneField::FromIndex => {
                     self.decode_field(&RowField { record, field, number }, out, &mut [])?;
                 }

@@ -5,7 +5,6 @@ use crate::fields::{ArrayField, Cut, FieldType};
 use shardpack_array::{ArrayDecoder, ArraySplit, UNIT_BYTES, Wanted};
 use shardpack_format::{ArrayDescriptor, Codec, Layout, Result};
 
-/// Codec and descriptor of one array, as an example of how a field stores its arrays.
 type StoredArray = (Codec, ArrayDescriptor);
 
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +16,7 @@ pub(crate) struct RowMemory {
     pub(crate) rows_are_columns: bool,
 }
 
-/// Returns the number of scratch bytes needed to decode one array. The array resembles the example but may
-/// have more or fewer pixels.
+/// The array resembles the example but may have more or fewer pixels.
 pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let decoded_bytes = (row.bytes / row.element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
@@ -54,9 +52,8 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
 }
 
-/// Returns the number of scratch bytes needed to decode `count` patches of an array; `None` if no patches are
-/// cut from the field. `finished` is the size of one patch before the steps after decoding, or 0 if there are
-/// no such steps.
+/// `None` if no patches are cut from the field. `finished` is the size of one patch before the steps after
+/// decoding, or 0 if there are no such steps.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
     cut.place?;
@@ -72,9 +69,8 @@ fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     shardpack_format::saturating_u64(product)
 }
 
-/// Returns the size of the largest part that a thread needs memory for; `None` if large records of such
-/// arrays are not cut into parts. `is_finished` must be true if elements are converted or moved after
-/// decoding.
+/// Size of the largest part that a thread needs memory for; `None` if large records of such arrays are not
+/// cut into parts. `is_finished` must be true if elements are converted or moved after decoding.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,
@@ -105,8 +101,7 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
     }
 }
 
-/// Returns the number of scratch bytes needed to decode a mask: at most the size of the whole mask plus the
-/// decoder's own memory.
+/// At most the size of the whole mask plus the decoder's own memory.
 pub(crate) fn mask_scratch_bytes(stored: &StoredArray) -> u64 {
     let (codec, descriptor) = stored;
     let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);

@@ -25,7 +25,7 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Returns the width and height of one unit of the coordinates, first in the picture and then in the view.
+    /// Width and height of one unit of the coordinates, first in the picture and then in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];

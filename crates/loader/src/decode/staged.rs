@@ -16,8 +16,8 @@ use std::io;
 use std::sync::Arc;
 
 impl RowDecoder {
-    /// Passes a field to the stage, or decodes it on the host if the stage refuses it. Returns false and
-    /// writes nothing if the sample has no value for it.
+    /// The host decodes a field that the stage refuses. Returns false and writes nothing if the sample has no
+    /// value for it.
     pub(super) fn stage_field(
         &mut self,
         context: Context<'_>,
@@ -33,7 +33,7 @@ impl RowDecoder {
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
             Residence::Absent => {}
             Residence::Missing => return Ok(false),
-            // If this fails, the record is read instead, and the error names the cause.
+            // If this fails, reading the record reports the cause.
             Residence::Present(value) => {
                 if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
                     return Ok(true);
@@ -50,8 +50,6 @@ impl RowDecoder {
         }
     }
 
-    /// Decodes a field on the host and puts it into a slot that is being filled. Returns false and writes
-    /// nothing if the sample has no value for the field.
     fn put(
         &mut self,
         of: &RowField<'_>,
@@ -72,8 +70,7 @@ impl RowDecoder {
         decoded
     }
 
-    /// Passes a field to the stage, which may refuse it and give a reason. Returns `None` if the sample has
-    /// no value for the field.
+    /// The stage may refuse the field and give a reason. Returns `None` if the sample has no value for it.
     fn prepare(
         &mut self,
         of: &RowField<'_>,
@@ -96,8 +93,8 @@ impl RowDecoder {
         }))
     }
 
-    /// Decodes on the host the values of a row that the device found odd, into the device's output. The
-    /// record is read again, because its run may be gone; odd values are rare.
+    /// Decodes on the host, into the device's output, the values that the device found odd. Reads the record
+    /// again, because its run may be gone; odd values are rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
@@ -133,8 +130,7 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Decodes a field whose row has `row_bytes` bytes and passes the row to `keep`. Returns false without
-    /// calling `keep` if the sample has no value for the field.
+    /// Returns false without calling `keep` if the sample has no value for the field.
     fn decode_for_device(
         &mut self,
         of: &RowField<'_>,

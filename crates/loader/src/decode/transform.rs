@@ -5,8 +5,7 @@ use crate::options::{Transform, TransformField, TransformRow};
 use crate::rows::RowMut;
 use shardpack_format::{Error as FormatError, bug, to_usize};
 
-/// Transforms a row. `dims` are the axes of the row's ragged fields; `missing` lists the fields for which the
-/// sample has no value.
+/// `dims` are the axes of the row's ragged fields; `missing` lists the fields for which the sample has no value.
 pub(crate) fn change(
     transform: &dyn Transform,
     record: RowRecord<'_>,

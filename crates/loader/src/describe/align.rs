@@ -11,7 +11,7 @@ use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// Returns the picture that a field follows: the one that is named, or else the only one that is loaded.
+/// The picture that is named, or else the only one that is loaded.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
@@ -93,8 +93,7 @@ pub(crate) fn plan_mask(
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
-/// Converts a number to a little-endian element of this type; returns `None` if the type cannot represent the
-/// number. Floats are rounded.
+/// Returns `None` if the type cannot represent the number. Floats are rounded.
 fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     macro_rules! float {
         ($float:expr) => {{
@@ -116,7 +115,6 @@ fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns a hint to store JSON lists, such as a table of labels, as arrays.
 fn as_arrays(name: &str) -> Hint {
     let written = format!(
         ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, \

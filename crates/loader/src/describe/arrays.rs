@@ -18,8 +18,8 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl Cut {
-    /// Returns how `options` cut an array with this many axes; `None` if the array is loaded whole. Only
-    /// arrays of three axes have bands, and only arrays of two or three axes are cut.
+    /// `None` if the array is loaded whole. Only arrays of three axes have bands, and only arrays of two or
+    /// three axes are cut.
     pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
         let (height, width, place) = match options.view.cube {
             CubeMode::Patch { height, width, place } => (height, width, Some(place)),
@@ -76,7 +76,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
 /// Refuses options that apply to no field: a patch, bands, an element type, mean and std, a no-data
 /// replacement, or turns.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    // Pictures count as well, because they have three axes and `dtype` sets their type too.
+    // Pictures have three axes too, and `dtype` sets their type.
     let is_decoded = |from: &FieldType| {
         matches!(from, FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) | FieldType::Picture(_))
     };
@@ -133,8 +133,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         };
         return Err(Error::usage("flips and turns change arrays, but only pictures are loaded").with_hint(hint));
     }
-    // The planes of volumes are turned. The dataset's other arrays have different sides, so they cannot be
-    // turned in the same way.
+    // The planes of volumes are turned. Other arrays have different sides, so they cannot be turned in the same way.
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
         (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
@@ -160,8 +159,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
         patch |= matches!(kind, FieldType::Volume(_));
     }
-    // If patches are cut, an array of four axes is a volume. Its first two axes are not the rows and columns
-    // of the other arrays.
+    // If patches are cut, an array of four axes is a volume, whose first two axes are not rows and columns.
     let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let (name, axes) = (plan.name.escape_debug(), plan.shape.len());
@@ -205,8 +203,8 @@ fn not_loaded(option: &str, field: &str) -> Error {
     Error::usage(format!("{option}: field `{}` is not a decoded array of the batch", field.escape_debug()))
 }
 
-/// Returns the axes given by the packer's columns `height`, `width` and, for cubes, `channels`. Also returns
-/// whether they equal `shape`, which means that the columns describe this array.
+/// The axes come from the packer's columns `height`, `width` and, for cubes, `channels`. Also returns whether
+/// they equal `shape`, which means that the columns describe this array.
 fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
     let mut axes = sides_of(dataset.schema());
     axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));
@@ -225,7 +223,7 @@ fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec
 /// Same as [`Dataset::get`], if no sample can be read.
 pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     let mut names = Vec::new();
-    // No array is decoded, because the next request may be for only a part of it.
+    // Decodes no array, because the next request may be for only a part of it.
     for field in dataset.schema().fields().iter().filter(|field| field.kind == FieldKind::Array) {
         let position = dataset.schema().stored_position(&field.name).unwrap_or(0);
         if dataset.is_empty() {
@@ -240,8 +238,8 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     Ok(names)
 }
 
-/// Plans `field`, which is the stored field `position`; returns `None` if its arrays have several shapes that
-/// the index does not contain.
+/// `None` if the arrays of `field`, which is the stored field `position`, have several shapes that the index
+/// does not contain.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,
@@ -283,7 +281,6 @@ pub(crate) fn plan(
     if let (Some(cut), [height, width, ..], [false, false, ..]) = (&mut cut, &*descriptor.shape, &*examples.varies) {
         cut.scene = Some([*height, *width]);
     }
-    // Lengths of those axes that have the same length in all samples.
     let mut fixed: Vec<Option<u64>> = vec![None; rank];
     if let Some(cut) = &cut {
         if cut.place.is_some() {
@@ -351,7 +348,7 @@ fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option
     }))
 }
 
-/// Returns true if each of these axes has the same length in all samples. Opens every shard but reads no records.
+/// True if each axis has one length in all samples. Opens every shard but reads no records.
 fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     let mut first: Option<Arc<Shard>> = None;
     for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
@@ -379,7 +376,6 @@ fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns true if the column has, in all samples of `shard`, the value that it has in the first sample of `first`.
 fn has_one_value(column: &Col, first: &Shard, shard: &Shard) -> bool {
     let value = column.bytes(first, 0);
     !value.is_empty() && column.all(shard).chunks(value.len()).all(|other| other == value)

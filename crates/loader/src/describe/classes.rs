@@ -8,7 +8,7 @@ use shardpack_reader::{Error, Result};
 use std::collections::BTreeMap;
 
 impl ClassPlan {
-    /// Returns the classes requested for these fields; `None` if patches lie anywhere.
+    /// The classes requested for these fields; `None` if patches lie anywhere.
     pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let weights = match &options.view.patch_classes {
             PatchClasses::Any => return Ok(None),

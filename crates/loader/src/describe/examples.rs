@@ -30,7 +30,6 @@ pub(crate) struct Examples {
     samples: Vec<Example>,
     /// For each axis of the first example, true if its length differs in an inspected sample.
     pub(crate) varies: Vec<bool>,
-    /// Number of inspected samples. `has_no_data` is true if one of them declares a no-data value.
     looked_at: usize,
     has_no_data: bool,
 }
@@ -44,8 +43,8 @@ struct Example {
 }
 
 impl Examples {
-    /// Inspects samples. `limits` apply to whole arrays. `wanted` are the options with the stage that may
-    /// want values in staging memory; `None` if no stage needs to be asked.
+    /// `limits` apply to whole arrays. `wanted` are the options with the stage that may want values in
+    /// staging memory; `None` if no stage needs to be asked.
     pub(crate) fn find(
         dataset: &Dataset,
         field: &str,
@@ -58,7 +57,6 @@ impl Examples {
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
         let (mut looked_at, mut has_no_data) = (0, false);
-        // The inspected samples include the first and the last one.
         let spread = |i: u64| i.saturating_mul(having.samples.saturating_sub(1)) / (count.saturating_sub(1)).max(1);
         let samples = (0..count).filter_map(|i| having.nth(spread(i)));
         announce(dataset, samples.clone());
@@ -85,7 +83,7 @@ impl Examples {
         }
         whole.sort_by_key(|example| example.sample);
         if whole.is_empty() {
-            // Reading the first sample gives the error to report.
+            // Reading the first sample reports the error.
             let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
             first.transpose()?;
             return Err(Error::usage(format!("no sample has field `{field}`")));
@@ -107,8 +105,7 @@ impl Examples {
         ))
     }
 
-    /// Returns the codec and descriptor of each example. The descriptors decode to `element`, or
-    /// are unchanged if `to` converts the elements after decoding.
+    /// The descriptors decode to `element`, or are unchanged if `to` converts the elements after decoding.
     pub(crate) fn stored(&self, element: ElementType, to: As) -> Vec<(Codec, ArrayDescriptor)> {
         let decoded = |descriptor: &ArrayDescriptor| match (element, to) {
             (ElementType::Dtype(dtype), As::Decoded) => decoded_as(descriptor, dtype),
@@ -121,7 +118,7 @@ impl Examples {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// Returns the value that replaces no-data; `None` if no inspected sample declares a no-data value.
+    /// The replacement of no-data; `None` if no inspected sample declares a no-data value.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
@@ -149,7 +146,7 @@ impl Examples {
         }
     }
 
-    /// Returns the field's element type in a batch, and how decoded elements are converted to it.
+    /// The field's element type in a batch, and how decoded elements are converted to it.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.axes(field, options);
         let asked = options.output.dtype.of(field, axes);
@@ -191,8 +188,7 @@ impl Examples {
         Ok((element, to))
     }
 
-    /// Returns `asked` or, if it is `None`, the common type of all examples. Fails if the conversion would
-    /// change a value.
+    /// If `asked` is `None`, returns the common type of all examples. Fails if the conversion would change a value.
     fn dtype(&self, dataset: &Dataset, field: &str, asked: Option<Dtype>, epoch: u32) -> Result<Dtype> {
         let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
         let Some(dtype) = asked.or_else(|| common_dtype(&descriptors)) else {
@@ -214,7 +210,7 @@ impl Examples {
     }
 }
 
-/// The samples that may have a field. In a combination of datasets, some datasets may lack the field.
+/// In a combination of datasets, some datasets may lack the field.
 struct Having {
     ranges: Vec<Range<u64>>,
     samples: u64,
@@ -260,8 +256,8 @@ pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     error.within(format_args!("field `{field}`"))
 }
 
-/// Announces to remote storage that the heads of these samples will be read. The loader then waits only once
-/// for all shards and once for all heads.
+/// Lets remote storage know that the heads of these samples will be read. The loader then waits only once for
+/// all shards and once for all heads.
 fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     if dataset.read_ahead_bytes() == 0 {
         return;
@@ -269,7 +265,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     let places = samples.filter_map(|sample| dataset.locate(sample).ok());
     places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
     for (number, record) in places {
-        // If a shard cannot be opened, the reader reports why when the sample is read.
+        // The reader reports the error when the sample is read.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
             handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));
@@ -277,7 +273,6 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     }
 }
 
-/// Returns true if two arrays can be loaded as the same types and are decoded alike.
 fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
     let no_data = |d: &ArrayDescriptor| d.codes.no_data.and(d.no_data).map(f64::to_bits);
     (a.decoded, a.stored, a.transform.code()) == (b.decoded, b.stored, b.transform.code())
@@ -286,7 +281,6 @@ fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
         && no_data(a) == no_data(b)
 }
 
-/// Reads the whole record of a sample, checks its CRC32, and returns its array as an example.
 fn whole_record(
     dataset: &Dataset,
     sample: u64,
@@ -304,8 +298,8 @@ fn whole_record(
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
     if cut.is_some() && codec == Codec::Zstd {
-        // Even for a part of such an array, staging memory for the whole is needed, so the array's shape must
-        // fit its payload. (The limits of a part do not limit the whole.)
+        // Even for a part of such an array, staging memory for the whole is needed, so the shape must fit the
+        // payload. (The limits of a part do not limit the whole.)
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
     let value = RecordValue::Array {
@@ -323,7 +317,7 @@ fn whole_record(
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 
-/// Returns the array descriptor of a sample. Only the head of the record is read, because cubes are large.
+/// Only the head of the record is read, because cubes are large.
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;

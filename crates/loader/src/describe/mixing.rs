@@ -6,7 +6,6 @@ use shardpack_augment::Mix;
 use shardpack_format::{Dtype, ElementType, Hint, Setting};
 use shardpack_reader::{Error, Result};
 
-/// Field whose classes become soft labels.
 const LABEL: &str = "label";
 
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {

@@ -26,11 +26,9 @@ use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// Minimum size, in parts, of a record that several threads share. In a smaller record there is too little
-/// work to share.
+/// A smaller record, in parts, has too little work for several threads to share.
 const LARGE_PARTS: u64 = 4;
-/// Maximum size, in parts, of an array that counts as small next to a large one. The bytes of a small array
-/// are kept until all parts are read.
+/// Maximum size, in parts, of an array that is small next to a large one. Its bytes are kept until all parts are read.
 const KEPT_PARTS: u64 = 2;
 
 impl Fields {
@@ -94,7 +92,7 @@ impl Fields {
                 Some(_) => patches.staged(&mut fields.plans, options)?,
                 None => patches,
             };
-            // No record is split among threads, because each scene is read whole by one thread.
+            // One thread reads each scene whole, so no record is split.
             fields.patches = Some(Arc::new(patches));
             return Ok(fields);
         }
@@ -215,8 +213,7 @@ impl Fields {
     }
 }
 
-/// Lists the known fields, for an error. The many columns that describe a picture or an array, such as
-/// `cube.max_abs_error`, are only counted.
+/// The many columns that describe a picture or an array, such as `cube.max_abs_error`, are only counted.
 fn known_fields(schema: &Schema) -> String {
     let is_stored = |name: &str| schema.fields().iter().any(|field| field.name == name && is_described(field.kind));
     let is_figure = |field: &Field| field.name.rsplit_once('.').is_some_and(|(of, _)| is_stored(of));
@@ -234,8 +231,8 @@ const fn is_described(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::Image | FieldKind::Array)
 }
 
-/// Refuses a view with a size if the dataset has no pictures, because its arrays would be loaded whole all
-/// the same. (16-bit pictures are stored as arrays.)
+/// A view with a size would load the arrays of a dataset without pictures whole all the same. (16-bit
+/// pictures are stored as arrays.)
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let has_size = matches!(options.view.image, ImageMode::View(view) if view.size().is_some());
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {

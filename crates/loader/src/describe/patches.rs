@@ -33,7 +33,6 @@ impl PatchPlan {
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
                 let overlap = if let Patches::Grid { overlap } = options.view.patches { overlap } else { [0; 3] };
-                // Two-dimensional patches count as one plane.
                 let size = sides.map(|side| u64::from(side).max(1));
                 if overlap.iter().zip(size).any(|(&overlap, side)| u64::from(overlap) >= side) {
                     let words = |sides: [u32; 3]| {
@@ -150,14 +149,12 @@ impl PatchPlan {
     }
 
     fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
-        // If a scene is smaller than a patch, its batch reports the error.
         let count = grid.count(scene).unwrap_or(1);
         u32::try_from(count)
             .map_err(|_| Error::usage(format!("number of patches in a scene: expected fewer than 2³², found {count}")))
     }
 }
 
-/// Returns the sides of a patch. The first side is 0 for two-dimensional patches.
 fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
     match options.view.cube {
         CubeMode::Patch { height, width, .. } => [0, height, width],

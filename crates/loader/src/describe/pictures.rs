@@ -37,7 +37,6 @@ pub(crate) fn plan(
         floats,
         clip,
     });
-    // A clip's time axis precedes the axes of its pictures.
     let time =
         counted.map(|column| options.view.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };

@@ -78,7 +78,7 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
     }
     let FieldType::Array(ArrayField { indexed, .. }) = &plan.kind else { return false };
     // A mask, or a whole array with the size of its picture, can be mistaken for the shown part only if it
-    // has the size of the view.
+    // has the view's size.
     let sides = match (&*plan.shape, layout) {
         (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
         (&[height, width] | &[height, width, _], _) => [height, width],

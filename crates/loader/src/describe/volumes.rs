@@ -11,8 +11,8 @@ use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// Plans a field of arrays. Arrays of three or four axes are cut to boxes, and all others are loaded whole.
-/// Returns `None` if the arrays have several shapes.
+/// Arrays of three or four axes are cut to boxes, and all others are loaded whole. Returns `None` if the
+/// arrays have several shapes.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,

@@ -25,8 +25,7 @@ impl Col {
         shard.column_bytes(self.position).unwrap_or_default()
     }
 
-    /// Returns true if the samples of a shard have this column. In a combination of datasets, some datasets
-    /// may lack it.
+    /// In a combination of datasets, some datasets may lack the column.
     pub(crate) fn is_in(&self, shard: &Shard) -> bool {
         shard.has_scalar(self.position)
     }
@@ -54,7 +53,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    /// Returns the length of the axis in a record's row; `None` if the index does not contain it.
+    /// `None` if the index does not contain the length.
     pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
         match self {
             Self::Fixed(length) => Some(*length),
@@ -77,8 +76,8 @@ impl Axis {
     }
 }
 
-/// Returns height and width of arrays, from the packer's columns. In a dataset with pictures these are the
-/// sides of the stored picture, but arrays follow the upright one.
+/// From the packer's columns. In a dataset with pictures these are the sides of the stored picture, but
+/// arrays follow the upright one.
 pub(crate) fn sides_of(schema: &Schema) -> Vec<Axis> {
     let [height, width] = ["height", "width"].map(|name| Col::find(schema, name));
     let has_pictures = schema.fields().iter().any(|field| field.kind == FieldKind::Image);

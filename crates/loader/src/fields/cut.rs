@@ -32,7 +32,7 @@ impl CutOf {
     }
 }
 
-/// Returns limits for an array that is decoded only in part. They do not limit the size of the whole array.
+/// Does not limit the size of the whole array, which is decoded only in part.
 pub(crate) fn limits_of_a_part(limits: &Limits) -> Limits {
     Limits { max_decoded_bytes: u64::MAX, ..limits.clone() }
 }

@@ -72,7 +72,7 @@ pub(crate) struct RawField {
 }
 
 impl FieldType {
-    /// Returns the field's position among the stored fields; `None` for columns of the index.
+    /// Position among the stored fields; `None` for columns of the index.
     pub(crate) const fn position(&self) -> Option<usize> {
         match self {
             Self::Scalar(_) | Self::OneHot(_) => None,
@@ -174,8 +174,8 @@ impl FieldPlan {
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
 
-    /// Returns true if the field holds arrays of more than `bytes` bytes that a stage accepts and copies to
-    /// staging memory. Until they are copied, such arrays stay in runs.
+    /// True for arrays of more than `bytes` bytes that a stage accepts and copies to staging memory. Until
+    /// they are copied, such arrays stay in runs.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
         let FieldType::Array(ArrayField { stored, is_shared: false, .. }) = &self.kind else { return false };
         let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
@@ -191,7 +191,7 @@ impl FieldPlan {
         !matches!(self.size, RowSize::Dense { .. })
     }
 
-    /// Returns the range of the field's axes among the axes of all ragged fields; empty if the field is dense.
+    /// Range among the axes of all ragged fields; empty if the field is dense.
     pub(crate) fn dims_range(&self) -> Range<usize> {
         let axes = if self.is_ragged() { self.shape.len() } else { 0 };
         self.dims_at..self.dims_at + axes
@@ -222,12 +222,12 @@ impl FieldPlan {
         if bytes > limits.max_decoded_bytes {
             return Err(FormatError::limit(size(), "max_decoded_bytes", limits.max_decoded_bytes, bytes));
         }
-        // Refuses a row that is too large for a record of this length before memory is allocated for it.
+        // Refuses a row too large for a record of this length, before memory is allocated for it.
         let length = shard.index().row(record).map_or(0, |row| row.length);
         let stored = self.stored_bytes_of(bytes);
         let most = length.saturating_mul(limits.max_expansion);
         match &self.kind {
-            // All elements of an array may be equal, and such an array takes only a few stored bytes.
+            // All elements of an array may be equal, so that it takes only a few stored bytes.
             FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) => {
                 limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
@@ -242,8 +242,8 @@ impl FieldPlan {
         Ok(to_usize(bytes))
     }
 
-    /// Returns the number of stored bytes for a row of `bytes` bytes. There are fewer stored bytes if float16
-    /// is loaded as float32, or levels as floats. If several types are stored, the smallest one counts.
+    /// There are fewer stored bytes if float16 is loaded as float32, or levels as floats. If several types
+    /// are stored, the smallest one counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {
@@ -285,7 +285,7 @@ impl Fields {
         tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
     }
 
-    /// Sets the size of the largest record. If no record is large, threads do not look for large ones.
+    /// If no record is large, threads do not look for large ones.
     pub(crate) fn with_records_of(mut self, record_bytes: u64) -> Self {
         self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
         self

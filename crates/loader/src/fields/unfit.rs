@@ -3,7 +3,7 @@
 use shardpack_array::common_dtype;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Transform};
 
-/// Returns the error for an array whose values would change if they were converted to `dtype`.
+/// The values of the array would change if they were converted to `dtype`.
 pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
     let plain = |dtype| ArrayDescriptor::plain(dtype, Vec::new());
     let hint = match common_dtype(&[descriptor.clone(), plain(dtype)]) {
@@ -20,7 +20,7 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
     FormatError::usage(format!("field `{field}`: {dtype} does not hold all values of {found}{special}")).with_hint(hint)
 }
 
-/// Returns the error for a patch of size `[height, width]` that does not fit in a smaller array.
+/// The patch, of size `[height, width]`, does not fit in the array.
 pub(crate) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     let ([a, b], [height, width]) = (patch, array);
     FormatError::usage(format!("patch: expected at most {height} × {width}, the array's size, found {a} × {b}"))

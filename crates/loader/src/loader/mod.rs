@@ -46,7 +46,6 @@ pub struct Loader {
     start: OrderState,
     share: Share,
     threads: usize,
-    /// Where the window of the current epoch is kept.
     held: Held,
     /// Largest memory of any epoch so far, in bytes.
     predicted_bytes: u64,
@@ -58,10 +57,10 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Number of batches in this epoch up to and including the last one handed out.
+    /// Number of batches up to and including the last one handed out.
     delivered: u64,
     /// True once the caller has continued from one epoch to the next and so will probably continue again. A
-    /// caller who reads a dataset only once does not pay for starting another epoch.
+    /// caller that reads a dataset only once does not pay for starting another epoch.
     goes_on: bool,
     phase: EpochPhase,
     /// True if the last call returned `Pending`, so that the next one continues the same wait.
@@ -115,8 +114,7 @@ impl Loader {
     /// # Errors
     /// Same as [`Loader::next_batch`].
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
-        // This is checked before the lock is taken, because in a fork a thread that does not exist there may
-        // hold the lock.
+        // Before the lock is taken, because in a fork a thread that does not exist there may hold it.
         if self.shared.is_forked() {
             return Poll::Ready(self.broken().then(|| Err(forked())));
         }
@@ -191,8 +189,8 @@ impl Loader {
         })))
     }
 
-    /// Records that the loader has broken down. Returns true if the caller should report this. Only the first
-    /// call returns true, so that even a loop that ignores errors ends.
+    /// Returns true if the caller should report the breakdown. Only the first call returns true, so that even
+    /// a loop that ignores errors ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }

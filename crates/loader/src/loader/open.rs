@@ -167,8 +167,8 @@ impl Loader {
     }
 }
 
-/// Refuses batches that are larger than an epoch if incomplete batches are dropped, because the loader would
-/// never return a batch. An empty dataset is not refused.
+/// If incomplete batches are dropped, a loader of batches larger than an epoch would never return one. An
+/// empty dataset is not refused.
 fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
     let positions = share.positions();
     if positions == 0 || options.order.end != End::Drop || share.whole().batches() > 0 {

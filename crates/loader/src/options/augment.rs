@@ -55,7 +55,6 @@ impl Augment {
     }
 }
 
-/// Maps a uniform draw to a number in `0..count`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
 fn place(draw: f64, count: u8) -> u8 {
     (draw * f64::from(count)) as u8

@@ -7,7 +7,6 @@ use std::str::FromStr;
 
 /// Index of the draw pair for a window. The first draw of the pair sets the start of the window.
 const DRAWS: u32 = (1 << 31) + 5;
-/// Maximum number of frames in a row.
 const MOST: u32 = 1 << 16;
 
 /// Which frames of a clip a batch contains. All frames of a clip share one view: the same crop, reflection

@@ -80,7 +80,7 @@ impl LoaderOptions {
         LoaderOptions { order, view, output, resources, dataset: dataset.clone(), subset }
     }
 
-    /// Returns the device that keeps values from one epoch to the next if [`resident`](Self::resident) is set.
+    /// The device keeps values from one epoch to the next if [`resident`](Self::resident) is set.
     ///
     /// # Errors
     /// `Usage` if no device can keep them.

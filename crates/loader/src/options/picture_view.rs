@@ -128,7 +128,6 @@ fn side(digits: &str) -> Option<u32> {
     number(digits).filter(|side| (1..=SIDE_MAX).contains(side))
 }
 
-/// Parses `RED:GREEN:BLUE`, or one level for all three.
 fn color(text: &str) -> Option<[u8; 3]> {
     let level = |digits| number(digits).and_then(|level| u8::try_from(level).ok());
     match *text.split(':').map(level).collect::<Option<Vec<_>>>()? {

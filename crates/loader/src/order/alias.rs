@@ -10,8 +10,7 @@ pub(super) struct Alias {
 }
 
 impl Alias {
-    /// Builds a table for `weights`. They must be finite and not negative, at least one must be above 0, and
-    /// there must be fewer than 2³².
+    /// Weights must be finite and not negative, at least one must be above 0, and there must be fewer than 2³².
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
@@ -44,8 +43,8 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // The remaining columns have a part of 1, up to rounding. A column without weight can remain only if
-        // rounding removed the last rich column. In that case it points to the heaviest column.
+        // The remaining columns have a part of 1, up to rounding. One without weight can remain only if
+        // rounding removed the last rich column. It then points to the heaviest column.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
             if let Some(column) = slot(&mut columns, left) {

@@ -43,7 +43,7 @@ fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> DealtPart {
     part
 }
 
-/// Returns the sample for turn `turn` of `turns`, relative to the start of the piece.
+/// The result is relative to the start of the piece.
 pub(super) fn sample_of(turns: &Range<u64>, key: u64, turn: u64) -> u64 {
     let part = part(turns, key, turn, LEVELS);
     let rest = Permutation::new(part.turns.end - part.turns.start, mix(key.wrapping_add(part.node)));

@@ -55,7 +55,7 @@ impl Order {
     /// Default number of lanes: 240 = 2⁴·3·5. With runs of 4 MiB, the window is 960 MiB over all ranks.
     pub const LANES: u64 = 240;
 
-    /// Largest number of lanes tried for a state saved with a different number: 15 for each of 1,092 ranks.
+    /// Largest number of lanes tried for a state saved with another number: 15 for each of 1,092 ranks.
     const LANES_TRIED: u64 = 1 << 14;
 
     /// Returns the windowed order of `runs` under `seed`.
@@ -207,18 +207,18 @@ enum Way {
     Full(Permutation),
 }
 
-/// Maximum number of samples per run for which it is better to read samples alone than to read them together
-/// with unwanted ones. A run of 4 MiB holds 64 samples of 64 KiB, and reads of 64 KiB keep a disk busy.
+/// Maximum number of samples per run for which reading samples alone beats reading unwanted ones with them. A
+/// run of 4 MiB holds 64 samples of 64 KiB, and reads of 64 KiB keep a disk busy.
 const READ_ALONE_UP_TO: u64 = 64;
 
 /// Maximum plausible number of samples per run. A run of 4 MiB holds fewer than this.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
-/// Returns true if a permuted set is read in whole runs. Sets of large samples are not. With samples of 110
-/// KB, whole runs were no faster from a disk with several reads in flight, and they kept the whole set in
-/// memory. From the page cache they took twice the time, because they leave the processor's cache.
+/// Returns true if a permuted set is read in whole runs. With samples of 110 KB, whole runs were no faster
+/// from a disk with several reads in flight, and they kept the whole set in memory. From the page cache they
+/// took twice the time, because they leave the processor's cache.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
-    // A single rank needs all samples of every run. If there were several ranks, each of them would read everything.
+    // A single rank needs all samples of every run. Each of several ranks would read everything.
     world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
 }
 
@@ -227,7 +227,7 @@ impl Epoch {
         SampleRef::new(self.members.as_ref().map_or(index, |members| members.sample(index)))
     }
 
-    /// Returns member `index`. It is read together with the members `span`, of which the rank still takes `rest`.
+    /// Reads member `index` together with the members `span`, of which the rank still takes `rest`.
     fn read(&self, index: u64, span: std::ops::Range<u64>, rest: u64, scattered: bool) -> Pick {
         let at = self.member(index);
         if scattered && self.runs.run_samples() <= READ_ALONE_UP_TO {
@@ -319,7 +319,7 @@ impl Positions for Epoch {
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);
                 let samples = match self.scattered(world_size) {
-                    // Each read is finished when its sample is handed out, so no lane keeps one open.
+                    // Each read ends when its sample is handed out, so no lane keeps one open.
                     false if self.runs.run_samples() <= sharing => return vec![OpenReads::ALONE],
                     true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
                     true => run,
@@ -334,7 +334,6 @@ impl Positions for Epoch {
 }
 
 impl Epoch {
-    /// Returns true if the samples that a rank takes from a piece are scattered over it.
     fn scattered(&self, world_size: u64) -> bool {
         let sharing = sharing(self.lanes, world_size);
         !(sharing.is_power_of_two() && sharing <= super::deal::SPANS)

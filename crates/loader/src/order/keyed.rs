@@ -56,9 +56,9 @@ pub(super) const fn scale(bits: u64, bound: u64) -> u64 {
     ((bits as u128 * bound as u128) >> 64) as u64
 }
 
-/// Returns the SplitMix64 finaliser of `value` (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants
-/// "Mix13"), a bijection on 64 bits. It needs only two multiplications where Philox needs twenty, and serves
-/// to spread a key drawn by Philox over many values.
+/// The SplitMix64 finaliser (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"), a
+/// bijection on 64 bits. It needs two multiplications where Philox needs twenty, and spreads a key drawn by
+/// Philox over many values.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -72,7 +72,7 @@ pub(super) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 mod tests {
     use super::*;
 
-    /// Checks against the values in Random123's `kat_vectors`: counter and key, ten rounds.
+    /// Counter and key of Random123's `kat_vectors`, ten rounds.
     #[test]
     fn philox_gives_the_published_values() {
         let ones = u32::MAX;
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(philox4x32_10(pi, [0xA409_3822, 0x299F_31D0]), [0xD16C_FE09, 0x94FD_CCEB, 0x5001_E420, 0x2412_6EA1]);
     }
 
-    /// Checks the first outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and all its ports.
+    /// The first outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and all its ports.
     #[test]
     fn mix_is_that_of_splitmix64() {
         assert_eq!(mix(GOLDEN), 0xE220_A839_7B1D_CDAF);

@@ -21,11 +21,9 @@ pub(super) struct Lanes {
     pieces: u64,
 }
 
-/// The contiguous part of a run in one lane.
 struct Piece {
     /// Turns of the lane that take samples of this piece.
     turns: Range<u64>,
-    /// First sample of the piece.
     first: u64,
     key: u64,
 }
@@ -46,14 +44,13 @@ impl Lanes {
         Self { samples: runs.samples(), lanes, sequence: Sequence::new(runs, runs_key), starts, pieces }
     }
 
-    /// Returns the piece of `position`, which must be below the number of samples, and its turn.
+    /// `position` must be below the number of samples. Also returns its turn.
     fn piece(&self, position: u64) -> (Piece, u64) {
         let (lane, turn) = (position % self.lanes, position / self.lanes);
         let (whole, more) = (self.samples / self.lanes, self.samples % self.lanes);
         let start = lane * whole + lane.min(more);
         let len = whole + u64::from(lane < more);
         let head = self.starts.below(len, lane);
-        // Turns start at `head` and wrap around at the end of the lane.
         let place = if turn < len - head { head + turn } else { head + turn - len };
         let slot = self.sequence.slot(start + place);
         let run = slot.places.start.max(start) - start..slot.places.end.min(start + len) - start;
@@ -73,7 +70,7 @@ impl Lanes {
         piece.first + deal::sample_of(&piece.turns, piece.key, turn)
     }
 
-    /// Returns the portion of a piece that the rank of `position` takes. The rank takes every `world_size`-th position.
+    /// The rank of `position` takes every `world_size`-th position.
     pub(super) fn portion(&self, position: u64, world_size: u64) -> Portion {
         let (piece, turn) = self.piece(position);
         let sample = piece.first + deal::sample_of(&piece.turns, piece.key, turn);

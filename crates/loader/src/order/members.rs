@@ -33,8 +33,8 @@ impl Members {
             touched += u64::from(run != last);
             last = run;
         }
-        // A run of members has as many members as, on average, each run of the dataset that contains any. A
-        // read therefore has the usual size.
+        // A run has as many members as, on average, each run of the dataset that contains any, so that a read
+        // has the usual size.
         let count = samples.len() as u64;
         let run_samples = count.div_ceil(touched.max(1));
         let mut digest = Digest::new("members");
@@ -68,15 +68,15 @@ impl Members {
         self.runs
     }
 
-    /// Returns member number `index`. An index past the end gives 0, but callers do not use such an index.
+    /// An index past the end gives 0, but callers do not use such an index.
     pub(super) fn sample(&self, index: u64) -> u64 {
         let sample = usize::try_from(index).ok().and_then(|index| self.samples.get(index));
         debug_assert!(sample.is_some(), "member {index} of {}", self.samples.len());
         sample.copied().unwrap_or_default()
     }
 
-    /// Returns the samples from the first to the last of the members `span`. Returns `None` if fewer than
-    /// half of these samples are members, because it is then better to read the members alone.
+    /// From the first to the last of the members `span`. `None` if fewer than half of these samples are
+    /// members, because reading the members alone is then better.
     pub(super) fn span(&self, span: &Range<u64>) -> Option<Range<u64>> {
         let samples = self.sample(span.start)..self.sample(span.end.saturating_sub(1)) + 1;
         (samples.end - samples.start <= 2 * (span.end - span.start)).then_some(samples)

@@ -54,7 +54,6 @@ struct Inner {
 #[derive(Debug)]
 struct MixedSource {
     sampling: Arc<dyn Sampling>,
-    /// Number of samples in an epoch of the source.
     len: u64,
     /// True if positions are counted by columns; false if they are counted through.
     by_column: bool,
@@ -64,9 +63,8 @@ struct MixedSource {
 
 impl MixedSource {
     fn new(sampling: Arc<dyn Sampling>, columns: u64, apart: u64) -> Self {
-        /// Minimum number of turns per column for a source to be counted by columns. If a smaller source has
-        /// lanes, its runs hold fewer than 64 samples of at least 64 KiB each, which may as well be read
-        /// alone.
+        /// Minimum number of turns per column to count a source by columns. If a smaller source has lanes,
+        /// its runs hold fewer than 64 samples of at least 64 KiB each, which may as well be read alone.
         const TURNS: u64 = 64;
         let epoch = sampling.epoch(0);
         let aligned = sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
@@ -135,8 +133,7 @@ impl Sampling for Mixture {
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
-        // The sources continue from where the last epoch ended, so that every sample gets its turn even if
-        // epochs are short.
+        // Sources continue where the last epoch ended, so that every sample gets its turn even if epochs are short.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
         let passes = (0..).zip(&self.inner.sources).map(|(number, source)| {
@@ -166,7 +163,7 @@ struct Mixed {
     passes: Vec<Passes>,
 }
 
-/// The epochs of a source that one epoch of the mixture passes through. Each is created on first use and then
+/// The epochs of a source that one epoch of the mixture passes through. Each is created on first use and
 /// kept, because creating one for each sample would allocate every time.
 #[derive(Debug)]
 struct Passes {
@@ -211,7 +208,7 @@ impl Mixed {
         Some(SourceTurn { number, source, pass: own / source.len, position: own % source.len })
     }
 
-    /// Returns which positions of the source belong to a rank that takes the positions `own` of the mixture.
+    /// The rank takes the positions `own` of the mixture.
     fn own(&self, turn: &SourceTurn<'_>, own: &Own) -> Own {
         match own {
             Own::Every { world_size } if turn.source.keeps(*world_size, self.inner.columns) => own.clone(),
@@ -219,8 +216,7 @@ impl Mixed {
         }
     }
 
-    /// Calls `f` with the epoch of the source that this turn belongs to. Epoch numbers have 32 bits and start
-    /// over after 2³² epochs.
+    /// Epoch numbers have 32 bits and start over after 2³² epochs.
     fn with_epoch<T>(&self, turn: &SourceTurn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
         let make = || turn.source.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
         let passes = usize::try_from(turn.number).ok().and_then(|source| self.passes.get(source));

@@ -36,7 +36,6 @@ pub struct Patched {
     open: u64,
 }
 
-/// Number of patches of each scene.
 #[derive(Debug, Clone)]
 enum Counts {
     Same(u64),
@@ -158,7 +157,6 @@ impl Sampling for Patched {
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
         let scenes = self.scenes.epoch(epoch);
         let is_stored = scenes.dealing() == Dealing::Sliced;
-        // In stored order, one scene is open at a time.
         let open = if is_stored { 1 } else { self.open };
         let is_grid = matches!(self.unit, Unit::Grid { .. });
         let shuffle = (is_grid && !is_stored).then(|| Keyed::new(self.scenes.seed(), epoch, streams::PATCHES));
@@ -178,7 +176,6 @@ impl Sampling for Patched {
     }
 }
 
-/// Number of patches of each scene of an epoch, in epoch order.
 #[derive(Debug)]
 enum SceneTable {
     Same(u64),
@@ -243,7 +240,6 @@ impl Round<'_> {
         let Some(counts) = self.counts else {
             return Some(SceneTurn { lane: place % self.scenes, turn: place / self.scenes, turns: count });
         };
-        // Finds the last turn that begins at or before this position.
         let (mut low, mut high) = (0, u64::from(counts.iter().copied().max()?));
         while high - low > 1 {
             let middle = u64::midpoint(low, high);

@@ -32,7 +32,7 @@ impl Pattern {
         let counts = counts(weights)?;
         let mut wishes = Vec::new();
         for (source, &count) in (0_u32..).zip(&counts) {
-            // The fractions (2k + 1) / 2n are kept as numerator and denominator, and compared without rounding.
+            // Fractions (2k + 1) / 2n as numerator and denominator, compared without rounding.
             wishes.extend((0..count).map(|k| (2 * k + 1, 2 * count, source)));
         }
         wishes.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2)));
@@ -65,8 +65,8 @@ impl Pattern {
         self.source(source).len() as u64
     }
 
-    /// Returns the source that a column meets in a row, and how often the column has met it since row 0. Both
-    /// arguments are below [`SLOTS`], where the pattern repeats.
+    /// Also returns how often the column has met the source since row 0. Both arguments are below [`SLOTS`],
+    /// where the pattern repeats.
     pub(super) fn at(&self, column: u64, row: u64) -> Option<(u32, u64)> {
         let first = column % SLOTS * self.next_column % SLOTS;
         let &(source, number) = self.slots.get(usize::try_from((first + row) % SLOTS).ok()?)?;
@@ -75,7 +75,7 @@ impl Pattern {
         Some((source, (number + count - before) % count))
     }
 
-    /// Returns by how many turns of `source` any two columns can differ at the end of a row.
+    /// By how many turns of `source` any two columns can differ at the end of a row.
     pub(super) fn apart(&self, source: u32) -> u64 {
         // Between any two rows, a column deviates from the source's share by at most the distance between the
         // highest and the lowest of these values, in fractions of a turn. Two columns may deviate in opposite
@@ -90,7 +90,7 @@ impl Pattern {
         (2 * (highest + lowest)).div_ceil(SLOTS)
     }
 
-    /// Returns how many of the `ahead` slots that begin at slot `first` belong to `source`.
+    /// How many of the `ahead` slots from slot `first` on belong to `source`.
     pub(super) fn before(&self, source: u32, first: u64, ahead: u64) -> u64 {
         let own = usize::try_from(source).ok().and_then(|source| self.in_round.get(source));
         let below = |slot| own.map_or(0, |own| own.partition_point(|&own| own < slot)) as u64;
@@ -120,7 +120,6 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     }
     let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
     let sum: f64 = weights.iter().map(|w| w / largest).sum();
-    // Each source first gets one slot. The remaining slots are distributed by weight.
     let rest = (SLOTS - positive) as f64;
     let wishes = weights.iter().map(|w| w / largest / sum * SLOTS as f64);
     let above: Vec<f64> = wishes.map(|wish| (wish - 1.0).max(0.0)).collect();
@@ -159,8 +158,8 @@ mod tests {
         assert!(counts(&[1.0; 1010]).is_err());
     }
 
-    /// Checks that in any stretch of positions a source deviates from its share by less than three samples,
-    /// and that each column counts the sources that it meets.
+    /// A source may deviate from its share by less than three samples in any stretch of positions, and each
+    /// column must count the sources that it meets.
     #[test]
     fn the_round_is_even_everywhere() {
         let weights = [0.5, 0.3, 0.15, 0.049, 0.001];
@@ -186,8 +185,6 @@ mod tests {
         }
     }
 
-    /// Compares the result with counting slot by slot, in many stretches of positions. These include rows
-    /// that are whole rounds.
     #[test]
     fn slots_before_a_position_are_counted_exactly() {
         for columns in [1, 7, 240, SLOTS, 2 * SLOTS] {

@@ -9,9 +9,8 @@
 use super::keyed::{GOLDEN, mix};
 
 const ROUNDS: u64 = 12;
-/// Number of rounds for a domain of at most [`TINY_BITS`]. One round does little there, and all orders of 5
-/// elements are equally frequent only after many rounds (chi-square over 10⁵ keys, see the tests: 250 with 12
-/// rounds).
+/// For domains of at most [`TINY_BITS`]. One round does little there, and all orders of 5 elements are
+/// equally frequent only after many (chi-square over 10⁵ keys, see the tests: 250 with 12 rounds).
 const TINY_ROUNDS: u64 = 32;
 const TINY_BITS: u32 = 8;
 
@@ -142,8 +141,7 @@ mod tests {
         }
     }
 
-    /// Checks that all orders of a few elements are equally frequent. The bound is 5 standard deviations
-    /// above the mean of the chi-square distribution.
+    /// The bound is 5 standard deviations above the mean of the chi-square distribution.
     #[test]
     fn orders_of_tiny_domains_are_uniform() {
         for (len, orders) in [(2, 2.0), (3, 6.0), (4, 24.0), (5, 120.0), (6, 720.0), (7, 5040.0)] {
@@ -162,8 +160,8 @@ mod tests {
         }
     }
 
-    /// Checks that the images of neighbours are independent. The images of the first two and of the middle
-    /// two elements are compared in 8 × 8 cells, over many keys.
+    /// The images of neighbours must be independent. The images of the first two and of the middle two
+    /// elements are compared in 8 × 8 cells, over many keys.
     #[test]
     fn neighbours_part() {
         for len in [27, 257, 600, 1025, 3000, 100_000] {

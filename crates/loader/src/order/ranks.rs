@@ -209,7 +209,6 @@ impl Share {
         self.remaining() / self.world.global_batch()
     }
 
-    /// Returns this rank's number of samples in the last, incomplete global batch.
     fn tail_filled(&self) -> u64 {
         match self.dealing {
             Dealing::Sliced => {
@@ -224,8 +223,7 @@ impl Share {
         }
     }
 
-    /// Returns the rank's slice of global batch `batch`. In a last, smaller batch, slices are as equal as
-    /// whole samples allow.
+    /// In a last, smaller batch, slices are as equal as whole samples allow.
     fn slice(&self, batch: u64) -> std::ops::Range<u64> {
         let World { rank, world_size, .. } = self.world;
         let start = self.start + batch * self.world.global_batch();

@@ -33,7 +33,7 @@ impl Sequence {
         Self { runs, permutation, short_slot, lacking: count * runs.run_samples() - runs.samples() }
     }
 
-    /// Returns the run at `place`, which must be less than the number of samples.
+    /// `place` must be less than the number of samples.
     pub(super) fn slot(&self, place: u64) -> Slot {
         let len = self.runs.run_samples();
         let short = self.short_slot * len..(self.short_slot + 1) * len - self.lacking;

@@ -167,8 +167,7 @@ impl Split {
         Ok(entries)
     }
 
-    /// Hashes each group by its name, as one unit. The stratum of a group is the most frequent one among its
-    /// samples; on a tie, the first of them.
+    /// The stratum of a group is the most frequent one among its samples; on a tie, the first of them.
     fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<SplitUnit> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -188,7 +187,7 @@ impl Split {
         samples.iter().zip(groups).zip(group_of).map(entry).collect()
     }
 
-    /// Returns the first 64 bits of a SHA-256 hash, which are equal on every machine and in every version.
+    /// The first 64 bits of a SHA-256 hash, which are equal on every machine and in every version.
     fn hash(&self, name: &str) -> u64 {
         let hash = Sha256::new()
             .chain_update(b"shardpack split 1\0")
@@ -236,7 +235,6 @@ impl Split {
                 let (mut end, mut given) = (from, 0_usize);
                 while end < most {
                     let size = units.get(end).map_or(0, |unit| unit.len());
-                    // Cut before or after this unit, whichever is closer to the wanted size.
                     let is_nearer = (given + size).abs_diff(wanted) < given.abs_diff(wanted);
                     if number < last && end >= least && !is_nearer {
                         break;
@@ -287,15 +285,13 @@ fn text_of(column: &Column, sample: u64) -> Result<String> {
         .to_string())
 }
 
-/// Returns the index of each text in the sorted list of distinct texts.
 fn numbered(texts: &[String]) -> Vec<u32> {
     let mut numbers: BTreeMap<&str, u32> = texts.iter().map(|text| (text.as_str(), 0)).collect();
     numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
     texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
 }
 
-/// Rounds the wanted numbers so that their sum is `count`. All are rounded down first, and then those with
-/// the largest remainders are rounded up, in order on a tie.
+/// Rounds the wanted numbers so that their sum is `count`: by largest remainders, in order on a tie.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
 fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
     let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();

@@ -103,8 +103,7 @@ impl Steps {
 }
 
 impl Steps {
-    /// Returns true if the read is already open. Also returns how many of its samples are still to be taken,
-    /// including this one.
+    /// Returns true if the read is already open, and how many of its samples are still to be taken, including this one.
     fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
         let left = self.counted.get(&name).copied();
         let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);

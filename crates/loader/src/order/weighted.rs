@@ -38,7 +38,6 @@ struct WeightTable {
     alias: Alias,
     /// Samples of the class that each column of the alias table stands for; `None` if each column is one sample.
     classes: Option<Vec<Vec<u64>>>,
-    /// Number of samples in the dataset, drawn or not.
     samples: u64,
 }
 

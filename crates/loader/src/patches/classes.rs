@@ -149,13 +149,12 @@ struct ClassRun {
     length: u64,
 }
 
-/// Maps a uniform draw to an integer below `count`, which must be at least 1.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below `count`")]
 fn below(draw: f64, count: u64) -> u64 {
     ((draw * count as f64) as u64).min(count.saturating_sub(1))
 }
 
-/// Returns the runs of a mask; fails if they take more than `most` bytes.
+/// Fails if the runs take more than `most` bytes.
 fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
     fn collect<const N: usize>(bytes: &[u8], most: usize, class: impl Fn([u8; N]) -> i64) -> Option<Vec<ClassRun>> {
         let mut runs: Vec<ClassRun> = Vec::new();
@@ -237,8 +236,7 @@ mod tests {
         };
         let balanced = origins(None, &mask(), patch);
         let shown = balanced.iter().filter(|origin| rare(origin)).count();
-        // Half of the patches are placed on class 7, and others hit it at random. The bounds allow 5 standard
-        // deviations.
+        // Half of the patches are placed on class 7. The bounds allow 5 standard deviations.
         assert!((990..1_200).contains(&shown), "{shown}");
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
@@ -253,7 +251,6 @@ mod tests {
 
     #[test]
     fn boxes_of_a_volume_show_a_rare_class_too() {
-        // A mask of 5 planes of 4 × 6 pixels, with one voxel of class 7 in the last plane.
         let mut mask = vec![0; 120];
         mask[4 * 24 + 2 * 6 + 5] = 7;
         let origins = origins_in(Some(&[(7, 1.0)]), &mask, &[5, 4, 6], [3, 2, 2]);
@@ -262,7 +259,7 @@ mod tests {
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
         let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
-        // Half of the boxes are placed on class 7, and others hit it at random. The bounds allow 5 standard deviations.
+        // Half of the boxes are placed on class 7. The bounds allow 5 standard deviations.
         assert!((890..1_200).contains(&shown), "{shown}");
         assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }

@@ -120,13 +120,12 @@ impl PatchPlan {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }
 
-    /// Returns a buffer that has `bytes` bytes or slightly more.
+    /// The buffer has `bytes` bytes or slightly more.
     pub(crate) fn scene_room(&self, bytes: u64) -> Vec<u8> {
         let mut free = self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = free.iter().rposition(|room| suits(room.len() as u64, bytes)) {
             return free.swap_remove(place);
         }
-        // If no free buffer suits, one of a different size is freed first.
         let other = free.pop();
         drop(free);
         drop(other);

@@ -2,10 +2,9 @@
 
 use shardpack_jpeg::DrawKey;
 
-/// Index of the draw pair for the plane of a box in a volume. Only the first draw of the pair is used.
+/// Draw pair for the plane of a box, of which only the first draw is used.
 const PLANES: u32 = DRAWS + 4;
-/// Index of the draw pair for the place of a patch. It differs from the indices for random views, so that a
-/// picture and a cube of the same sample are cut independently.
+/// Differs from the indices for random views, so that a picture and a cube of the same sample are cut independently.
 const DRAWS: u32 = 1 << 31;
 
 /// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes, not on threads,
@@ -103,7 +102,6 @@ pub struct PatchAt {
     pub is_volume: bool,
 }
 
-/// Maps a uniform draw to a number from 0 to `room`, inclusive.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by `room`")]
 fn at(draw: f64, room: u64) -> u64 {
     ((draw * (room as f64 + 1.0)) as u64).min(room)

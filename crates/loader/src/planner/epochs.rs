@@ -32,8 +32,8 @@ pub(crate) struct EpochStart {
 }
 
 impl Epochs {
-    /// Begins an epoch at `start`. `before` tells where the previous window was kept; since then, the dataset
-    /// may have entered or left the page cache.
+    /// `before` tells where the previous window was kept; since then, the dataset may have entered or left
+    /// the page cache.
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;

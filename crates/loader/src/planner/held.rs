@@ -13,14 +13,13 @@ use std::path::Path;
 
 /// Largest record, in bytes, that fits into a core's second-level cache together with its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
-/// Smallest mean record size in bytes. For smaller records, one system call for each record costs more than
-/// copying whole runs. At about 10 KiB both took the same time.
+/// For smaller records, one system call for each record costs more than copying whole runs. At about 10 KiB
+/// both took the same time.
 const MEAN_BYTES: u64 = 16 << 10;
-/// Number of places in the dataset to check. If a tenth of the dataset is not cached, the check misses it
-/// once in a thousand times.
+/// If a tenth of the dataset is not cached, checking this many places misses it once in a thousand times.
 const PLACES: u64 = 64;
-/// Number of windows for which the page cache must have room. One is not enough, because other programs use
-/// the page cache too, and because it evicts the oldest bytes first.
+/// The page cache must have room for more than one window, because other programs use it too, and because it
+/// evicts the oldest bytes first.
 const WINDOWS: u64 = 4;
 
 /// Where the window is kept in an epoch, as chosen by [`Window`].
@@ -37,8 +36,8 @@ impl Held {
     /// Records are read one by one, if at all, and not announced.
     pub(crate) const ALONE: Self = Self::PageCache { announce: false };
 
-    /// Returns where the window is kept in the next epoch, if `decided` was chosen for it. The window never
-    /// moves back into memory, which may be scarce.
+    /// The next epoch keeps the window where `decided` says, except that the window never moves back into
+    /// memory, which may be scarce.
     pub(crate) fn then(self, decided: Self) -> Self {
         match (self, decided) {
             (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
@@ -46,7 +45,7 @@ impl Held {
         }
     }
 
-    /// Chooses where a window is kept. A window of scenes is kept in memory, because it consists of decoded patches.
+    /// A window of scenes is kept in memory, because it consists of decoded patches.
     pub(crate) fn of(window: Window, dataset: &Dataset, fields: &Fields, predicted: &Predicted) -> Self {
         if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
     }
@@ -73,14 +72,13 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Returns true if the page cache holds all of several evenly spread places of the dataset; `None` if this is
-/// unknown for one of them.
+/// Checks several evenly spread places of the dataset; `None` if the state of one is unknown.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;
     for place in 0..places {
         let sample = u128::from(place) * u128::from(dataset.len()) / u128::from(places);
-        // If a shard cannot be opened, its batch reports the error.
+        // The batch of this sample reports the error.
         let (number, record) = dataset.locate(u64::try_from(sample).ok()?).ok()?;
         let shard = dataset.shard(number).ok()?;
         let row = shard.row(record).ok()?;
@@ -89,9 +87,8 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Returns to how many bytes the page cache may grow: the free memory of the machine, or the amount that the
-/// control groups of this process allow if it is less. `None` if the system does not report one of these
-/// numbers.
+/// Free memory of the machine, or the amount that the control groups of this process allow if it is less.
+/// `None` if the system does not report one of these numbers.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
@@ -99,9 +96,9 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Returns how many bytes the control groups in `groups`, mounted at `root`, leave to the page cache. This is
-/// the limit minus the memory of processes, because everything else can be evicted. `None` if a limit cannot
-/// be read.
+/// Returns how many bytes the control groups in `groups`, mounted at `root`, leave to the page cache: the
+/// limit minus the memory of processes, because everything else can be evicted. `None` if a limit cannot be
+/// read.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);

@@ -51,7 +51,6 @@ pub(crate) struct Planner {
     first: u64,
     /// Number of reads started, counted across epochs.
     pub(crate) begun: u64,
-    /// Started reads that still have samples to take.
     open: HashMap<RunKey, Range<u64>>,
     scenes: Option<Scenes>,
     reads: HashMap<ReadKey, u32>,
@@ -119,10 +118,10 @@ impl Planner {
         self.drawn.clear();
     }
 
-    /// Continues with the next epoch. Does not continue if its window is kept elsewhere, because memory is
-    /// allocated for only one location.
+    /// Does not continue if the window of the next epoch is kept elsewhere, because memory is allocated for
+    /// only one location.
     fn go_on(&mut self) -> bool {
-        // If the next epoch cannot begin, the error is reported when the caller starts it.
+        // The caller gets the error when it starts the next epoch.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
         let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
         if stays {
@@ -139,7 +138,7 @@ impl Planner {
         &self.shards.dataset
     }
 
-    /// Returns those shards that the next batch of `epoch` needs and that are not open yet. Reads nothing.
+    /// Shards that the next batch of `epoch` needs and that are not open yet. Reads nothing.
     pub(crate) fn unopened(&mut self, epoch: u32) -> Vec<usize> {
         if epoch != self.start.epoch && !self.go_on() {
             return Vec::new();
@@ -157,7 +156,6 @@ impl Planner {
             let Some(source) = self.sources.samples(step.at.source) else { continue };
             let all = |sample: u64| source.start.saturating_add(sample);
             let samples = match &step.read {
-                // The whole run is announced.
                 Some(read) if self.held == (Held::PageCache { announce: true }) => read.samples.clone(),
                 _ => step.at.sample..step.at.sample.saturating_add(1),
             };
@@ -169,9 +167,9 @@ impl Planner {
         numbers
     }
 
-    /// Plans the next batch of `plan.epoch`, which is the current or the next epoch, into `plan`, reusing its
-    /// memory. Returns false at the end of that epoch. `failed` contains the shards that could not be opened
-    /// just before.
+    /// Plans the next batch of `plan.epoch`, the current or the next epoch, reusing the memory of `plan`.
+    /// Returns false at the end of that epoch. `failed` contains the shards that could not be opened just
+    /// before.
     pub(crate) fn fill(&mut self, plan: &mut BatchPlan, failed: Failed) -> bool {
         self.shards.failed = failed;
         plan.clear(self.generation, self.next);
@@ -235,7 +233,7 @@ impl Planner {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
-        // A custom order may refer to a read that it never opened. The sample is then read alone.
+        // A custom order may refer to a read that it never opened; the sample is then read alone.
         let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
@@ -252,7 +250,7 @@ impl Planner {
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
             for (number, records) in self.shards.dataset.records_of(span.clone()) {
-                // If a shard cannot be opened, its batch reports the error.
+                // The batch of this sample reports the error.
                 let Ok(shard) = self.shards.get(number) else { continue };
                 let Ok(span) = shard.span(&records) else { continue };
                 plan.announced.push(Announcement { shard, span });
@@ -270,8 +268,8 @@ impl Planner {
     fn put_sample(&mut self, plan: &mut BatchPlan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.shards.dataset.locate(sample)?;
         let shard = self.shards.get(number)?;
-        // A run may extend into the next shard. Only its part in this shard is taken, and within that part,
-        // the read that contains the sample.
+        // A run may extend into the next shard. Takes only its part in this shard, and within that part, the
+        // read that contains the sample.
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
@@ -313,8 +311,7 @@ impl Planner {
         }
         let row = ordinal(plan.rows.len());
         let key = match scene {
-            // In each shard, all rows that are read when they are decoded count as one read, and all rows
-            // with large records as another.
+            // In each shard, all rows read at decoding count as one read, and all rows with large records as another.
             _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
             Some(_) => ReadKey::Run(named),
             None => ReadKey::Run(RunKey { sample: first + records.start, ..named }),
@@ -368,7 +365,7 @@ impl Planner {
         plan.mask.push(false);
     }
 
-    /// Lays out the batch field by field, and each field row by row. Host-decoded fields come first.
+    /// Field by field, and each field row by row. Host-decoded fields come first.
     fn lay_out(&self, plan: &mut BatchPlan) {
         let count = self.fields.plans.len();
         let rows = plan.rows.len();

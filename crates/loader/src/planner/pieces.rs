@@ -9,15 +9,14 @@ use shardpack_reader::Result;
 use shardpack_reader::Shard;
 use std::ops::Range;
 
-/// Size in bytes of the largest run that is one read. It allows a run of slightly more than 4 MiB to stay in one piece.
+/// Allows a run of slightly more than 4 MiB to stay in one piece.
 const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
 
 /// Maximum size in bytes of a read of several records: 4 MiB, plus a record that starts at the very end.
 pub(crate) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 
-/// Returns which of `records`, all in one shard, are read together with `record`. They have at most
-/// [`MOST_BYTES`] bytes, or are only the record itself. A record of `large` bytes or more is always read
-/// alone, because several threads read it in parts.
+/// All of `records` are in one shard. The result has at most [`MOST_BYTES`] bytes, or is only the record
+/// itself. A record of `large` bytes or more is always read alone, because several threads read it in parts.
 pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
     let records = &between_large(shard, records, record, large);
     let span = shard.span(records)?;
@@ -43,7 +42,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     Ok(first..end)
 }
 
-/// Returns the records around `record`, up to the nearest large ones. If `record` itself is large, returns it alone.
+/// If `record` itself is large, returns it alone.
 fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Range<u64> {
     let Some(large) = large else { return records.clone() };
     let is_large = |record: &u64| shard.index().row(*record).is_some_and(|row| row.length >= large);
@@ -54,8 +53,7 @@ fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option
     start..(record + 1..records.end).find(is_large).unwrap_or(records.end)
 }
 
-/// Returns the first of `records` for which `before` is false. It must be true for all earlier records and
-/// false for all later ones.
+/// `before` must be true for a prefix of `records`. Returns the first record after it.
 fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     let Range { mut start, mut end } = records.clone();
     while start < end {

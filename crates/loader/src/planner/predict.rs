@@ -35,17 +35,15 @@ pub(crate) struct Predicted {
 }
 
 impl Predicted {
-    /// Returns the total memory in an epoch. Its window is kept in memory if `in_memory`, and otherwise in
-    /// the page cache.
+    /// With the window in memory if `in_memory`, and otherwise in the page cache.
     pub(crate) fn total(&self, in_memory: bool) -> u64 {
-        // With the page cache, each thread reads into the buffer that it decodes from.
+        // Without a window in memory, each thread reads into the buffer that it decodes from.
         let alone = self.alone_bytes.saturating_mul(self.threads);
         let reads = if in_memory { self.held } else { alone };
         self.fixed.saturating_add(reads).saturating_add(self.kept_bytes)
     }
 }
 
-/// Mean, maximum and standard deviation of the row sizes of a field.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread {
     count: f64,
@@ -55,7 +53,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Adds a value by Welford's recurrence: one pass, without cancellation.
+    /// Welford's recurrence: one pass, without cancellation.
     fn add(&mut self, value: f64) {
         self.count += 1.0;
         let delta = value - self.mean;
@@ -64,20 +62,18 @@ impl Spread {
         self.largest = self.largest.max(value);
     }
 
-    /// Returns a size in bytes that a batch of `rows` rows rarely exceeds. It is four standard deviations
-    /// above the mean of such a batch, but at most `rows` times the largest row.
+    /// A batch of `rows` rows rarely exceeds this number of bytes: four standard deviations above the mean,
+    /// but at most `rows` times the largest row.
     fn batch(&self, rows: f64) -> f64 {
         let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
         (self.mean * rows + 4.0 * deviation * rows.sqrt()).min(self.largest * rows)
     }
 }
 
-/// Maximum number of shards to examine. Most datasets have fewer, and a dataset of 10⁸ samples still opens
-/// within a second.
+/// Most datasets have fewer shards, and a dataset of 10⁸ samples still opens within a second.
 const SHARDS: usize = 256;
 
-/// Predicts the memory of slots, runs and scratch. Reads no record, but opens every shard if a field is
-/// ragged, because only the indexes hold the sizes of its rows.
+/// Reads no record, but opens every shard if a field is ragged, because only the indexes hold the sizes of its rows.
 pub(crate) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
@@ -159,7 +155,7 @@ pub(crate) fn predict(
     // Each thread has a buffer into which it reads parts of large records.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
-    // A small dataset is never held twice. At most, one part is read again while a thread still decodes from
+    // A small dataset is never held twice: at most, one part is read again while a thread still decodes from
     // a run that was dropped.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
@@ -181,7 +177,7 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// Returns the number of scratch bytes that a thread needs for a row of a field, without the row itself.
+/// Scratch bytes of a row, without the row itself.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
         FieldType::Array(ArrayField { cut, finish, stored, .. }) => {
@@ -213,16 +209,15 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         }
         // The decoder needs rows of blocks and of samples, and segments from which the markers are removed.
         FieldType::Picture(_) if field.is_ragged() => 1 << 20,
-        // The same as for a ragged picture, plus the row before it is turned or padded. `resized_bytes`
-        // counts the pixels of the whole picture.
+        // As for a ragged picture, plus the row before it is turned or padded. `resized_bytes` counts the
+        // pixels of the whole picture.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,
     }
 }
 
-/// Returns how many bytes threads need to hold pictures before they are resized. The memory of each thread
-/// grows to the largest picture that it has decoded. In the worst case, the total is therefore the sum of the
-/// largest pictures, one for each thread.
+/// Each thread's memory grows to the largest picture that it has decoded. The worst case is therefore the sum
+/// of the largest pictures, one for each thread.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
     let side = field.shape.iter().copied().max().unwrap_or(0);
     let of = |height: u64, width: u64| {
@@ -253,19 +248,18 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
-/// Returns the size in bytes of the buffer for a part of a large record. Returns 0 if the field has no parts,
-/// or if they are read directly into staging memory.
+/// Returns 0 if the field has no parts, or if they are read directly into staging memory.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    // If the requested part is invalid, its batch reports the error.
+    // The batch of an invalid part reports the error.
     let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
 
-/// Returns the maximum memory of runs for an epoch of samples rather than patches.
+/// Maximum memory of runs for an epoch of samples rather than patches.
 fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
     let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
     if open.iter().all(|open| open.samples <= 1) {
@@ -280,22 +274,20 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
     reads.window.saturating_add(ahead)
 }
 
-/// Returns the maximum memory of scenes, without and with the data that belongs to them. There are `all`
-/// scenes, of which `ahead` are tracked ahead of the batches.
+/// Returns the memory of scenes without and with the data that belongs to them. There are `all` scenes, of
+/// which `ahead` are tracked ahead of the batches.
 fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,
         false => u64::from(patches.most).saturating_mul(patches.row_bytes as u64),
     };
     let bytes = scene.saturating_mul(ahead.min(all));
-    // This data consists of the fields that all patches of a scene share, and of the record that each thread reads.
     let shared = (patches.shared_bytes as u64).saturating_mul(ahead);
     let records = if patches.is_staged { 0 } else { record.saturating_mul(threads) };
     (bytes, bytes.saturating_add(shared).saturating_add(records))
 }
 
 struct Reads {
-    /// Bytes of all reads that the order keeps open at a time.
     window: u64,
     largest: u64,
     record: u64,
@@ -303,9 +295,8 @@ struct Reads {
     alone: u64,
 }
 
-/// Measures the reads of an epoch from the indexes of up to [`SHARDS`] shards. The sizes of neighbours are
-/// added up, because all records of a run may be large. Records of `large` bytes or more are left out,
-/// because they are read in parts.
+/// Examines up to [`SHARDS`] shards. The sizes of neighbours are added up, because all records of a run may
+/// be large. Records of `large` bytes or more are left out, because they are read in parts.
 fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
     let mut spreads = vec![Spread::default(); open.len()];
     let (mut record, mut alone) = (0, 0);
@@ -341,7 +332,6 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option
     Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)), record, alone })
 }
 
-/// Returns about `most` shards with samples, spread over the dataset, and announces each to the storage.
 fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
     const AHEAD: usize = 64;
     let step = dataset.shards().len().div_ceil(most).max(1);
@@ -352,19 +342,17 @@ fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
     numbers.filter(|&number| !dataset.samples_in(number).is_empty())
 }
 
-/// Returns how `size` varies for single records and for `rows` consecutive records. About `shards` shards are examined.
+/// Returns the spread of single records and of `rows` consecutive ones. Examines about `shards` shards.
 fn spread(
     dataset: &Dataset,
     shards: usize,
     rows: u64,
     mut size: impl FnMut(&Shard, u64) -> Option<u64>,
 ) -> Result<(Spread, Spread)> {
-    /// Maximum number of rows to examine. This is enough to determine their spread, and a dataset of 10⁸
-    /// samples still opens quickly.
+    /// Enough to determine the spread, and a dataset of 10⁸ samples still opens quickly.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = to_usize(dataset.len().div_ceil(ROWS)).max(1);
-    // One row stands for `step` rows.
     let together = to_usize(rows).div_ceil(step);
     let (mut last, mut sum) = (VecDeque::new(), 0.0);
     for number in some_shards(dataset, shards) {

@@ -10,11 +10,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum number of reads that are announced but not planned yet. Too many small reads would overflow the
-/// storage's queue.
+/// Limits announced reads, because too many small ones would overflow the storage's queue.
 const MOST_READS: usize = 1 << 13;
-/// Number of reads whose shards are announced before the reads themselves, because opening a shard takes an
-/// extra round trip.
+/// Opening a shard takes an extra round trip, so it is announced before its reads.
 const SHARDS_AHEAD: usize = 64;
 
 #[derive(Debug)]
@@ -66,8 +64,7 @@ impl ReadAhead {
         self.window > 0
     }
 
-    /// Starts an epoch at `start`, as requested by the caller. If the planner has already started this epoch,
-    /// the generation is the same, and reads continue.
+    /// If the planner has already started this epoch, the generation is the same, and reads continue.
     pub(crate) fn restart(&mut self, generation: u64, start: OrderState, goes_on: bool) {
         let before = self.epoch.replace(start);
         self.goes_on = goes_on;
@@ -94,7 +91,6 @@ impl ReadAhead {
         self.at = Some(start);
     }
 
-    /// Returns the start of the epoch that follows the current steps, if the caller will request that epoch.
     fn next(&self) -> Option<OrderState> {
         let (at, epoch) = (self.at?, self.epoch?);
         let last = u64::from(epoch.epoch) + u64::from(self.goes_on);
@@ -113,8 +109,7 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the next read. Returns false if announcements are already far enough ahead. May wait for a
-    /// shard to open.
+    /// Returns false if announcements are already far enough ahead. May wait for a shard to open.
     pub(crate) fn advance(&mut self) -> bool {
         if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
@@ -148,12 +143,11 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the reads of `samples`, cut in the same way as the planner cuts them, and returns their
-    /// total size in bytes.
+    /// Cuts the reads in the same way as the planner, and returns their total size in bytes.
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {
-            // If a shard cannot be opened, its batch reports the error.
+            // The batch of these samples reports the error.
             let Ok(shard) = self.dataset.shard(number) else { continue };
             let Ok(handle) = shard.file().handle() else { continue };
             let mut record = records.start;

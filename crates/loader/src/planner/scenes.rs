@@ -16,18 +16,16 @@ pub(crate) struct Scenes {
     /// Maximum number of scenes by which the steps may lead the batches.
     most: u64,
     ahead: Steps,
-    /// Steps that start a scene and were drawn in advance.
     drawn: VecDeque<Step>,
     /// Number of batches in earlier epochs.
     first: u64,
     /// Number of scenes that the steps have reached, including scenes of earlier epochs.
     met: u64,
-    /// Scenes that have patches for later batches.
     open: HashMap<RunKey, Arc<SceneRead>>,
 }
 
-/// Returns the index that distinguishes a step's draw from other draws of its sample, modulo 2³². Two draws
-/// with the same index are too far apart to matter.
+/// Distinguishes a step's draw from other draws of its sample, modulo 2³². Two draws with the same index are
+/// too far apart to matter.
 pub(crate) fn draw_of(step: &Step) -> u32 {
     u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default()
 }
@@ -100,7 +98,7 @@ impl Scenes {
             }
             let Some(source) = sources.samples(step.at.source) else { continue };
             let sample = source.start.saturating_add(step.at.sample);
-            // If a shard cannot be opened, its batch reports the error.
+            // The batch of this sample reports the error.
             let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
             let Ok(shard) = shards.get(number) else { continue };
             let key = RunKey { epoch: self.epoch, sample, pass: step.pass };

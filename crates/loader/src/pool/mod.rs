@@ -14,8 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use worker::Worker;
 
-/// Time for which a dropped loader waits for its threads. It is longer than decoding a row takes, but shorter
-/// than a disk may hang.
+/// Longer than decoding a row takes, but shorter than a disk may hang.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
@@ -49,8 +48,7 @@ impl PoolShared {
         }
     }
 
-    /// Posts finished rows and takes the next job, for which it holds the lock only briefly. Waits until
-    /// there is a job.
+    /// Holds the lock only briefly. Waits until there is a job.
     fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
         // Other threads may be waiting for the released memory.
@@ -84,7 +82,6 @@ impl PoolShared {
     }
 }
 
-/// Reports, when dropped, that a thread has ended and whether it panicked.
 struct Leaving<'s>(&'s PoolShared);
 
 impl Drop for Leaving<'_> {

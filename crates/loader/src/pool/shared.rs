@@ -30,7 +30,7 @@ pub(crate) struct PoolShared {
     read_ahead: Mutex<ReadAhead>,
     /// Number of threads that have a report for the read-ahead.
     has_news: AtomicU32,
-    /// New epoch for the read-ahead. It stays here until the read-ahead takes it.
+    /// New epoch for the read-ahead, until the read-ahead takes it.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
     /// True if reads are announced in advance. The read-ahead then announces each of them once, and nothing else does.
     is_far: bool,
@@ -75,8 +75,7 @@ impl PoolShared {
         }
     }
 
-    /// Locks the ring. Poisoning is ignored: a thread that panicked has reported this in `broken`, and the
-    /// ring is intact.
+    /// Ignores poisoning: a thread that panicked has reported this in `broken`, and the ring is intact.
     pub(crate) fn state(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,8 +84,8 @@ impl PoolShared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the read-ahead a new epoch, and tells it whether to continue into the following one. Does not
-    /// block even if the read-ahead is waiting for a shard.
+    /// If `goes_on`, the read-ahead continues into the following epoch. Does not block even if the read-ahead
+    /// is waiting for a shard.
     pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
@@ -107,7 +106,7 @@ impl PoolShared {
     }
 
     /// Announces reads beyond the plan until another thread has a report. Only one thread does this at a
-    /// time, because it may have to wait for shards to open while other threads have more useful work.
+    /// time, because it may have to wait for shards to open.
     fn announce(&self, generation: u64) {
         let Some(mut read_ahead) = self.is_far.then(|| self.read_ahead.try_lock().ok()).flatten() else { return };
         self.take_orders(&mut read_ahead);
@@ -144,7 +143,7 @@ impl PoolShared {
         Ok(run)
     }
 
-    /// Creates a slot. The inner result is an error if memory for the slot cannot be allocated.
+    /// The inner result is an error if memory for the slot cannot be allocated.
     fn slot(&self, room: &SlotRoom) -> Result<io::Result<Rows>> {
         let bytes = room.host_bytes;
         let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
@@ -152,7 +151,7 @@ impl PoolShared {
             None => Ok(rows),
         });
         match made {
-            // A slot that is too small must be refused, because the loader would request it again and again.
+            // Refuses a slot that is too small, because the loader would request it again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
                 Err(Error::usage(format!("memory for a batch: expected at least {bytes} bytes, found {found}")))
@@ -171,7 +170,7 @@ impl PoolShared {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
     }
 
-    /// Creates all slots on a device, to report a lack of memory before the first batch.
+    /// Reports a lack of device memory before the first batch.
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
@@ -212,8 +211,8 @@ impl PoolShared {
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
         let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
-        // If the slot has no device part, or if a row is still being written, this returns, and dropping the
-        // ticket reports the error.
+        // A slot without a device part, or with a row that is still being written, returns here. Dropping the
+        // ticket then reports the error.
         let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
         let host = host.get(..slot.host()).unwrap_or_default();
         Arc::clone(stage).submit(host, ticket);
@@ -223,8 +222,8 @@ impl PoolShared {
         Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
-    /// Opens the shards that the next batch needs, without holding the planner's lock. Returns the shards
-    /// that failed, or `None` if the batch is no longer wanted.
+    /// Does not hold the planner's lock while shards open. Returns the shards that failed, or `None` if the
+    /// batch is no longer wanted.
     fn open_shards(&self, plan: &BatchPlan) -> Option<Failed> {
         let (dataset, numbers) = {
             let mut planner = self.planner();
@@ -276,15 +275,14 @@ impl PoolShared {
             fresh.iter().for_each(Announcement::send);
         }
         self.work.notify_all();
-        // The caller may be waiting for a batch, for a slot, or for the end of the epoch.
         self.done.notify_all();
         self.announce(generation);
     }
 }
 
 impl Home for PoolShared {
-    /// Takes back a dropped batch. Does nothing in a forked process: there, the lock may be held by a thread
-    /// that does not exist, and no thread waits for the slot.
+    /// Does nothing in a forked process: there, the lock may be held by a thread that does not exist, and no
+    /// thread waits for the slot.
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan) {
         if self.is_forked() {
             return;

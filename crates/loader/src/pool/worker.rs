@@ -67,7 +67,7 @@ impl Worker {
         made.map_or_else(|panic| Err(panicked(scene.sample, &*panic)), |made| Ok(Supply::Scene(shard, made)))
     }
 
-    /// Decodes parts of a large record until none is left. After the last part, completes the record.
+    /// Decodes parts until none is left. After the last part, completes the record.
     pub(crate) fn parts(&mut self, shared: &PoolShared, large: &LargeRecord) {
         while let Some(number) = large.take() {
             if self.guarded(shared, |decoder| decoder.part(large, number, &shared.counters)).is_err() {
@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Runs `work` on the decoder. If it panics, replaces the decoder, because its state may be invalid.
+    /// If `work` panics, replaces the decoder, because its state may be invalid.
     fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut RowDecoder) -> T) -> std::thread::Result<T> {
         let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.decoder)));
         if made.is_err() {
@@ -120,7 +120,7 @@ impl Worker {
         self.done.push(RowDone { of, made: fault.map_or(Ok(made), Err) });
     }
 
-    /// Decodes on the host those values that the device reported as odd.
+    /// The host decodes the values that the device reported as odd.
     pub(crate) fn mend(&mut self, shared: &PoolShared, mend: MendTask) {
         let fields = shared.recipe.fields.plans.len();
         let MendTask { generation, batch, rows } = mend;

@@ -95,7 +95,7 @@ impl OpenBatch {
         self.state.slot().is_some()
     }
 
-    /// Gives the batch a slot. The handles of the slot are already in [`BatchWork::handles`].
+    /// The handles of the slot are already in [`BatchWork::handles`].
     pub(crate) fn begin(&mut self, slot: Arc<Rows>) {
         self.state = BatchState::Filling(slot, self.plan.rows.len());
         self.check_filled();
@@ -142,7 +142,7 @@ impl OpenBatch {
         self.work.clear();
     }
 
-    /// Takes the first `count` rows ready for decoding, with their `stride` axes each.
+    /// Each row has `stride` axes.
     pub(crate) fn claim(&mut self, count: usize, stride: usize, tasks: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         for (row, supply) in self.work.ready.drain(..count) {
             let handle = self.work.handles.get_mut(to_usize(row)).and_then(Option::take);
@@ -150,7 +150,6 @@ impl OpenBatch {
                 bug("a row of a batch was made ready twice")
             };
             let read = self.plan.rows.get(to_usize(row)).and_then(|row| self.plan.read_of(row));
-            // Without a run there is no supply to release.
             let run = read.filter(|_| supply.is_some()).and_then(|read| read.run());
             let of = RowId {
                 generation: self.plan.generation,
@@ -178,8 +177,8 @@ pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
     })
 }
 
-/// Decides whether a batch in which rows have failed can be handed out. Up to `allowed` of these rows may be
-/// skipped. Masks the skipped rows and returns their number. Each row has `stride` axes.
+/// Up to `allowed` of the failed rows may be skipped; otherwise the batch is an error. Masks the skipped rows
+/// and returns their number. Each row has `stride` axes.
 pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, stride: usize) -> Result<u64> {
     if let Some(error) = plan.error.take() {
         return Err(error);

@@ -20,8 +20,7 @@ use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Maximum number of rows that a thread takes at a time, so that threads do not compete for the lock at the
-/// start of a large batch of small samples.
+/// Limited so that threads do not compete for the lock at the start of a large batch of small samples.
 const MAX_CHUNK: usize = 16;
 
 #[derive(Debug)]
@@ -37,21 +36,19 @@ pub(crate) struct Ring {
     pub(crate) alive: usize,
     pub(crate) asleep: usize,
     epoch: u32,
-    /// First epoch for which batches are still to be planned. This is the current epoch, the next one, or,
-    /// once that is planned as well, the epoch after it.
+    /// First epoch with batches that are not planned yet: the current epoch, the next one, or the epoch after it.
     unplanned: u64,
     /// True if work on the next epoch begins before this one ends.
     pub(crate) goes_on: bool,
     planning: bool,
     openings: Option<Arc<Openings>>,
     batches: VecDeque<OpenBatch>,
-    /// Large records of which some parts have not been taken, in the order in which they were opened.
+    /// Large records with parts that have not been taken, in the order in which they were opened.
     large: Vec<Arc<LargeRecord>>,
     runs: Runs,
     free: Vec<Arc<Rows>>,
     spare_plans: Vec<BatchPlan>,
     spare_work: Vec<BatchWork>,
-    /// Number of slots that exist or are being made.
     slots: usize,
     lent: usize,
     extra: usize,
@@ -170,7 +167,6 @@ impl Ring {
         self.runs.go_on(epoch);
     }
 
-    /// Discards batches from the front while `is_over` is true for their epochs.
     fn drop_batches(&mut self, is_over: impl Fn(u32) -> bool) {
         while self.batches.front().is_some_and(|open| is_over(open.plan.epoch)) {
             let Some(mut open) = self.batches.pop_front() else { break };
@@ -186,8 +182,7 @@ impl Ring {
         batch_of(&mut self.batches, number)
     }
 
-    /// Records rows that were decoded. `dims` are the axes of the ragged fields, row by row. Returns true if
-    /// this finishes a batch.
+    /// `dims` are the axes of the ragged fields, row by row. Returns true if this finishes a batch.
     pub(crate) fn post(&mut self, rows: &mut Vec<RowDone>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
@@ -220,8 +215,7 @@ impl Ring {
         finished
     }
 
-    /// Returns the next task for an idle thread. Planning comes first, because it is cheap and creates work
-    /// for all threads; tasks for the earliest batch follow.
+    /// Planning comes first, because it is cheap and creates work for all threads; tasks for the earliest batch follow.
     pub(crate) fn next(&mut self, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) -> Task {
         if !self.is_working() {
             return Task::Exit;
@@ -256,7 +250,6 @@ impl Ring {
         if let Some((room, replaced)) = self.attach() {
             return Task::Allocate(room, replaced);
         }
-        // Finish open records before opening another.
         self.large.retain(|large| large.has_parts());
         if let Some(large) = self.large.iter().min_by_key(|large| large.of.batch) {
             return Task::Parts(Arc::clone(large));
@@ -304,7 +297,7 @@ impl Ring {
         if is_wanted && has_room { u32::try_from(self.unplanned).ok() } else { None }
     }
 
-    /// Records how a batch ended on the device. If the batch belongs to an earlier epoch, only its slot is released.
+    /// If the batch belongs to an earlier epoch, only its slot is released.
     pub(crate) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
         let is_current = generation == self.generation;
         match ending {
@@ -332,8 +325,7 @@ impl Ring {
         }
     }
 
-    /// Lets all threads work on a large record that has been opened. A record of an earlier epoch is dropped
-    /// together with its row.
+    /// All threads then work on the record. A record of an earlier epoch is dropped together with its row.
     pub(crate) fn share(&mut self, large: LargeRecord) {
         if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
@@ -365,7 +357,7 @@ impl Ring {
         generation == self.generation && self.is_working()
     }
 
-    /// Adds a plan, or records that its epoch has ended. Adds the byte ranges to fetch to `fresh`, each only once.
+    /// Adds a plan, or records that its epoch has ended. Byte ranges to fetch go to `fresh`, each only once.
     pub(crate) fn planned(&mut self, mut plan: BatchPlan, more: bool, fresh: &mut Vec<Announcement>) {
         self.planning = false;
         self.openings = None;
@@ -380,7 +372,6 @@ impl Ring {
         let mut ready = |rows: &mut dyn Iterator<Item = u32>, supply: Option<&Arc<Supply>>| {
             work.ready.extend(rows.map(|row| (row, supply.cloned())));
         };
-        // Rows that need no read are ready at once.
         let unread = (0..).zip(&plan.rows).filter(|(_, planned)| planned.read.is_none());
         ready(&mut unread.map(|(row, _)| row), None);
         fresh.append(&mut plan.announced);
@@ -419,14 +410,14 @@ impl Ring {
         runs.loaded(task, supply, |(number, read), supply| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // If there is no supply, the row has already failed and is filled with zeros.
+                // Without a supply, the row has already failed and is filled with zeros.
                 open.work.ready.push_back((row, supply.cloned()));
                 open.work.faults.extend(error.as_ref().map(|error| (row, error.clone())));
             }
         });
     }
 
-    /// Returns the next batch if it is done. If it has an error, its slot is released at once.
+    /// If the batch has an error, its slot is released at once.
     pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, BatchPlan)>> {
         let front = self.batches.front()?;
         if front.plan.epoch != self.epoch || !front.state.is_over() {

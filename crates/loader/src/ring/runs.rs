@@ -28,13 +28,11 @@ struct WantedRun {
     state: RunState,
     first_waiting: Option<WaitingRead>,
     more_waiting: Vec<WaitingRead>,
-    /// Number of rows that are planned but not yet decoded.
     pending: usize,
     used: u64,
     closing: bool,
     listed: bool,
     needed_by: u64,
-    /// Requested patches, if the run is a scene.
     scene: Option<Arc<SceneRead>>,
     /// True for a scene whose memory is needed until its last patch is copied.
     is_whole: bool,
@@ -60,7 +58,7 @@ pub(crate) struct Runs {
     runs: HashMap<RunKey, WantedRun>,
     /// Keys of the runs to read, in the order in which they are needed.
     queue: VecDeque<RunKey>,
-    /// Runs that no planned row needs, but that later rows may need. The first one is the first to be dropped.
+    /// Runs that no planned row needs, but that later rows may need. The first one is dropped first.
     idle: VecDeque<RunKey>,
     free: Vec<Vec<u8>>,
     /// Total size in bytes of the buffers of runs that are loaded or being read.
@@ -167,10 +165,9 @@ impl Runs {
         }
     }
 
-    /// Returns the batch that needs the next run, if there is memory to read that run. For the front batch,
-    /// one run at a time is read even over budget, so that the loader cannot stall.
+    /// `None` if there is no memory to read the next run. For the front batch, one run at a time is read even
+    /// over budget, so that the loader cannot stall.
     pub(crate) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
-        // Runs that were discarded or are already read are skipped.
         let is_queued = |run: &WantedRun| matches!(run.state, RunState::Queued);
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
             self.queue.pop_front();
@@ -191,8 +188,8 @@ impl Runs {
         None
     }
 
-    /// Moves a run that the front batch needs to the head of the queue. This is necessary because runs of
-    /// later batches may fill the budget. Returns the batch that needs the run.
+    /// Moves a run that the front batch needs to the head of the queue, because runs of later batches may
+    /// fill the budget. Returns the batch that needs it.
     fn bring_to_front(&mut self, front: u64) -> Option<u64> {
         let needed = |key: &RunKey| {
             let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
@@ -204,7 +201,6 @@ impl Runs {
         self.runs.get(&key).map(|run| run.needed_by)
     }
 
-    /// Drops the run that has been idle longest; returns false if none is idle.
     fn forget_one(&mut self) -> bool {
         while let Some(key) = self.idle.pop_front() {
             let Some(run) = self.runs.get_mut(&key) else { continue };
@@ -247,8 +243,8 @@ impl Runs {
         })
     }
 
-    /// Returns a buffer for `bytes` bytes and its size: a free one of suitable size, or else a new one. Other
-    /// free buffers are freed if there is not enough room for all.
+    /// Takes a free buffer of suitable size, or else a new one. Other free buffers are freed if there is not
+    /// enough room for all.
     fn buffer(&mut self, bytes: u64) -> (u64, Vec<u8>) {
         // The buffer released last is still in the processor's cache.
         let place = self.free.iter().rposition(|free| suits(free.len() as u64, bytes));
@@ -268,7 +264,7 @@ impl Runs {
         (bytes, buffer)
     }
 
-    /// Records that a run was read, or that reading it failed. Calls `each` for the rows that waited for the run.
+    /// Calls `each` for the rows that waited for the run, whether it was read or failed.
     pub(crate) fn loaded(
         &mut self,
         task: &ReadTask,
@@ -299,7 +295,7 @@ impl Runs {
         }
     }
 
-    /// Records that `rows` rows of this run are decoded and no longer refer to it.
+    /// The rows no longer refer to the run.
     pub(crate) fn release(&mut self, key: RunKey, rows: usize) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
@@ -319,8 +315,7 @@ impl Runs {
                 self.retire(run);
             }
         } else if run.scene.is_none() && !std::mem::replace(&mut run.listed, true) {
-            // Scenes are not added to the idle list. Their window is within the budget, so that no scene is
-            // decoded twice.
+            // Scenes stay off the idle list: their window is within the budget, so that no scene is decoded twice.
             self.idle.push_back(key);
             // The list may still contain runs that have been dropped elsewhere.
             if self.idle.len() > 64 + 2 * self.runs.len() {
@@ -340,8 +335,8 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // Memory that was needed once is kept, even if it exceeds the budget. For records of many MiB, fresh
-        // pages cost more than the read itself.
+        // Memory that was needed once is kept, even over budget: for records of many MiB, fresh pages cost
+        // more than the read itself.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;

@@ -9,8 +9,7 @@ use shardpack_reader::Error;
 use std::sync::Arc;
 
 impl Ring {
-    /// Assigns free slots, in order, to batches that have none. If another slot must be made, returns its
-    /// room and the slot that it replaces, if any.
+    /// If another slot must be made, returns its room and the slot that it replaces, if any.
     pub(super) fn attach(&mut self) -> Option<(SlotRoom, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.state.is_waiting()) {
@@ -46,15 +45,13 @@ impl Ring {
         None
     }
 
-    /// Reports that memory for a new slot could not be allocated. This becomes the error of the first batch
-    /// that waits for a slot; later batches try again.
+    /// The error goes to the first batch that waits for a slot; later batches try again.
     pub(crate) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
         let Some(open) = batches.iter_mut().find(|open| open.state.is_waiting()) else { return };
         let path = format!("batch {}, {bytes} bytes", open.plan.in_epoch);
         open.fail(Error::io(path, "allocate memory", source));
-        // The rows will not be decoded, so release their runs.
         for read in open.plan.reads.drain(..) {
             if let Some(run) = read.run() {
                 runs.release(run.key, read.rows);
@@ -75,8 +72,7 @@ impl Ring {
         self.add_slot(slot);
     }
 
-    /// Allows one more slot if the caller holds all slots while it waits for a batch. Without this, it would
-    /// wait forever.
+    /// If the caller holds all slots while it waits for a batch, it would wait forever without one more.
     pub(crate) fn unblock(&mut self) -> bool {
         let wants_slot = self.batches.front().is_some_and(|open| !open.has_slot());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;

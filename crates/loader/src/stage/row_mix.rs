@@ -71,7 +71,7 @@ impl RowMix {
         }
     }
 
-    /// Adds the weighted elements. Each result is rounded once, to the nearest value.
+    /// Adds the weighted elements, and rounds each result once, to the nearest value.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two levels")]
     fn sum(&self, share: f64, own: &mut [u8], other: &[u8]) {
         let [share, rest] = Self::shares(share);
@@ -101,7 +101,7 @@ fn each<const N: usize>(own: &mut [u8], other: &[u8], mixed: impl Fn([u8; N], [u
     );
 }
 
-/// Same as `sum`, but for float16. Elements are converted in groups, as processors do.
+/// Same as `sum`, but converts elements in groups, as processors do.
 fn halves(own: &mut [u8], other: &[u8], mixed: impl Fn(f32, f32) -> f32) {
     const AT_A_TIME: usize = 256;
     let load = |bytes: &[u8], to: &mut [f32]| {

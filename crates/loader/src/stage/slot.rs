@@ -206,7 +206,7 @@ impl SlotRoom {
             && self.between_bytes >= other.between_bytes
     }
 
-    /// Returns a room that is larger by an eighth, so that batches slightly larger than the largest one so far fit.
+    /// Larger by an eighth, so that batches slightly larger than the largest one so far fit.
     pub(crate) const fn grown(&self) -> Self {
         const fn more(bytes: usize) -> usize {
             bytes.saturating_add(bytes / 8)

@@ -4,8 +4,8 @@ use shardpack_format::to_usize;
 use shardpack_reader::Result;
 use shardpack_reader::raw::room;
 
-/// Grows a buffer to the size class of `bytes`, without keeping its content. The prediction would be exceeded
-/// if the buffer doubled in size, or existed twice while it was copied.
+/// Does not keep the content: the prediction would be exceeded if the buffer doubled in size, or existed
+/// twice while it was copied.
 pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let class = size_class(bytes);
     if (buffer.len() as u64) < class {
@@ -16,8 +16,7 @@ pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> 
     room(buffer, class)
 }
 
-/// Returns the buffer size for a run, in whole pages. Sizes are 6 to 12 % apart, so that different runs can
-/// reuse a buffer.
+/// In whole pages. Sizes are 6 to 12 % apart, so that different runs can reuse a buffer.
 pub(crate) fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

@@ -189,7 +189,7 @@ impl LargeRecord {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Records that a part is done or has failed. Returns true if it was the last one.
+    /// Returns true if this was the last part to be done or to fail.
     pub(crate) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
             // Release the part's bytes before it counts as done.
@@ -212,7 +212,6 @@ impl LargeRecord {
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
             Some((MadeField::Array(array), part)) if !array.split.is_copy() => Some((&array.split, part)),
-            // The stage has provided no room, or the room has a different size.
             Some((MadeField::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
         };
@@ -233,8 +232,7 @@ impl LargeRecord {
         }
     }
 
-    /// Reads a part, and computes its CRC32 while it is in the cache. If only the CRC is needed, reads into
-    /// `scratch` step by step.
+    /// Computes the CRC32 while the part is in the cache. If only the CRC is needed, reads into `scratch` step by step.
     fn read(
         &self,
         part: &RecordPart,
@@ -311,7 +309,7 @@ impl LargeRecord {
             Some(staged) => staged.room.bytes(),
             None => within(&self.kept, &place.bytes),
         };
-        // Users do not see this error, because the record is then read as a whole.
+        // Users do not see this error: the record is then read as a whole.
         let bytes =
             bytes.ok_or_else(|| FormatError::usage(format!("value {position} in a large record was not kept")))?;
         Ok(Some(FieldValue {
@@ -330,7 +328,7 @@ impl LargeRecord {
         }
     }
 
-    /// Completes a field that was decoded in parts, and sets its axes. Returns false for all other fields.
+    /// Returns false for fields that were not decoded in parts.
     pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
             Some(MadeField::Stored(length)) => {

@@ -7,8 +7,7 @@ use shardpack_reader::{Result, Shard};
 /// Number of bytes to read for a head at first. Most heads are shorter.
 pub(crate) const HEAD_BYTES: usize = 4 << 10;
 
-/// Reads the frame and head of a record, and checks them against the head's CRC32 and the index. The body's
-/// CRC is not checked.
+/// Checks the head's CRC32 and the index, but not the body's CRC.
 pub(crate) fn read_head(shard: &Shard, record: u64) -> Result<(Frame, Vec<u8>)> {
     let span = shard.span(&(record..record.saturating_add(1)))?;
     let length = to_usize(span.end - span.start);
@@ -36,8 +35,7 @@ pub(crate) fn read_alone<'b>(shard: &Shard, record: u64, buffer: &'b mut Vec<u8>
     shard.read_record(record, buffer).map_err(|error| fault::of_record(error, shard, record))
 }
 
-/// Checks a record against the index and its CRC32. Unlike [`Shard::record`], this skips the key and the
-/// scalars, which the loader takes from the index.
+/// Unlike [`Shard::record`], skips the key and the scalars, which the loader takes from the index.
 pub(crate) fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, FormatError> {
     let frame = Frame::parse(bytes)?;
     shard.index().check_frame(record, shard.identity().shard_number, &frame)?;

@@ -16,20 +16,17 @@ pub(crate) struct LoadedRun {
     /// Buffer for the run. It is never truncated, so that it is zeroed only once.
     buffer: Vec<u8>,
     used: usize,
-    /// Records that could not be read, with their errors. All other records are in the buffer.
     faults: Vec<(u64, Error)>,
 }
 
 impl LoadedRun {
-    /// Reads records into `buffer` without checking them, and returns the number of bytes read. If the run
-    /// cannot be read as a whole, its records are read one by one, so that a bad sector affects only one
-    /// sample.
+    /// Does not check the records. If the run cannot be read as a whole, reads its records one by one, so
+    /// that a bad sector affects only one sample. Also returns the number of bytes read.
     pub(crate) fn read(shard: &Arc<Shard>, records: &Range<u64>, buffer: Vec<u8>) -> Result<(Self, u64)> {
         let span = shard.span(records)?;
         let mut run = Self { shard: Arc::clone(shard), start: span.start, buffer, used: 0, faults: Vec::new() };
         let allowed = records.clone().try_for_each(|record| shard.check_length(record));
         if let (Err(error), 1) = (&allowed, records.end - records.start) {
-            // Returns before memory is allocated for the run.
             run.faults.push((records.start, error.clone()));
             return Ok((run, 0));
         }
@@ -53,7 +50,7 @@ impl LoadedRun {
         &self.shard
     }
 
-    /// Returns the bytes of a record, including its padding.
+    /// Includes the padding of the record.
     pub(crate) fn record(&self, record: u64) -> Result<&[u8]> {
         if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
             return Err(error.clone());
@@ -66,8 +63,8 @@ impl LoadedRun {
     }
 }
 
-/// Reads one record to its place in the buffer of a run. Reading the whole run has failed with the error
-/// `whole`; even if the record is the whole run, it is read once more.
+/// Reads one record to its place in the buffer of a run, after reading the whole run failed with the error
+/// `whole`. Even a record that is the whole run is read once more.
 fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Error) -> Result<u64> {
     shard.check_length(record)?;
     if !fault::is_local(whole) {

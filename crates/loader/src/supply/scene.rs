@@ -66,7 +66,7 @@ impl Default for SceneContent {
 
 #[derive(Debug)]
 pub(crate) struct SceneRecord {
-    /// Buffer with the record. It may be longer than the record.
+    /// Buffer that may be longer than the record.
     bytes: Vec<u8>,
     length: usize,
     /// Notes of the stage, one for each field.
@@ -106,8 +106,7 @@ impl Scene {
         outs
     }
 
-    /// Returns the number of bytes that the scene takes if it is kept as a whole; `None` if patches have
-    /// memory of their own.
+    /// Bytes of a scene that is kept as a whole; `None` if patches have memory of their own.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         let bytes = match &self.content {
             SceneContent::Stored(record) => record.bytes.len() as u64,
@@ -127,8 +126,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Recycles the memory of the record, and the memory of patches that were not used because their epoch
-    /// was interrupted.
+    /// Recycles the memory of the record, and of patches that were not used because their epoch was interrupted.
     fn drop(&mut self) {
         if let SceneContent::Stored(record) = &mut self.content {
             self.plan.give_back_scene(std::mem::take(&mut record.bytes));

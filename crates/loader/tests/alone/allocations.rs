@@ -37,8 +37,7 @@ fn batches_allocate_and_samples_do_not() {
         let count = per_sample(&disk, raw);
         assert!(count < 0.2, "{mode:?}, stored bytes: {count} allocations a sample");
     }
-    // The arrays are stored without coding. Their shapes differ, so each descriptor is parsed, which takes
-    // two allocations.
+    // Arrays without coding. Their shapes differ, so each descriptor is parsed, which takes two allocations.
     let cubes = options(256, Mode::Stored).fields(["cube", "label"]);
     let count = per_sample(&disk, cubes);
     assert!(count < 3.0, "cubes: {count} allocations a sample");

@@ -8,7 +8,6 @@ use shardpack_loader::order::End;
 use shardpack_loader::{Loader, LoaderOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `work` in a fork of this process. Returns true if `work` returns true within 20 seconds.
 fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child uses nothing that another thread of this process may have held: it works with
     // data that its own thread has made, and leaves by `_exit`. The C library makes its allocator
@@ -61,7 +60,6 @@ fn a_started_loader_is_an_error_in_a_fork() {
     let first = loader.next_batch().unwrap().unwrap();
     let kept = first.clone();
     assert!(in_a_fork(|| {
-        // The inherited batch can be read. The loader, however, returns an error, and dropping it must not hang.
         let readable = kept.field("cube").unwrap().row(0).unwrap().len() == 16 * 24 * 3 * 2;
         let text = said(&loader.next_batch().unwrap().unwrap_err());
         let is_told = text.contains("fork") && text.contains("hint: open the loader after the fork");

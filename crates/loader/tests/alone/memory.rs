@@ -44,7 +44,6 @@ fn windowed(samples: u64, run_samples: u64, lanes: u64) -> Option<Arc<dyn Sampli
     Some(Arc::new(Order::new(Runs::new(samples, run_samples), 7).lanes(lanes)))
 }
 
-/// Writes cubes `[rows, 640, 100]` of uint16 that differ only in their level. They are stored with `settings`.
 fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)]).unwrap();
@@ -106,8 +105,8 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             (CubeMode::Whole, first, true),
             (patch, last, false),
         ] {
-            // In a band-major payload, streams that are stored without compression need no scratch memory.
-            // Their number is known only from the payload.
+            // In a band-major payload, streams stored without compression need no scratch memory. Their
+            // number is known only from the payload.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
             // Records of 61 MB exceed the read-ahead anyway.
             let read_ahead_bytes = 0;
@@ -130,8 +129,7 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();
-            // Each round starts with all slots free. There are several rounds, because in a single one not
-            // all threads may decode at the same time.
+            // Each round starts with all slots free. In a single round, not all threads may decode at the same time.
             for number in 0..60 {
                 let peak = PEAK.load(Ordering::Relaxed) - before;
                 if number >= 3 && peak as f64 >= least * loader.predicted_bytes() as f64 {
@@ -161,8 +159,8 @@ fn large_cubes_take_the_predicted_memory() {
 #[test]
 fn loaders_take_the_predicted_memory() {
     let _alone = crate::alone();
-    // Each sample takes two kilobytes, except for the last twelve, which take 4.4 MB. All runs have the same
-    // number of samples, but take 30 kB to 66 MB.
+    // Samples of two kilobytes, except for the last twelve of 4.4 MB. All runs have the same number of
+    // samples, but take 30 kB to 66 MB.
     let skewed = Disk::new(&[90, 90], |id| side(id, if id < 168 { 16 } else { 850 }));
     // The same records, with the large ones spread among the small.
     let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));
@@ -195,7 +193,7 @@ fn loaders_take_the_predicted_memory() {
         assert_eq!(stats.grown_slots, 0, "{name}");
     }
 
-    // Two pictures of 3.2 megapixels are among small ones. They are decoded as a whole before they are resized.
+    // Two pictures of 3.2 megapixels among small ones are decoded as a whole before they are resized.
     let pictures = Disk::new(&[60], |id| side(id, if id % 25 == 7 { 1800 } else { 64 }));
     for (name, image, threads) in [
         ("a random part", ImageMode::View(View::random_resized_crop(224)), 2),

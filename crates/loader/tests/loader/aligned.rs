@@ -16,7 +16,7 @@ fn floats<const N: usize>(object: Option<&Object>) -> Vec<[f32; N]> {
     all.as_chunks().0.to_vec()
 }
 
-/// Pixels of a picture or mask, as `[y][x]`.
+/// Pixels, as `[y][x]`.
 type Grid = Vec<Vec<u8>>;
 
 fn grids(batch: &Batch, row: usize, layout: PixelLayout) -> (Grid, Grid) {
@@ -41,7 +41,7 @@ fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
         && near(y, mask.len()).all(|v| near(x, mask[0].len()).all(|u| mask[v][u] == mask[y][x]))
 }
 
-/// The picture itself shows its quadrants, so masks, boxes and points can be compared with it.
+/// Masks, boxes and points are compared with the quadrants that the picture itself shows.
 #[test]
 fn aligned_fields_follow_the_view_of_their_picture() {
     let scenes = Scenes::new(23);
@@ -123,7 +123,6 @@ fn aligned_fields_follow_the_view_of_their_picture() {
     assert!(beside > 20_000, "{beside}");
 }
 
-/// If a view is padded, boxes must be clipped to the picture, and a point in the padding must not be visible.
 #[test]
 fn padding_is_not_part_of_a_picture() {
     let scenes = Scenes::with(4, |scene, values| {
@@ -222,8 +221,7 @@ fn formats_units_and_shares_of_boxes() {
             .flat_map(|batch| batch.objects("boxes").unwrap().into_iter().map(|o| floats::<4>(o)).collect::<Vec<_>>());
         rows.collect::<Vec<_>>()
     };
-    // In another format, the stored numbers describe different boxes. This checks that the formats give
-    // different results.
+    // In another format, the stored numbers describe different boxes, so the results must differ.
     let plain = of("boxes");
     let visible = of("boxes,visible=0.6");
     let (before, after) = (plain.iter().flatten().count(), visible.iter().flatten().count());
@@ -287,7 +285,6 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
         let [height, width] = scene.upright().map(u64::from);
         values[3] = Some((Codec::Raw, of_each.collect(), plain(Dtype::Bool, &[5, height, width]), None));
         if scene.id == 3 {
-            // If a sample has no objects, all three values are empty.
             values[2] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4]), None));
             values[3] = Some((Codec::Raw, Vec::new(), plain(Dtype::Bool, &[0, height, width]), None));
             values[4] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4, 2]), None));
@@ -340,7 +337,6 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
                     for (at, value) in of.iter().enumerate() {
                         let (y, x) = (at / width, at % width);
                         if *value == 1 {
-                            // All pixels of an object must belong to one quadrant and lie inside its polygon.
                             let first = of.iter().position(|value| *value == 1).unwrap();
                             assert!(mask[y][x] == mask[first / width][first % width] && mask[y][x] < 4);
                             let [x, y] = [x as f32 + 0.5, y as f32 + 0.5];

@@ -74,7 +74,6 @@ fn batches_do_not_depend_on_threads_and_slots() {
     }
 }
 
-/// With few lanes and short runs, runs stay open over many batches.
 #[test]
 fn a_window_of_open_runs_gives_the_same_samples() {
     let disk = Disk::varied(&[60, 61]);
@@ -96,8 +95,7 @@ fn a_window_of_open_runs_gives_the_same_samples() {
         let stored: u64 = (0..2).map(|n| dataset.shard(n).unwrap().footer().index_offset - 64).sum();
         let read = loader.stats().read_bytes;
         match read_ahead_bytes {
-            // Some runs are larger than the mean on which the size of the window is based. They must be
-            // dropped and read again.
+            // Some runs exceed the mean on which the size of the window is based. They must be dropped and read again.
             0 => assert!(read < 2 * stored, "{read} bytes of {stored}"),
             // When records are decoded in parts, the padding after them is not read.
             _ => assert!((stored - 64 * 121..=stored).contains(&read), "every run is read once: {read} of {stored}"),
@@ -284,7 +282,7 @@ fn float16_is_loaded_as_stored_on_request() {
     }
 }
 
-/// The loader reads a single field of a record, whereas other readers parse all of it.
+/// The loader reads a single field of a record; other readers parse all of it.
 #[test]
 fn a_single_field_equals_that_of_the_whole_record() {
     use shardpack_format::{Frame, Limits, Record};
@@ -314,7 +312,6 @@ fn a_wait_with_an_end_gives_the_same_batches() {
         match loader.next_batch_timeout(Duration::ZERO) {
             Poll::Ready(Some(batch)) => found.push(seen(&batch.unwrap())),
             Poll::Ready(None) => break,
-            // How often the call must be repeated depends on the timing of threads.
             Poll::Pending => {}
         }
     }

@@ -12,17 +12,17 @@ use shardpack_reader::{Dataset, Error};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
 
-/// An array of small integers that differ from sample to sample. It is stored in one of the forms that packers use.
+/// An array of small integers that differ from sample to sample, in one of the forms that packers use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Plain(Dtype),
-    /// float32, stored as float16.
+    /// A float32 array that is stored as float16.
     Half,
-    /// Like `Half`, with a no-data value that float16 cannot represent.
+    /// Same as `Half`, with a no-data value that float16 cannot represent.
     HalfNoData,
-    /// Stored as uint8.
+    /// An array of this type that is stored as uint8.
     Small(Dtype),
-    /// float32 with another shape.
+    /// A float32 array with a different shape from all other kinds.
     Wide,
 }
 
@@ -92,7 +92,7 @@ impl Arrays {
         said(&self.loader(base().dtype(dtype)).unwrap_err())
     }
 
-    /// Loads all samples, compares every value, and returns the element type.
+    /// Compares every value, and returns the element type.
     fn loads_as(&self, dtype: ArrayDtype) -> Dtype {
         let mut loader = self.loader(base().dtype(dtype)).unwrap();
         let mut types = Vec::new();
@@ -164,8 +164,8 @@ fn a_requested_type_is_used_if_no_value_changes() {
     );
 }
 
-/// There are more samples than are inspected. A misfit among the others is found on loading. It must be
-/// reported by name and not be treated as damage.
+/// The misfit is not among the inspected samples, so it is found on loading. It must be reported by name and
+/// not be treated as damage.
 #[test]
 fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     for (kind, message) in [

@@ -24,8 +24,7 @@ fn alone(dataset: &Dataset, options: &LoaderOptions, number: u32) -> Vec<Seen> {
     epoch(&mut Loader::open(dataset, options.clone().epoch(number)).unwrap())
 }
 
-/// Checks that consecutive epochs of one loader are equal to the epochs of separate loaders, and that states
-/// and lengths are equal as well.
+/// Consecutive epochs of one loader must equal the epochs of separate loaders, as must states and lengths.
 fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
     for number in 0..EPOCHS {
@@ -136,8 +135,7 @@ fn damaged_samples_are_skipped_in_the_order_of_batches() {
         assert_eq!(epoch(&mut loader), alone(&disk.open(), &skip, number));
         assert_eq!(loader.stats().skipped, 2 * u64::from(number + 1), "skipped samples of delivered epochs only");
     }
-    // One more sample may be skipped. The second damaged sample is an error of its batch, regardless of how
-    // far reading was ahead.
+    // One more sample may be skipped. The second damaged one is an error of its batch, however far reading was ahead.
     loader.set_epoch(3).unwrap();
     let errors = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
     assert_eq!((errors, loader.stats().skipped), (1, 7));
@@ -205,18 +203,16 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader), whole(number));
     }
-    // Repeatedly leaves epochs in the middle. The batches of the next epoch that are already prepared must be used.
+    // Leaves epochs in the middle. Batches of the next epoch that are already prepared must be used.
     for (number, batches) in [(2, 2), (3, 1), (4, 3), (5, 1), (6, 4)] {
         assert_eq!(begin(&mut loader, number, batches), whole(number)[..batches]);
         wait_for(&counts, 4 * (u64::from(number) + 2));
     }
     assert_eq!(settled(&counts), 4 * 8, "no epoch was made twice");
-    // Goes back, skips epochs, and repeats an epoch.
     for number in [1, 9, 9, 10, 3] {
         assert_eq!(begin(&mut loader, number, 2), whole(number)[..2]);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Moves to the middle of the next epoch, and then of the current one.
     let mut other = Loader::open(&disk.open(), options.clone().epoch(4)).unwrap();
     other.next_batch().unwrap().unwrap();
     let state = other.state();
@@ -260,7 +256,6 @@ fn phases_follow_each_other() {
         loader.set_epoch(number).unwrap();
         assert_eq!(loader.phase(), EpochPhase::Fresh);
     }
-    // A loader that has failed stays where it stopped.
     let stage = Arc::new(FakeStage::with(Trouble::LostAt(2)));
     let mut loader = Loader::open(&disk.open(), options(4).stage(stage)).unwrap();
     let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();

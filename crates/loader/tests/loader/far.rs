@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Unit in bytes in which announcements and reads are counted. It is the length of every record in these tests.
+/// Announcements and reads are counted in units of this many bytes, the length of every record in these tests.
 const UNIT: u64 = 64;
 
 #[derive(Debug, Default)]
@@ -23,7 +23,6 @@ struct Seen {
     most_ahead: usize,
 }
 
-/// A storage that claims to be remote and records all announcements.
 #[derive(Debug)]
 struct Far {
     window: u64,
@@ -74,7 +73,7 @@ fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
     all
 }
 
-/// Checks that all records were announced, and that announcements were ahead of the reads by about the window.
+/// All records must be announced, ahead of the reads by about the window.
 fn check(seen: &Seen, local: &Dataset, window: u64, slack: u64, what: &str) {
     let missing: Vec<_> = records(local).difference(&seen.announced).cloned().collect();
     assert!(missing.is_empty(), "{what}: not announced: {missing:?}");

@@ -117,7 +117,6 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
         Bands::Range(range) => range.clone().collect(),
         Bands::All => (0..BANDS).collect(),
     };
-    // Factors for the random changes of each output band.
     let varied: Vec<Factors> = match &*options.view.augment_bands {
         [] => Vec::new(),
         changes => {
@@ -194,7 +193,6 @@ proptest! {
         sizes in prop::sample::select(&[[9, 9], [8, 10], [0, 0]][..]),
         number in 0..3_u32,
     ) {
-        // Ragged sizes, squares and other rectangles.
         let size = |id: u64| if sizes == [0, 0] { [7 + id % 3, 7 + id % 2] } else { sizes };
         let cubes = Cubes::new(8, size, 0);
         let numbers = |step: f64| (0..normalise).map(|n| n as f64 * step + 0.25).collect::<Vec<_>>();

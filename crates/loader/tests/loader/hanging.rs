@@ -17,7 +17,7 @@ fn options(batch_size: u32) -> LoaderOptions {
     base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
-/// Lets reads pass while it is open. It can also block them, fail them, or panic.
+/// Lets reads pass while it is open. Can also block them, fail them, or panic.
 #[derive(Debug, Default)]
 struct Gate {
     closed: Mutex<bool>,
@@ -70,7 +70,6 @@ fn a_loader_is_dropped_though_a_read_hangs() {
     while gate.waiting.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
     }
-    // The read continues only after the drop.
     in_the_end(move || drop(loader));
     gate.set(false);
     // If nothing hangs, dropping a loader is immediate, even in the middle of an epoch.

@@ -71,7 +71,7 @@ fn batches_are_those_of_one_thread() {
     }
 }
 
-/// Writes three cubes `[700, 64, 103]` of float32, each with two small arrays. The borders of chunks are inside pixels.
+/// Writes cubes in which the borders of chunks are inside pixels.
 fn chunked(settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema =

@@ -65,7 +65,6 @@ fn json_takes_memory_by_its_nodes() {
                 Err(shardpack_format::Error::Limit { name: "max_json_nodes", .. })
             ));
         }
-        // The same values, but in a single shard.
         for bomb in bombs(30 << 20) {
             let index = IndexBuilder::new(&crate::support::metadata(None).schema);
             let index = index.encode(&with_recipe(&metadata, &bomb)).unwrap();
@@ -111,7 +110,7 @@ fn shards_that_say_the_same_share_it() {
     assert!(verify(dir.path(), &VerifyOptions::default()).unwrap().is_whole());
 }
 
-/// A name, and a function that creates a trap at a path: a special file, or a link that leads out of the folder.
+/// A name, and a function that creates a special file, or a link that leads out of the folder.
 type Trap = (&'static str, Box<dyn Fn(&Path)>);
 
 fn traps(outside: PathBuf) -> Vec<Trap> {
@@ -172,7 +171,6 @@ fn links_and_devices_are_not_opened_as_shards() {
     });
 }
 
-/// A storage that panics in opens and reads once it is switched on.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);
 
@@ -263,7 +261,6 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
         keys.sort_unstable();
         assert_eq!(keys, (0..16).chain(28..48).collect::<Vec<u64>>());
         assert_eq!(loader.stats().skipped, 12);
-        // If no sample may be skipped, only the affected batches are errors.
         let mut loader = Loader::open(&dataset, base).unwrap();
         let results = std::iter::from_fn(|| loader.next_batch());
         let (good, bad): (Vec<_>, Vec<_>) = results.partition(|batch| batch.is_ok());

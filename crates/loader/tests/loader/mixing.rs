@@ -10,7 +10,7 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, Batch, BatchMix, Loader, LoaderOptions, OnCorrupt, View};
 
 const SIZE: [usize; 2] = [20, 14];
-/// Number of classes. Some labels exceed it.
+/// Some labels exceed this number.
 const CLASSES: u32 = 40;
 
 fn options() -> LoaderOptions {
@@ -32,8 +32,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
 }
 
-/// Mixes a plain batch in a slow way. Returns, for each row, the picture `[height, width, 3]` as floats and
-/// the weights of the classes.
+/// The result is, for each row, the picture `[height, width, 3]` as floats and the weights of the classes.
 fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> Vec<(Vec<f32>, Vec<f32>)> {
     let there: Vec<usize> = (0..plain.len()).filter(|&row| plain.mask()[row]).collect();
     let key = plain.draw_keys().nth(there[0]).unwrap();
@@ -83,7 +82,6 @@ fn batches_are_those_of_a_slow_twin() {
                 options.output.mix = mix(texts);
                 options
             };
-            // Channels last, with integer levels.
             let mut plain = Loader::open(&disk.open(), options()).unwrap();
             let mut mixed = Loader::open(&disk.open(), mixed).unwrap();
             while let Some(batch) = mixed.next_batch() {

@@ -22,7 +22,7 @@ struct Cubes {
 }
 
 impl Cubes {
-    /// Writes cubes that declare the no-data value `no_data(sample)`. The mask declares 255.
+    /// Each cube declares `no_data(sample)`, and each mask 255.
     fn new(count: u64, no_data: impl Fn(u64) -> Option<f64>) -> Self {
         let fields = ["cube", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
         let dir = crate::support::scratch();
@@ -128,8 +128,8 @@ fn only_no_data_is_replaced() {
     }
 }
 
-/// Checks bands first, patches of scenes that are kept, turns, and float16. No-data is wherever a loader
-/// without a replacement gives the converted −9999, because no other value is converted to it.
+/// No-data is wherever a loader without a replacement gives the converted −9999, because no other value is
+/// converted to it.
 #[test]
 fn no_data_is_the_same_for_all_cuts() {
     let cubes = Cubes::all_declare();
@@ -179,7 +179,6 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
     }
 }
 
-/// Each array declares its own no-data value. In one it is NaN, and the next declares none.
 #[test]
 fn arrays_declare_it_one_by_one() {
     let cubes = Cubes::new(8, |id| [Some(NO_DATA), Some(f64::NAN), None, Some(-9998.0)][id as usize % 4]);
@@ -236,7 +235,7 @@ fn a_missing_no_data_value_is_an_error() {
     assert!(error.contains("a value for no-data is not supported"), "{error}");
 }
 
-/// A device replaces no-data as well, so anything that it refuses is refused for other reasons.
+/// A device replaces no-data as well, so anything it refuses is refused for other reasons.
 #[test]
 fn a_device_gets_arrays_with_no_data() {
     let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();

@@ -86,8 +86,8 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
     }
 }
 
-/// Digests of some orders. They must never change, because saved states would otherwise resume wrongly. If
-/// one has to change, increase `VERSION` in `state.rs`, or make the fingerprint differ.
+/// Digests of orders. They must never change, because saved states would otherwise resume wrongly. If one has
+/// to change, increase `VERSION` in `state.rs`, or make the fingerprint differ.
 #[test]
 fn orders_do_not_change() {
     use sha2::{Digest, Sha256};
@@ -124,8 +124,8 @@ struct Followed {
 /// one of them ends after the next read with the same key has begun.
 type Open = HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>>;
 
-/// Follows one rank that reads `ahead` steps before it hands out. Checks that its samples lie in its reads,
-/// that each read starts and ends once, and that the rank holds no more than promised.
+/// Follows one rank that reads `ahead` steps before it hands out. Its samples must lie in its reads, each
+/// read must start and end once, and the rank must hold no more than promised.
 fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
     let mut open = Open::new();
     let mut given = Vec::new();
@@ -313,8 +313,8 @@ fn lanes_of_single_samples_keep_nothing_open() {
     }
 }
 
-/// Returns how many times each sample of the first source occurs in the samples of all ranks, after a number
-/// of whole passes through that source.
+/// Counts how often each sample of the first source occurs in the samples of all ranks, after a number of
+/// whole passes through that source.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
@@ -370,7 +370,6 @@ fn passes_of_small_sources_end_before_the_next_begin() {
                     assert!(counts.iter().all(|&n| n == passes), "{len} samples, {world_size} ranks: {counts:?}");
                 }
             }
-            // Follows a single rank, which must hold no more than promised.
             for world_size in [1, 3, 8] {
                 let world = World::new(world_size - 1, world_size, 4).unwrap();
                 let held = mixture.epoch(0).held_samples_max(world_size.into(), 30);
@@ -432,12 +431,12 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
-    // Large samples are read alone. From a disk this is as fast, and the dataset need not be kept in memory.
+    // From a disk, reading large samples alone is as fast, and the dataset need not be kept in memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
     let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);
     assert_eq!((own.reads, own.samples_read), (5_001, 5_001));
-    // With several ranks, samples are read alone, because otherwise each rank would read everything.
+    // Otherwise, each of several ranks would read everything.
     let mut given = Vec::new();
     for rank in 0..3 {
         let own = follow(steps(&order, World::new(rank, 3, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 0, 1);

@@ -14,7 +14,7 @@ struct Set {
     run_samples: u64,
     lanes: u64,
     shard_samples: u64,
-    /// Number of classes. Samples are stored class by class, as with `pack --no-shuffle`, which is the hardest case.
+    /// Samples are stored class by class, as with `pack --no-shuffle`, which is the hardest case.
     classes: u64,
     batch: usize,
 }
@@ -29,9 +29,8 @@ fn order(set: Set, mode: Mode, epoch: u32) -> Vec<u64> {
     (0..set.samples).map(|p| order.sample(p).unwrap().sample).collect()
 }
 
-/// The method of WebDataset, tf.data and others. `open_shards` shards at a time, in random order, are read in
-/// turn into a buffer that is as large as the window. For each sample that enters, the buffer gives out a
-/// random one.
+/// The method of WebDataset, tf.data and others: `open_shards` shards at a time, in random order, are read in
+/// turn into a buffer as large as the window. For each sample that enters, the buffer gives out a random one.
 fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     let random = Keyed::new(42, epoch, 100);
     let shards = set.samples.div_ceil(set.shard_samples);
@@ -59,8 +58,8 @@ fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     out
 }
 
-/// Returns the entropy, in bits, of the distance in storage between consecutive samples, in 256 equal bins.
-/// It is 7.72 for a fully random order.
+/// Entropy, in bits, of the distance in storage between consecutive samples, in 256 equal bins; 7.72 for a
+/// fully random order.
 fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     let mut counts = [0_u64; 256];
     for pair in order.windows(2) {
@@ -70,7 +69,7 @@ fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     counts.iter().filter(|&&n| n > 0).map(|&n| n as f64 / total).map(|p| -p * p.log2()).sum()
 }
 
-/// Returns how many other samples of the same run are in the batch of a sample, on average.
+/// Mean number of other samples of the same run in the batch of a sample.
 fn same_run_neighbours(set: Set, order: &[u64]) -> f64 {
     let batches = order.chunks_exact(set.batch);
     let samples = batches.len() * set.batch;
@@ -91,15 +90,14 @@ fn classes_in_a_batch(set: Set, order: &[u64]) -> f64 {
     distinct as f64 / number as f64
 }
 
-/// Returns how far a sample is from its stored place, on average and as a fraction of the dataset. It is 1/3
-/// for a fully random order.
+/// Mean distance of a sample from its stored place, as a fraction of the dataset; 1/3 for a fully random order.
 fn displacement(set: Set, order: &[u64]) -> f64 {
     let moved: f64 = (0_u64..).zip(order).map(|(p, &s)| p.abs_diff(s) as f64 / set.samples as f64).sum();
     moved / order.len() as f64
 }
 
-/// Returns the chi-square of the positions of 200 samples over many epochs, in 16 bins, divided by the
-/// degrees of freedom. It is 1 if every position is equally likely.
+/// Chi-square of the positions of 200 samples over many epochs, in 16 bins, divided by the degrees of
+/// freedom. It is 1 if every position is equally likely.
 fn chi_square_of_positions(set: Set, epochs: u32, order: impl Fn(u32) -> Vec<u64>) -> f64 {
     const BINS: u16 = 16;
     let watched: Vec<u64> = (0..200).map(|i| i * (set.samples - 1) / 199).collect();
@@ -125,8 +123,8 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..SMALL.samples).collect::<Vec<_>>(), "the simulated buffer is a fair one");
 
-    // In the windowed order, neighbours stay neighbours for about a run. The 256 bins are therefore filled by
-    // 4,000 pairs of runs rather than by 40,000 pairs of samples. This small number costs 0.05 bits.
+    // In the windowed order, neighbours stay neighbours for about a run, so 4,000 pairs of runs fill the 256
+    // bins rather than 40,000 pairs of samples. This costs 0.05 bits.
     let entropies = [&full, &windowed, &buffer].map(|order| distance_entropy(SMALL, order));
     assert!(entropies[0] > 7.69 && entropies[1] > 7.6 && entropies[2] < 6.5, "{entropies:?}");
 
@@ -141,9 +139,8 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     assert!((displacement(SMALL, &windowed) - 1.0 / 3.0).abs() < 0.03);
 }
 
-/// Over many epochs, a sample comes early as often as late. The mean of 200 × 15 squares has a standard
-/// deviation of about 0.026 around 1. Samples of the same run move together, but no two of the tested samples
-/// share a run.
+/// The mean of 200 × 15 squares has a standard deviation of about 0.026 around 1. Samples of the same run
+/// move together, but no two of the tested samples share a run.
 #[test]
 fn positions_are_uniform_over_epochs() {
     let set = Set { samples: 8_000, run_samples: 10, lanes: 24, shard_samples: 500, classes: 1, batch: 1 };

@@ -9,7 +9,6 @@ use shardpack_loader::order::{
 };
 use std::sync::Arc;
 
-/// One part of a run: the number of ranks, the batch size, and the number of batches until the run is killed.
 #[derive(Debug, Clone, Copy)]
 struct Leg {
     world_size: u32,
@@ -57,7 +56,7 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
     prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
 }
 
-/// Returns the samples that all ranks get in at most `batches` batches, and makes the checks that each rank would make.
+/// Also makes the checks that each rank would make.
 fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();
@@ -103,7 +102,6 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
         let (mut given, consumed) = deliver(order, &state, leg, End::Uneven, leg.kill_after);
         given.sort_unstable();
         assert_eq!(given, expected(state.samples_consumed, consumed), "the same set, however it is dealt");
-        // The state is converted to text and back, as in a checkpoint.
         let text = serde_json::to_string(&OrderState { samples_consumed: consumed, ..state }).unwrap();
         state = serde_json::from_str(&text).unwrap();
     }
@@ -117,7 +115,7 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     }
 }
 
-/// Keeps regressions in the folder of this file. The default would search for a `lib.rs`, which does not exist here.
+/// The default would search for a `lib.rs`, which does not exist here.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("regressions")))
 }

@@ -20,7 +20,6 @@ fn order() -> Order {
 fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
     let own = Own::Every { world_size };
     let here = epoch.pick(position, &own).unwrap();
-    // Finds the next position with the same lane and rank.
     let lcm = (1..).map(|i| i * world_size).find(|n| n.is_multiple_of(Order::LANES)).unwrap();
     let same = |p: &u64| epoch.pick(*p, &own).is_some_and(|pick| pick.span == here.span);
     let after = (0..).map(|i| position + i * lcm).take_while(same).count() as u64;

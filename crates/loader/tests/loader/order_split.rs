@@ -31,7 +31,6 @@ fn texts(numbers: &[u64]) -> Attribute {
     Attribute::Values(numbers.iter().map(|number| format!("value {number}")).collect())
 }
 
-/// Checks that each sample is in exactly one part, and returns the index of that part.
 fn part_of(parts: &[Vec<u64>], members: &[u64]) -> BTreeMap<u64, usize> {
     let mut part_of = BTreeMap::new();
     for (number, part) in parts.iter().enumerate() {
@@ -117,8 +116,8 @@ fn parts_depend_on_keys_and_seed_alone() {
     assert_eq!(split(3).parts(&one.dataset, Some(&reversed)).unwrap(), split(3).parts(&one.dataset, None).unwrap());
 }
 
-/// `docs/compatibility.md` promises that the parts never change. The lists were computed by a second
-/// implementation of `docs/order.md`, in Python.
+/// `docs/compatibility.md` promises that the parts never change. A second implementation of `docs/order.md`,
+/// in Python, computed the lists.
 #[test]
 fn every_version_makes_the_same_parts() {
     let members: Vec<u64> = (0..40).collect();
@@ -167,7 +166,7 @@ fn a_dataset_that_grows_keeps_its_parts() {
     };
     let split = Split::new(&[0.8, 0.2], 5).unwrap();
     assert_eq!(moved(&split.clone().growing()), 0);
-    // With exact counts, a few samples near the cut change sides, and all of them in the same direction.
+    // With exact counts, a few samples near the cut change sides, all in the same direction.
     let few = moved(&split);
     assert!((1..20).contains(&few), "{few}");
     let [train, test]: [Vec<u64>; 2] = split.growing().parts(&after.dataset, None).unwrap().try_into().unwrap();
@@ -183,7 +182,6 @@ fn patients_and_their_diagnoses() {
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [240, 60]);
     let ill = |part: &Vec<u64>| part.iter().filter(|sample| *sample / 10 % 3 == 2).count();
     assert_eq!(parts.iter().map(ill).collect::<Vec<_>>(), [80, 20]);
-    // Three patients fill three parts, regardless of the shares.
     let split = Split::new(&[0.8, 0.1, 0.1], 1).unwrap().groups(numbers(|s| s / 100));
     let parts = split.parts(&DATASET.dataset, None).unwrap();
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [100, 100, 100]);

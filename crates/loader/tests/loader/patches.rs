@@ -67,7 +67,6 @@ fn patches_are_dense_for_all_cubes() {
     }
 }
 
-/// Patches fix the sizes of two axes, but the length of the third one still comes from a column.
 #[test]
 fn patches_of_cubes_with_different_numbers_of_bands_are_ragged_until_bands_are_chosen() {
     let made = Cubes::packed(&[6], |id| Shape { bands: 5 + id, ..ALIKE });

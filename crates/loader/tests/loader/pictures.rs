@@ -34,7 +34,7 @@ fn rows(disk: &Disk, options: LoaderOptions, number: u32) -> BTreeMap<u64, (Vec<
     rows
 }
 
-/// Applies the recipe to plain pictures, one by one.
+/// Applies the recipe to plain pictures.
 fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
     let changed = |(sample, (shape, mut pixels)): (u64, (Vec<u64>, Vec<u8>))| {
         let [height, width] = [shape[0] as usize, shape[1] as usize];
@@ -62,7 +62,6 @@ fn batches_are_those_of_a_slow_twin() {
         for (threads, batch_size, mode) in [(1, 4, Mode::Stored), (4, 7, Mode::Full)] {
             assert!(rows(&disk, options.clone().threads(threads).batch_size(batch_size).mode(mode), epoch) == expected);
         }
-        // Channels come first, and levels are floats.
         let planes = options.clone().layout(PixelLayout::ChannelsHeightWidth);
         let floats = ArrayDtype::Fields(vec![("image".into(), Dtype::F32.into())]);
         let found = rows(&disk, planes.clone(), epoch);
@@ -94,7 +93,6 @@ fn a_resumed_loader_continues_with_the_same_draws() {
     assert!(rest.len() == 5 && rest == expected);
 }
 
-/// A device augments pictures as well, except for those that it refuses.
 #[test]
 fn with_a_device_nothing_else_is_refused() {
     let disk = Disk::alike(&[12]);

@@ -5,7 +5,6 @@
 use crate::loader_support::{WAY, Way};
 use std::process::Command;
 
-/// Modules whose tests must pass with every way of decoding.
 const EVERYWHERE: [&str; 9] =
     ["basics", "dtypes", "hanging", "patches", "resume", "several", "slots", "trouble", "union"];
 

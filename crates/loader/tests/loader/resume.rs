@@ -13,7 +13,6 @@ fn options(batch_size: u32) -> LoaderOptions {
 #[test]
 fn a_training_loop_resumes_where_it_stopped() {
     let disk = Disk::alike(&[50]);
-    /// Trains for up to `stop` batches. The same code is used to start and to resume.
     fn train(loader: &mut Loader, stop: usize) -> Vec<(u32, Vec<u64>)> {
         let mut seen = Vec::new();
         for epoch in loader.current_epoch()..3 {

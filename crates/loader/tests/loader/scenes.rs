@@ -101,10 +101,10 @@ fn check_crops(patches: u32) {
                 assert_eq!(loader.stats().read_bytes, stored, "each record once");
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
-                    // Memory is reserved for two scenes that are being decoded, and up to eight scenes are
-                    // held. All pixels of a scene are slightly more than a quarter of the pixels of its 40
-                    // patches, and take half of that when stored as float16. Separate patches would take the
-                    // memory of ten scenes.
+                    // Memory is reserved for two scenes that are being decoded, and up to eight are held. All
+                    // pixels of a scene are slightly more than a quarter of the pixels of its 40 patches, and
+                    // take half of that when stored as float16. Separate patches would take the memory of ten
+                    // scenes.
                     let apart = 40 * 126 * (12 * 4 + 1);
                     assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
                 }
@@ -161,7 +161,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
             together.sort();
             assert!(together == expected, "{patches:?}, {world_size} ranks");
             let bytes: u64 = made.open().shards().map(|shard| shard.bytes).sum();
-            // With grids, scenes differ in their number of turns, so even these ranks may share scenes.
+            // Scenes of a grid differ in their number of turns, so even these ranks may share scenes.
             if 4 % world_size == 0 && patches == Patches::PerSample(5) {
                 assert!(read <= bytes, "{world_size} ranks read {read} of {bytes}");
             }
@@ -404,8 +404,7 @@ fn invalid_patches_per_sample_are_refused() {
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 
-/// If the shard of a scene could not be opened when the scene was announced, the scene is requested again
-/// after the scenes that were announced. These must not delay it.
+/// The scene is requested again after the scenes that were announced since, and must not delay them.
 #[test]
 fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     // More shards than a loader inspects when it opens.
@@ -417,8 +416,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let opened = faults.operations.load(Ordering::SeqCst);
-        // This runs in a separate thread, so that a hang fails the test. The limit of ten minutes does not
-        // test its speed.
+        // A separate thread, so that a hang fails the test. The limit of ten minutes does not test speed.
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();

@@ -36,7 +36,6 @@ fn two_datasets_are_one() {
     );
     assert_ne!(both.dataset_id(), Dataset::concat(&[a.open()]).unwrap().dataset_id());
 
-    // Combinations can be nested, with an order over the whole.
     let c = disk(&[4], 200);
     let nested = Dataset::concat(&[both.clone(), c.open()]).unwrap();
     let mut loader = Loader::open(&nested, base().batch_size(5)).unwrap();
@@ -84,7 +83,7 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
     Arc::new(Mixture::new(vec![(order(a), 0.7), (order(b), 0.3)], 9).unwrap().draws(400))
 }
 
-/// Returns the samples that all ranks get from `state` on, in up to `batches` batches each, and the state after them.
+/// Each rank takes up to `batches` batches from `state` on. Also returns the state after them.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, batches: usize) -> (Vec<u64>, OrderState) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.order.world_size {

@@ -26,7 +26,6 @@ fn on_host(options: &LoaderOptions) -> LoaderOptions {
     options
 }
 
-/// Over several epochs, ragged and dense, with uint8 and floats, batches must be bit-identical to the host's.
 #[test]
 fn batches_are_the_hosts() {
     let disk = Disk::varied(&[23, 31]);
@@ -59,7 +58,7 @@ fn batches_are_the_hosts() {
     }
 }
 
-/// The device adds noise. To rows that the device refuses, the host adds it.
+/// The host adds noise to rows that the device refuses.
 #[test]
 fn noise_is_the_hosts() {
     let disk = Disk::varied(&[9, 5]);
@@ -125,8 +124,7 @@ fn refusals_are_counted_and_named() {
     assert!(refusals[0].first[0].starts_with("sample-0"));
 }
 
-/// If the device finds a value odd when it is too late to refuse it, the host reads the record again and
-/// decodes the value.
+/// The host must read the record again if the device finds a value odd when it is too late to refuse it.
 #[test]
 fn odd_rows_are_decoded_by_the_host() {
     let disk = Disk::varied(&[24]);
@@ -137,7 +135,7 @@ fn odd_rows_are_decoded_by_the_host() {
         let staged = staged.window(window);
         let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
         let mut device = Loader::open(&disk.open(), staged).unwrap();
-        // The epochs are not consecutive, because the next one would otherwise be prepared and counted too.
+        // Not consecutive, because the next epoch would otherwise be prepared and counted too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             device.set_epoch(number).unwrap();
@@ -149,14 +147,13 @@ fn odd_rows_are_decoded_by_the_host() {
         let found = of("a stream that ends early");
         assert!((1..=2 * odd).contains(&found.rows), "{} of {}", found.rows, 2 * odd);
         assert!(found.first[0].starts_with("sample-0"));
-        // Each sample has a picture and a cube, in both epochs.
         let refused = found.rows + of("one of seven").rows;
         assert_eq!(device.stats().device_rows, 2 * 2 * 24 - refused);
     }
 }
 
-/// If a sample is skipped this late, nothing of it may remain in the batch: neither its intact fields, nor
-/// fields that the host has decoded.
+/// Of a sample that is skipped this late, neither its intact fields nor fields that the host has decoded may
+/// remain in the batch.
 #[test]
 fn unreadable_odd_values_are_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));
@@ -224,8 +221,7 @@ fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
     assert_eq!(slots(&tight), 3, "in place of the one that went for a larger one");
 }
 
-/// Freeing device memory waits for the device. It must therefore not be done by a consumer, nor while the
-/// loader's lock is held.
+/// Freeing device memory waits for the device, so neither a consumer nor a holder of the loader's lock may do it.
 #[test]
 fn threads_of_the_loader_let_go_of_slots() {
     let disk = Disk::alike(&[60]);
@@ -261,7 +257,6 @@ fn a_lost_device_is_one_error_and_the_end() {
 fn no_memory_on_the_device_is_an_error_with_figures() {
     let disk = Disk::alike(&[6]);
     let (staged, _) = options(Trouble::NoMemory(2));
-    // The error comes when the loader opens, not with a batch.
     let error = Loader::open(&disk.open(), staged).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
     let text = said(&error);
@@ -305,8 +300,7 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 
-/// A batch that was not handed out does not count. A run that ends with this error therefore resumes with the
-/// samples of that batch.
+/// A batch that was not handed out does not count, so a run that ends with this error resumes with its samples.
 #[test]
 fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     let disk = Disk::alike(&[30]);

@@ -24,7 +24,7 @@ fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
     (options.stage(Arc::clone(&stage) as _), stage)
 }
 
-/// Returns the same options, but with decoding on the host and one thread for each record.
+/// The same options, but decoding on the host and one thread for each record.
 fn by_host(options: &LoaderOptions) -> LoaderOptions {
     let mut options = options.clone().part_bytes(usize::MAX);
     options.resources.stage = None;
@@ -33,7 +33,7 @@ fn by_host(options: &LoaderOptions) -> LoaderOptions {
 
 fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
     let mut loader = Loader::open(dataset, options).unwrap();
-    // The epochs are not consecutive, because the next one would otherwise be prepared and counted too.
+    // Not consecutive, because the next epoch would otherwise be prepared and counted too.
     [0, 2].map(|number| loader.set_epoch(number).map(|()| epoch(&mut loader)).unwrap()).into()
 }
 
@@ -56,7 +56,6 @@ fn large(count: u64) -> Disk {
     Disk::new(&[count], |id| Made { id, height: 60, width: 80, said_height: 60, half: false })
 }
 
-/// Every byte must be read only once, and never into the buffer of a run.
 #[test]
 fn cubes_are_read_where_they_are_staged() {
     let disk = large(20);
@@ -102,8 +101,8 @@ fn records_without_room_are_decoded_like_small_ones() {
     assert_eq!(shared(&stage), 0);
 }
 
-/// Checks values that several fields of a batch load, and values that a record lacks. Also checks values,
-/// small and large, that the stage accepts but does not want in staging memory.
+/// Values that several fields load or that a record lacks, and values that the stage accepts but does not
+/// want in staging memory.
 #[test]
 fn fields_may_be_named_twice_and_be_missing() {
     let dir = crate::support::scratch();
@@ -187,7 +186,6 @@ fn reads_of_parts_that_fail_are_tried_again() {
     assert!(opened > 20, "{opened}");
 }
 
-/// If a file is truncated while it is being loaded, its missing rows are errors.
 #[test]
 fn a_file_that_ends_early_is_reported_as_without_parts() {
     let disk = Disk::alike(&[12]);

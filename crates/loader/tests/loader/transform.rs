@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// Inverts the levels of the picture, and sets the label to 100 times the sample's number plus the length
-    /// of its key.
+    /// Inverts the levels of the picture. The label becomes 100 times the sample's number plus the length of its key.
     Note,
     FailOn(u64),
 }
@@ -50,7 +49,6 @@ fn rows_are_changed_where_they_are() {
     let disk = Disk::varied(&[9, 14]);
     let crop = ImageMode::View(View::random_resized_crop((9, 12)));
     for image in [LoaderOptions::default().view.image, crop] {
-        // Large records are decoded in parts, and transformed when complete.
         for part_bytes in [64, 1 << 20] {
             let options = |change| options(change).image(image).part_bytes(part_bytes);
             let mut plain = Loader::open(&disk.open(), options(None)).unwrap();

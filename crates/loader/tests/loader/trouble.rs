@@ -65,8 +65,8 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     };
     let of = |field: &str| options(4).fields([field.to_owned()]);
     // The sizes in the index are slightly wrong in both directions, larger than a record, and larger than a
-    // byte count can be. No picture of this length can have this number of pixels. An array could, because
-    // all of its elements may be equal.
+    // byte count can be. No picture of this length can have this number of pixels, but an array could,
+    // because all of its elements may be equal.
     for (said, words, options) in [
         (17, "picture: expected 663 bytes, by height and width in the index, found 624 bytes, 16 × 13 × 3", options(4)),
         (8, "in the index", options(4)),
@@ -99,13 +99,13 @@ fn bytes_count_as_they_are_stored() {
 fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
     let disk = Disk::alike(&[16]);
     let with = |fields: &[&str], batch_size| options(batch_size).max_batch_bytes(3_000).fields(fields.iter().copied());
-    // Limits that are known in advance are checked when the loader opens. Here these are 8 cubes of 16 × 24 × 3 uint16.
+    // Limits that are known in advance are checked when the loader opens: here 8 cubes of 16 × 24 × 3 uint16.
     let text = said(&Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err());
     assert!(
         text.contains("max_batch_bytes") && text.contains("batch of 8 rows: expected at most 3000 bytes, found 18432"),
         "{text}"
     );
-    // Limits that depend on the samples are checked when the batch comes. Here these are whole pictures of 1,152 bytes.
+    // Limits that depend on the samples are checked when the batch comes: here whole pictures of 1,152 bytes.
     let mut loader = Loader::open(&disk.open(), with(&["image"], 8)).unwrap();
     for _ in 0..2 {
         let text = said(&loader.next_batch().unwrap().unwrap_err());
@@ -171,7 +171,6 @@ fn missing_values_are_zero_and_masked() {
         let expected = if row % 3 == 1 { Vec::new() } else { made.cube() };
         assert_eq!(cube.row_of(row), expected, "row {row}");
     }
-    // The row of a dense field is zero.
     let cube = CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center };
     let mut loader = Loader::open(&dataset, options(12).cube(cube)).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();

@@ -9,9 +9,9 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader};
 use shardpack_reader::{Dataset, Scalar};
 
-/// Classes of the photos. Their labels are `id % 10`.
+/// Labels of the photos are `id % 10`.
 const TEN: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
-/// Classes of the scenes. Their labels are `id % 3`.
+/// Labels of the scenes are `id % 3`.
 const THREE: [&str; 3] = ["c3", "new", "c0"];
 
 fn made(id: u64) -> Made {
@@ -36,7 +36,7 @@ fn cubes_of(dtype: Dtype) -> (Schema, usize) {
     (Schema::new(fields).unwrap(), dtype.size())
 }
 
-/// Writes cubes, notes and scores. The fields are in a different order, and there are no pictures and no sizes.
+/// The fields are in a different order, and there are no pictures and no sizes.
 fn scenes(classes: Option<&[&str]>, dtype: Dtype, label: impl Fn(u64) -> i64) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let (schema, width) = cubes_of(dtype);
@@ -151,14 +151,12 @@ fn rows_without_a_value_are_masked() {
 #[test]
 fn fields_that_do_not_match_are_an_error() {
     let photos = photos(Some(&TEN));
-    // A different kind of field has the same name.
     let dir = crate::support::scratch();
     let schema = Schema::new(vec![Field::stored("image", FieldKind::Array)]).unwrap();
     write_classes(dir.path(), (&schema, None), &[], |_, _, _| unreachable!());
     let text = concat(&[&photos, &dir]).unwrap_err();
     assert!(text.contains("field `image` of `") && text.contains("expected of kind image, as in `"), "{text}");
     assert!(text.contains("found of kind array\nhint: "), "{text}");
-    // Some labels have class names and some have none.
     let nameless = scenes(None, Dtype::I64, |_| 0);
     let text = concat(&[&photos, &nameless]).unwrap_err();
     assert!(text.contains("have class names, the labels of `") && text.contains("have none"), "{text}");
@@ -171,7 +169,6 @@ fn fields_that_do_not_match_are_an_error() {
         "{text}"
     );
     assert_eq!(union.get(7).unwrap().scalar("label").unwrap(), Scalar::Signed(-1));
-    // There are more classes than the type of the labels can hold.
     let narrow = scenes(Some(&THREE), Dtype::U8, |id| id as i64 % 3);
     let many: Vec<String> = (0..300).map(|number| format!("k{number}")).collect();
     let many: Vec<&str> = many.iter().map(|name| &**name).collect();

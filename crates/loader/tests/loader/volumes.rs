@@ -38,7 +38,7 @@ fn loaded(loader: &mut Loader) -> Vec<Row> {
 /// Shape of a volume, its bytes, and the bytes of its mask.
 type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
 
-/// Writes volumes `[depth, height, width, 2]` of two lengths. Each has a mask `[depth, height, width]`.
+/// Volumes of two depths, each with a mask.
 fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<Made>) {
     let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
     let dir = crate::support::scratch();

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// A storage that reports a folder as cached or not cached, and counts reads and announcements.
+/// Reports a folder as cached or not cached, and counts reads and announcements.
 #[derive(Debug, Default)]
 struct Told {
     /// 0 if unknown, 1 if not cached, and 2 if cached.
@@ -125,7 +125,6 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     // Each epoch checks the page cache again.
     told.is_cached.store(2, Ordering::Relaxed);
     let before = loader.predicted_bytes();
-    // Threads start with the epoch.
     told.reads.store(0, Ordering::Relaxed);
     // Skips an epoch, because the loader would otherwise start the following epoch ahead of this one's end.
     loader.set_epoch(2).unwrap();

@@ -16,7 +16,7 @@ pub const LEVELS: [u8; 4] = [30, 90, 150, 230];
 #[derive(Clone)]
 pub struct Scene {
     pub id: u64,
-    /// Sides of the stored picture, in blocks of 8 × 8. `cut` is the position at which it is divided into quadrants.
+    /// Sides of the stored picture, in blocks of 8 × 8. `cut` is where it is divided into quadrants.
     blocks: [u32; 2],
     cut: [u32; 2],
     pub orientation: u32,
@@ -56,7 +56,7 @@ impl Scene {
         (0..height).flat_map(|y| (0..width).map(move |x| (y, x))).map(|(y, x)| self.quadrant(y, x)).collect()
     }
 
-    /// Returns left, top, right and bottom of each quadrant. The last box is outside the picture.
+    /// The last box is outside the picture.
     pub fn boxes(&self) -> Vec<[f32; 4]> {
         let [height, width] = self.upright();
         let of = |quadrant: u8| {
@@ -70,7 +70,7 @@ impl Scene {
         (0..4).map(of).chain([outside]).collect()
     }
 
-    /// Returns the centre of each quadrant as a visible point, and one point that is not labelled.
+    /// The centre of each quadrant as a visible point, and one unlabelled point.
     fn points(&self) -> Vec<[f32; 3]> {
         let centre = |b: [f32; 4]| [f32::midpoint(b[0], b[2]), f32::midpoint(b[1], b[3]), 2.0];
         self.boxes()[..4].iter().map(|b| centre(*b)).chain([[0.0; 3]]).collect()

@@ -26,7 +26,7 @@ pub fn varied(id: u64) -> Shape {
     Shape { height: 20 + id * 7 % 30, width: 20 + id * 11 % 41, ..ALIKE }
 }
 
-/// Varies the coder, the level and the layout by `id`. Regions can be read from all of these.
+/// Varies the form by `id`. Regions can be read from all forms.
 fn settings(id: u64) -> ArraySettings {
     ArraySettings {
         values: ValueRule::F16,

@@ -56,7 +56,6 @@ impl Job {
             }
             Self::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
                 let mut decoder = ArrayDecoder::new();
-                // Arrays with any other number of axes are treated as a single row.
                 let whole = Region::whole(&descriptor).ok();
                 let (shape, layout) = match region.as_ref().or(whole.as_ref()) {
                     Some(region) => {

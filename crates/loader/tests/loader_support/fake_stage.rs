@@ -64,9 +64,7 @@ pub struct Counts {
     /// Number of values read into staging memory and then prepared there.
     pub shared: AtomicU64,
     pub streams: Mutex<Vec<u64>>,
-    /// Names of the threads that dropped slots.
     pub dropped: Mutex<Vec<String>>,
-    /// Hook that runs before anything is decoded.
     pub first: Mutex<Option<Hook>>,
 }
 
@@ -131,7 +129,7 @@ impl Drop for FakeStage {
     }
 }
 
-/// Plays the device. Up to two submissions wait, and the later one is completed first.
+/// Up to two submissions wait, and the later one is completed first.
 fn play(submissions: &Receiver<Submission>, trouble: Trouble) {
     let mut dice = Dice(7);
     let mut count = 0;
@@ -228,7 +226,6 @@ impl StageSlot for FakeSlot {
         if self.trouble == Trouble::RefusesAll {
             return Prepared::Refused("the device is tired".into());
         }
-        // Every seventh value is refused, like an odd picture.
         if inner.prepared % 7 == 3 {
             return Prepared::Refused("one of seven".into());
         }
@@ -396,7 +393,6 @@ impl FakeSlot {
 }
 
 mod rand_like {
-    /// Pseudo-random numbers that are the same in every run.
     pub struct Dice(pub u64);
 
     impl Dice {

@@ -59,7 +59,7 @@ impl Way {
     }
 }
 
-/// Returns the options from which tests start, for the process's [`Way`]. By default they are the options for the host.
+/// Options from which tests start, for the process's [`Way`]; by default, options for the host.
 pub fn base() -> LoaderOptions {
     let Ok(name) = std::env::var(WAY) else { return Way::Host.base() };
     Way::ALL.into_iter().find(|way| way.name() == name).unwrap().base()
@@ -219,8 +219,8 @@ impl Disk {
     }
 }
 
-/// Writes a dataset with `counts[k]` samples in shard `k`. `make` is given the shard and the sample, and
-/// returns the record, frame, key and scalars.
+/// The dataset has `counts[k]` samples in shard `k`. `make` is given the shard and the sample, and returns
+/// the record, frame, key and scalars.
 pub fn write(
     dir: &Path,
     schema: &Schema,
@@ -273,8 +273,8 @@ pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// Builds a grey baseline JPEG of flat blocks, which has only DC coefficients. Their Huffman table has twelve
-/// codes of four bits; the AC table has a single code for "end of block".
+/// A grey baseline JPEG of flat blocks has only DC coefficients. Their Huffman table has twelve codes of four
+/// bits; the AC table has a single code for "end of block".
 pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
     let mut out = vec![0xFF, 0xD8];
     let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {
@@ -324,8 +324,7 @@ pub fn said(error: &shardpack_loader::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Rust)
 }
 
-/// Runs `work` in a separate thread, so that a loader that hangs fails the test instead of blocking it. The
-/// limit of ten minutes does not test its speed.
+/// A loader that hangs fails the test instead of blocking it. The limit of ten minutes does not test its speed.
 pub fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(work()));

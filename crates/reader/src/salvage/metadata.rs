@@ -19,8 +19,7 @@ pub enum MetadataSource {
     Sibling(PathBuf),
 }
 
-/// Searches the folder for the schema of a shard whose own metadata is lost. Symlinks are not followed,
-/// because files elsewhere say nothing about this dataset.
+/// Does not follow symlinks, because files elsewhere say nothing about this dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

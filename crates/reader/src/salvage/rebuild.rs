@@ -43,7 +43,6 @@ pub fn rebuild_manifest(
     })
 }
 
-/// Returns the name of the numbered manifest with the highest generation in the folder.
 fn newest_kept(folder: &Path) -> Option<String> {
     let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.filter_map(|name| generation_of_name(&name)).max().map(generation_name)

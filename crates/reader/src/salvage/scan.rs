@@ -108,8 +108,8 @@ impl SalvageScan {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
-        // If the footer and the header disagree, the footer belongs to another shard or to an older version
-        // of this one. Its index would then be misleading.
+        // If the footer and the header disagree, the footer, and with it the index, belongs to another shard
+        // or to an older version of this one.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
         let mut damage = Vec::new();
         let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
@@ -197,7 +197,7 @@ impl Iterator for SalvageScan {
                     .map(|record| (record.key.to_owned(), record.scalars.to_vec()));
                 match parts {
                     Ok((key, scalars)) => Salvaged::Whole(WholeRecord { offset, frame, key, scalars, bytes }),
-                    // This should not happen, because the walk has already parsed the record with the same limits.
+                    // Should not happen: the walk has already parsed the record with the same limits.
                     Err(e) => Salvaged::Lost(Lost {
                         range: offset..offset.saturating_add(frame.padded_bytes()),
                         record: None,

@@ -12,7 +12,7 @@ use shardpack_format::{
 };
 use std::ops::Range;
 
-/// Bytes per read while searching for a frame.
+/// Size of a read while searching for a frame.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Bytes skipped after a failed disk read.
 const BAD_BYTES: u64 = 4096;
@@ -47,15 +47,15 @@ pub(crate) struct Walk {
     end: u64,
     index: Option<Index>,
     shard_number: Option<u32>,
-    /// Number of bytes of records that may still be read without finding a matching CRC32. Without this
-    /// limit, malicious frames could make the total work quadratic.
+    /// Bytes of records that may still be read without finding a matching CRC32. Without this limit,
+    /// malicious frames could make the total work quadratic.
     patience: u64,
     window: Vec<u8>,
     window_range: Range<u64>,
 }
 
 impl Walk {
-    /// Creates a walk from the header to `end`. If `shard_number` is known, records of other shards are ignored.
+    /// If `shard_number` is known, records of other shards are ignored.
     pub(crate) fn new(
         file: ShardFile,
         end: u64,
@@ -102,8 +102,7 @@ impl Walk {
         }
     }
 
-    /// Reads the whole record at `offset`. If the record is damaged, the error contains everything that is
-    /// known about it.
+    /// If the record is damaged, the error contains everything that is known about it.
     fn record_at(&mut self, offset: u64) -> std::result::Result<(Frame, Vec<u8>), Box<Damage>> {
         let damage = |frame, key, why| Box::new(Damage { frame, key, why });
         let file_path = self.file.path().to_string_lossy().into_owned();
@@ -131,7 +130,7 @@ impl Walk {
         }
     }
 
-    /// Checks that the lengths in a frame are possible, before memory is allocated for the record.
+    /// Must run before memory is allocated for the record.
     fn check_plausible(&self, offset: u64, frame: &Frame) -> std::result::Result<(), FormatError> {
         if let Some(number) = self.shard_number.filter(|&n| n != frame.shard_number) {
             return Err(FormatError::format("shard number in the record's frame", number, frame.shard_number));
@@ -152,10 +151,9 @@ impl Walk {
         Ok(())
     }
 
-    /// Returns the offset at which the walk continues after damage at `offset`.
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // The frame has its own CRC32. If it matches, the length is right, unless these bytes have been moved
-        // here from elsewhere.
+        // If the frame's own CRC32 matches, the length is right, unless these bytes have been moved here from
+        // elsewhere.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
         for candidate in [after_frame, after_row].into_iter().flatten() {
@@ -170,14 +168,14 @@ impl Walk {
         self.search(offset)
     }
 
-    /// Searches for the next frame after `offset`, at multiples of 64.
+    /// Finds the next frame after `offset`. Frames begin at multiples of 64.
     fn search(&mut self, offset: u64) -> u64 {
         let mut at = offset.saturating_add(FRAME_BYTES);
         while at < self.end {
             match self.load(at) {
                 Ok(()) => {}
                 Err(_) => {
-                    // Skip a bad disk sector. This keeps the offset at a multiple of 64.
+                    // Skips a bad disk sector, and stays at a multiple of 64.
                     at = at.saturating_add(BAD_BYTES);
                     continue;
                 }
@@ -200,7 +198,7 @@ impl Walk {
         self.end
     }
 
-    /// Returns whether `offset` is the start of a frame of this shard, or of the index.
+    /// True at a frame of this shard, and at the index.
     fn is_start(&mut self, offset: u64) -> bool {
         match self.frame_at(offset) {
             Ok(Ok(frame)) => self.check_plausible(offset, &frame).is_ok(),
@@ -221,21 +219,20 @@ impl Walk {
         to_usize(offset.saturating_sub(self.window_range.start))
     }
 
-    /// Returns up to 64 bytes from `offset` on, which must be in the loaded window.
+    /// `offset` must be in the loaded window.
     fn window_at(&self, offset: u64) -> &[u8] {
         let rest = self.window.get(self.in_window(offset)..).unwrap_or_default();
         rest.get(..64).unwrap_or(rest)
     }
 
-    /// Makes sure that the loaded window contains the 64 bytes from `offset` on, or everything up to the end
-    /// of the file.
+    /// Loads the 64 bytes from `offset` on, or everything up to the end of the file.
     fn load(&mut self, offset: u64) -> Result<()> {
         let need = offset.saturating_add(FRAME_BYTES).min(self.file.len());
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Read little at first, because in an intact shard only the frame is needed. If a search continues
-        // from there, it loads a full window next.
+        // Reads little at first, because an intact shard needs only the frame. A search that continues from
+        // there loads a full window next.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));
         self.window_range = 0..0;

@@ -22,7 +22,6 @@ struct Subject {
     manifest: Option<(PathBuf, Manifest)>,
     targets: Vec<Target>,
     report: VerifyReport,
-    /// Storage of the dataset; `None` for a shard opened by its path.
     storage: Option<Arc<dyn Storage>>,
 }
 
@@ -69,8 +68,7 @@ fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Maximum number of older generations whose manifests are searched for shards that the verified manifest
-/// does not list.
+/// Limits the manifests that are searched for shards that the verified manifest does not list.
 const MAX_GENERATIONS: usize = 1000;
 
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
@@ -104,14 +102,13 @@ fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Resu
     in_folder(storage, &path, Ok(manifest), &options.limits)
 }
 
-/// Shards in the folder that the manifest does not list.
 struct Extra<'a> {
     others: Vec<&'a str>,
     unknown: Vec<&'a str>,
 }
 
 impl<'a> Extra<'a> {
-    /// Searches the manifests of the other generations, newest first, until every shard has been found in one of them.
+    /// Searches the other generations, newest first, until every shard has been found in one of them.
     fn of(mut unknown: Vec<&'a str>, manifest: &Manifest, storage: &dyn Storage, limits: &Limits) -> Self {
         let read = |name: &str| {
             let other = manifest_in(storage, name, limits).ok()?;
@@ -145,7 +142,7 @@ fn in_folder(
     limits: &Limits,
 ) -> Result<Subject> {
     let mut report = VerifyReport::default();
-    // A manifest that exists, even a damaged one, is better evidence of a dataset than the listing of the folder.
+    // Even a damaged manifest is better evidence of a dataset than the listing of the folder.
     let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
     let present = match shard_names(&*folder) {
         Ok(names) => names,
@@ -155,7 +152,7 @@ fn in_folder(
             );
             Vec::new()
         }
-        // Prefer the manifest's error, which is more useful than the error of the listing.
+        // The manifest's error is more useful than the error of the listing.
         Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
     };
     let folder_path = folder.path().to_owned();
@@ -183,7 +180,7 @@ fn in_folder(
             other => Err(other),
         },
         Err(error) => {
-            // Verify the shards even without a manifest, because each of them describes itself.
+            // Each shard describes itself, so the shards are verified even without a manifest.
             report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
             Ok(Subject {
                 manifest: None,

@@ -65,8 +65,7 @@ impl FieldChecker {
     }
 }
 
-/// Checks that an integer label is an index into the list of classes. Labels of other types are not
-/// restricted by the specification.
+/// Labels of types other than integers are not restricted by the specification.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

@@ -35,8 +35,8 @@ pub(crate) struct RecordFindings {
 }
 
 impl Worker {
-    /// Checks the records of a span, and announces reads up to `window` bytes ahead. Calls `each_run` with
-    /// the number of bytes and of records of each run; the callback returns whether to continue.
+    /// Announces reads up to `window` bytes ahead. Calls `each_run` with the number of bytes and of records
+    /// of each run; the callback returns whether to continue.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
@@ -62,13 +62,13 @@ impl Worker {
             }
             let read = self.check_run(shard, &run, options, hasher.as_mut(), &mut out);
             if let Err(error) = read {
-                // Give up the digest, because a digest of only the readable part would be meaningless.
+                // A digest of only the readable part would be meaningless.
                 *hasher = None;
                 if run.end - run.start == 1 {
                     out.damaged(shard, run.start, error);
                 } else {
-                    // Some byte of the run cannot be read. Read the run again record by record, so that only
-                    // the records that contain this byte are lost.
+                    // Reads the run again record by record, so that only the records with the unreadable
+                    // bytes are lost.
                     for record in run.clone() {
                         if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
                             out.damaged(shard, record, error);
@@ -85,7 +85,7 @@ impl Worker {
         out
     }
 
-    /// Reads a run and checks its records. Fails if the read fails or a record exceeds the size limit.
+    /// Fails if the read fails or a record exceeds the size limit.
     fn check_run(
         &mut self,
         shard: &Shard,
@@ -101,7 +101,6 @@ impl Worker {
             shard.file().read_exact_at(bytes, span.start)?;
             Crc::Compute
         } else {
-            // The run is one large record.
             shard.read_hashing(run.start, bytes)?
         };
         if let Some(hasher) = hasher {
@@ -110,8 +109,7 @@ impl Worker {
         for record in run.clone() {
             let padded = slice(shard, record, span.start, bytes)?;
             let fields = &mut self.fields;
-            // Catch a panic in a library at this sample, so that later samples are still checked and earlier
-            // findings are kept.
+            // A panic in a library must not affect later samples or earlier findings.
             let checked = catch_unwind(AssertUnwindSafe(|| {
                 shard.check(record, padded, crc).map(|parsed| fields.check(shard, &parsed, options))
             }));

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     pub(super) unique: Unique,
-    /// Target, dataset, number and metadata of each shard. Equal metadata is stored only once.
+    /// Target, dataset, number and metadata of each shard. Equal metadata is stored once.
     identities: Vec<(usize, DatasetId, u32, SharedMetadata)>,
 }
 

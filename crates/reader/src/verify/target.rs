@@ -33,8 +33,7 @@ impl Target {
         Self { name: name.into(), path, bytes, source: TargetFile::Pooled(Arc::clone(handles)) }
     }
 
-    /// Reads the index from the file again and returns the key of a record. Keys are rarely needed, so they
-    /// are not kept.
+    /// Reads the index from the file again, because keys are rarely needed and therefore not kept.
     pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {
         let index = Anatomy::read(&self.file().ok()?, limits, None).ok()?.index?.ok()?;
         index.key(record).map(str::to_owned)

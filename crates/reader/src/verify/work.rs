@@ -21,11 +21,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes per span: small enough for many spans per thread and shard, large enough for sequential reading.
 const SPAN_BYTES: u64 = 64 << 20;
-/// Bytes per span over a network, where a thread waits for the first bytes of each span.
+/// Larger than [`SPAN_BYTES`], because over a network a thread waits for the first bytes of each span.
 const FAR_SPAN_BYTES: u64 = 512 << 20;
 const SHARDS_AHEAD: usize = 16;
 
-/// A unit of work: consecutive records of one shard, or all its records if a digest is wanted.
+/// Consecutive records of one shard, or all its records if a digest is wanted.
 #[derive(Debug)]
 struct RecordSpan {
     shard: Arc<Shard>,
@@ -91,7 +91,7 @@ pub(super) fn run(
         for number in 1..threads {
             let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
-            // Ignore a thread that cannot be started. The work only takes longer with fewer threads.
+            // With fewer threads, the work only takes longer.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
@@ -150,8 +150,8 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next span or, if there is none, the next shard to open. If another thread is still opening
-    /// a shard, waits for its spans.
+    /// If there is no span, returns the next shard to open. If another thread is still opening a shard, waits
+    /// for its spans.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -175,7 +175,7 @@ impl Run<'_> {
         }
     }
 
-    /// Announces upcoming shards to the storage: the first few at once, then one more for each opened shard.
+    /// Announces the first few shards at once, then one more for each opened shard.
     fn advise(&self, target: usize) {
         let Some(storage) = self.storage else { return };
         let first = if target == 0 { 0 } else { target.saturating_add(SHARDS_AHEAD) };
@@ -199,7 +199,7 @@ impl Run<'_> {
         }
     }
 
-    /// Opens a shard, checks everything except its records, and cuts the records into spans.
+    /// Checks everything except the records, and cuts these into spans.
     fn open(&self, target: usize) -> Vec<RecordSpan> {
         let wanted = self.targets.get(target).unwrap_or_else(|| bug("a shard to verify has no target"));
         let known = self.done().statements.known();
@@ -311,8 +311,7 @@ impl Run<'_> {
         self.done().records.add(outcome);
     }
 
-    /// Checks a shard that has no usable index. The records are found by their frames, so that the report can
-    /// name damaged samples.
+    /// Without a usable index, the records are found by their frames, so that the report can name damaged samples.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
         let mut number = 0;

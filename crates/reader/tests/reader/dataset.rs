@@ -59,7 +59,6 @@ fn a_folder_of_files_is_refused_with_a_hint_to_pack_it() {
 #[test]
 fn columns_come_from_the_indexes_alone() {
     let disk = OnDisk::new(&[3, 0, 4]);
-    // The labels of a shard can be read even if its records are destroyed.
     disk.edit(2, |bytes| bytes[64..200].fill(0xAA));
     let dataset = Dataset::open(disk.path()).unwrap();
     let expected: Vec<i64> = disk.samples.iter().map(|s| s.label).collect();

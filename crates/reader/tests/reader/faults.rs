@@ -49,7 +49,7 @@ fn r02_an_error_at_every_operation() {
         let dataset = DatasetOptions::new().open_in(Arc::new(storage));
         let result = dataset.as_ref().map_err(|e| e.to_string()).and_then(|d| {
             let result = read_everything(d);
-            // The dataset does not remember the error: afterwards, the same dataset reads everything.
+            // The dataset must not remember the error.
             if result.is_err() {
                 assert_eq!(read_everything(d).unwrap(), expected, "operation {k}");
             }
@@ -76,7 +76,6 @@ fn r03_files_that_change_while_they_are_open() {
     let disk = OnDisk::new(&[4, 4]);
     let dataset = Dataset::open(disk.path()).unwrap();
     dataset.labels().unwrap();
-    // An open file can still be read after its name has been removed.
     std::fs::remove_file(disk.shard_path(0)).unwrap();
     assert_eq!(dataset.get(1).unwrap().key(), disk.samples[1].key);
     disk.edit(1, |bytes| bytes[64..].fill(0x33));
@@ -95,7 +94,7 @@ fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
     let disk = OnDisk::new(&[per_shard; 40]);
     std::fs::remove_file(disk.shard_path(5)).unwrap();
     std::fs::remove_file(disk.shard_path(6)).unwrap();
-    // Damage the last byte of a record before its padding, which is far from any frame.
+    // Far from any frame: the last byte of a record before its padding.
     let row = Dataset::open(disk.path()).unwrap().shard(9).unwrap().row(1).unwrap();
     disk.edit(9, |bytes| bytes[(row.offset + row.length - 1) as usize] ^= 1);
     let mut expected: Vec<Option<u64>> = Vec::new();
@@ -113,7 +112,6 @@ fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
             found.push(record.ok().map(|view| view.index()));
         }
         assert_eq!(found, expected, "round {round}");
-        // A stream that is dropped at any moment must end its threads and must not hang.
         let mut stream = dataset.stream().unwrap();
         (0..round).for_each(|_| drop(stream.next_record()));
     }

@@ -50,7 +50,6 @@ fn damage_costs_the_record_it_hits() {
     for lose_index in [false, true] {
         for hit in 0..9_u64 {
             let row = index.row(hit).unwrap();
-            // Damage the frame, the head, or a value.
             for at in [3, 20, 62, 70, row.length - 1] {
                 let mut bytes = bytes.clone();
                 bytes[(row.offset + at) as usize] ^= 0x10;
@@ -85,7 +84,6 @@ fn neighbouring_damage_and_zeroed_blocks() {
             };
             let expected: Vec<u64> = (0..30).filter(|&i| !hit(i)).collect();
             assert_eq!(ids(&scan_bytes(&bytes).0), expected, "{block} bytes at {start}");
-            // The same must hold without a footer.
             bytes.truncate(footer.index_offset as usize + 40);
             assert_eq!(ids(&scan_bytes(&bytes).0), expected, "{block} bytes at {start}, no footer");
         }
@@ -94,8 +92,8 @@ fn neighbouring_damage_and_zeroed_blocks() {
 
 #[test]
 fn a_record_inside_a_damaged_record_is_not_a_sample() {
-    // The value of this sample is itself a shard with the same number. Its records must not be salvaged when
-    // the record that contains them is damaged.
+    // The value of this sample is itself a shard with the same number, whose records must not be salvaged
+    // when the record around them is damaged.
     let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();
     let mut inner = small_shard(10..12);
     samples[1].text.clear();
@@ -107,7 +105,7 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
     let last = (row.offset + row.length) as usize - 1;
     bytes[last] ^= 1;
     assert_eq!(ids(&scan_bytes(&bytes).0), [0, 2]);
-    // They must not be salvaged without an index either, because the frame still contains the length of the record.
+    // Without an index, the frame still contains the length of the record.
     let end = bytes.len();
     bytes[end - 128..].fill(0);
     assert_eq!(ids(&scan_bytes(&bytes).0), [0, 2]);
@@ -115,15 +113,14 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 
 #[test]
 fn malicious_frames_do_not_waste_time() {
-    // Each of these frames claims the rest of the file, and its CRC32 does not match. Trying them all would
-    // take 80 GB of work. Eight times as many frames must take eight times as long, not 64 times.
+    // Each frame claims the rest of the file, and its CRC32 does not match. Trying them all would take 80 GB
+    // of work. Eight times as many frames must take eight times as long, not 64 times.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();
     let many = time_wasted(50_000);
     assert!(many < 24 * few + Duration::from_millis(20), "{few:?}, then {many:?}");
 }
 
-/// Returns the CPU time that this thread needs to scan `cells` such frames. Other work on the machine does
-/// not change CPU time.
+/// Other work on the machine does not change CPU time.
 fn time_wasted(cells: u64) -> Duration {
     let mut bytes = Identity::new(ID, 0).encode_header().to_vec();
     for i in 0..cells {
@@ -177,7 +174,6 @@ fn a_manifest_is_rebuilt_to_the_byte() {
     assert_eq!(rebuilt.manifest.encode().unwrap(), original);
     assert!(rebuilt.left_out.is_empty());
 
-    // A shard of another dataset is left out, but a missing shard is an error.
     let foreign = crate::support::shard(Identity::new(DatasetId([9; 16]), 1), &[TestSample::new(0)]);
     std::fs::write(disk.path().join("zzz.shard"), foreign).unwrap();
     let rebuilt = rebuild_manifest(disk.path(), &Limits::default(), &mut |_, _| Ok(())).unwrap();

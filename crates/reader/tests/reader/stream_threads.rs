@@ -12,7 +12,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Returns the number of threads, after waiting for the kernel, which may list a joined thread for a moment longer.
+/// Waits for the kernel, which may list a joined thread for a moment longer.
 fn settle_at(expected: usize) -> usize {
     for _ in 0..10_000 {
         if threads() <= expected {
@@ -23,7 +23,7 @@ fn settle_at(expected: usize) -> usize {
     threads()
 }
 
-/// Runs the next test in a process of its own, because other tests would start and end threads while it counts them.
+/// In a process of its own, because other tests would start and end threads while it counts them.
 #[test]
 fn a_stream_that_is_dropped_early_ends_its_thread() {
     let alone = ["--exact", "stream_threads::its_thread_ends", "--ignored"];

@@ -129,32 +129,27 @@ fn a_shard_without_a_whole_index_still_names_its_damaged_samples() {
 #[test]
 fn shards_are_compared_with_the_manifest() {
     let disk = OnDisk::new(&[3, 3]);
-    // A shard is missing.
     let kept = std::fs::read(disk.shard_path(1)).unwrap();
     std::fs::remove_file(disk.shard_path(1)).unwrap();
     let report = check(disk.path());
     assert!(report.problems.iter().any(|p| p.file.ends_with("shard-00001.shard") && p.what == "file"), "{report:?}");
     assert_eq!((report.samples, report.damaged_samples, report.missing_samples), (3, 0, 3));
-    // A shard is truncated in the middle of its second record.
     let second = index_of(&kept).1.row(1).unwrap();
     std::fs::write(disk.shard_path(1), &kept[..(second.offset + second.length / 2) as usize]).unwrap();
     let report = check(disk.path());
     assert_eq!(report.samples + report.missing_samples, 6, "{report:?}");
     assert!(report.missing_samples >= 1 && report.damaged_samples <= 1, "{report:?}");
-    // Another shard has this shard's name.
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     let report = check(disk.path());
     assert!(report.problems.iter().any(|p| p.what == "shard number"), "{:?}", report.problems);
     assert!(report.problems.iter().any(|p| p.what == "sample key"), "{:?}", report.problems);
     assert!(report.problems.iter().any(|p| p.what == "sample id"), "{:?}", report.problems);
-    // There is an extra shard.
     std::fs::write(disk.shard_path(1), kept).unwrap();
     std::fs::write(disk.path().join("old.shard"), b"junk").unwrap();
     let report = check(disk.path());
     assert!(report.is_whole());
     assert_eq!(report.notes.len(), 1);
     assert!(report.notes[0].contains("old.shard"));
-    // A digest in the manifest is wrong.
     let mut manifest = disk.manifest.clone();
     manifest.shards[0].sha256[0] ^= 1;
     disk.write_manifest(&manifest);

@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// Creates a scratch folder. It is in memory if possible, because the hostile cases write tens of thousands
-/// of small files.
+/// In memory if possible, because the hostile cases write tens of thousands of small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()
@@ -129,7 +128,7 @@ pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[
     out
 }
 
-/// Returns shard 0 with the samples whose ids are in `ids`.
+/// `ids` are the ids of the samples.
 pub fn small_shard(ids: std::ops::Range<u64>) -> Vec<u8> {
     let samples: Vec<TestSample> = ids.map(TestSample::new).collect();
     shard(Identity::new(ID, 0), &samples)
@@ -208,11 +207,10 @@ pub fn fix_footer(bytes: &mut [u8]) {
     bytes[start + 116..start + 120].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Recomputes the CRC32 of the index, then of the footer.
 pub fn fix_index(bytes: &mut [u8], footer: &Footer) {
     let (start, end) = (footer.index_offset as usize, (footer.index_offset + footer.index_bytes) as usize);
     let crc = crc32fast::hash(&bytes[start..end]);
-    // According to spec §2.4, `index_crc32` is at byte 96 of the footer.
+    // Spec §2.4: `index_crc32` is at byte 96 of the footer.
     let at = bytes.len() - 128 + 96;
     bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     fix_footer(bytes);

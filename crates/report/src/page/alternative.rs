@@ -9,7 +9,6 @@ pub(super) struct Data {
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// Maximum number of rows in a plot's table.
 const ROWS: usize = 400;
 
 pub(super) fn figure(title: &str, drawing: &Markup, caption: &Markup, data: Option<&Data>) -> Markup {

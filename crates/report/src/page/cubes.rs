@@ -17,7 +17,6 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         return None;
     }
     let chosen = view.report.verdict.chosen;
-    // Only the panel of the recommended candidate is open at first.
     let first = view.report.cubes.iter().position(|panel| Some(panel.candidate) == chosen).unwrap_or(0);
     Some(html! {
         (heading("cubes", "Along the spectrum"))
@@ -64,7 +63,7 @@ fn has_wavelengths(panel: &CubePanel) -> bool {
     !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
 }
 
-/// Returns the position of band `i` on the axis: its wavelength if all bands have one, otherwise its number.
+/// The wavelength if all bands have one, otherwise the number of the band.
 fn position(panel: &CubePanel, i: usize) -> f64 {
     let wavelength = if has_wavelengths(panel) { panel.bands.get(i).and_then(|band| band.wavelength) } else { None };
     wavelength.unwrap_or(i as f64)
@@ -187,7 +186,7 @@ fn histogram(
     lines: &[Note],
     caption: Markup,
 ) -> Markup {
-    // If all values are equal, they fall into one bin of zero width. Widen the bin so that it can be drawn.
+    // Equal values fall into one bin of zero width, which is widened so that it can be drawn.
     let around = if counts.low < counts.high { 0.0 } else { (counts.low.abs() / 2.0).max(1e-3) };
     let bins = Bins { low: counts.low - around, high: counts.high + around, counts: counts.counts.clone() };
     let total: u64 = counts.counts.iter().sum();

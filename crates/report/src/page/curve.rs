@@ -18,7 +18,7 @@ const BANDS: &[Zone] = &[
     Zone { low: 90.0, high: 100.0, name: "visually lossless" },
 ];
 
-/// Renders the section. Returns `None` for a dataset, which would be a single point, and if no candidate was measured.
+/// `None` for a dataset, which would be a single point, and if no candidate was measured.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {
         return None;
@@ -46,7 +46,6 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     })
 }
 
-/// Returns a point for each candidate that has a size and a value `y`.
 fn points(view: &View<'_>, y: impl Fn(&Candidate) -> Option<(f64, Option<f64>, String)>) -> Vec<Point> {
     let of = |candidate: &Candidate| {
         let bytes = candidate.bytes?.mean;
@@ -81,12 +80,10 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     if let [first, _, ..] = points.as_slice()
         && points.iter().all(|p| p.y.total_cmp(&first.y).is_eq())
     {
-        // If all values are equal, print the value instead of plotting a row of points.
         let value = words::trimmed(&words::significant(first.y, 3));
         return html! { p { strong { (measure.title()) } " is " (value) (measure.unit()) " for every candidate." } };
     }
     if Some(measure) != view.measure {
-        // The front applies only to the main measure of the page.
         points.iter_mut().for_each(|p| p.front = false);
     }
     let levels: Vec<Level> = view
@@ -139,7 +136,7 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     figure(&title, &both(|size| scatter.draw(size)), &caption, None)
 }
 
-/// Converts a title to lower case, for use within a sentence. Abbreviations stay unchanged.
+/// Lower case, for use within a sentence. Abbreviations stay unchanged.
 pub(super) fn lowered(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {

@@ -36,7 +36,6 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     })
 }
 
-/// Sorts the samples of a candidate by their values, worst first.
 fn worst_first(values: Vec<(usize, f64)>, better: Better) -> Vec<(usize, f64)> {
     let mut values = values;
     values.sort_by(|a, b| match better {
@@ -65,7 +64,7 @@ fn sizes(view: &View<'_>, chosen: &Candidate) -> Markup {
     histogram(view, "Samples by stored size", "bytes a sample", Label::Bytes, &values, spread, &words::bytes)
 }
 
-/// Draws a histogram with a line at p10 and marks at the worst values. `values` must be sorted, worst first.
+/// Marks p10 with a line, and the worst values. `values` must be sorted, worst first.
 fn histogram(
     view: &View<'_>,
     title: &str,
@@ -179,7 +178,7 @@ fn axis_kind(measure: Measure, values: &[f64]) -> Kind {
     }
 }
 
-/// Draws the samples as dots, with one row per class. The class with the worst sample comes first.
+/// One row of dots per class. The class with the worst sample comes first.
 fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     let names = &view.report.whole.classes;
     let mut classes: Vec<(u32, Vec<(usize, f64)>)> = Vec::new();

@@ -69,7 +69,6 @@ fn pane(name: &str, picture: &EmbeddedPicture, alternative: &str) -> Markup {
     }
 }
 
-/// Returns the picture as a `data:` URL.
 fn source(picture: &EmbeddedPicture) -> String {
     let bytes = base64::engine::general_purpose::STANDARD.encode(&picture.bytes);
     format!("data:{};base64,{bytes}", picture.media_type)

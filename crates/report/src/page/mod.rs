@@ -24,7 +24,7 @@ use view::View;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Maximum size in bytes of the data embedded as JSON. Tables and plots are not included.
+/// Maximum bytes of the JSON, without tables and plots.
 const DATA_BYTES: usize = 600_000;
 
 /// Renders the whole page as a UTF-8 file.
@@ -88,7 +88,6 @@ struct Section {
     content: Markup,
 }
 
-/// Returns the non-empty sections in page order.
 fn sections(view: &View<'_>) -> Vec<Section> {
     let table = match view.report.subject {
         Subject::Sources => "Candidates",
@@ -120,8 +119,8 @@ fn policy() -> String {
     )
 }
 
-/// Returns the report as JSON that can safely be placed in a script element. If the report is large, a note
-/// replaces its rows, which are still available with `--json`.
+/// The JSON can safely be placed in a script element. In a large report, a note replaces the rows, which are
+/// still available with `--json`.
 fn data(report: &Report) -> String {
     // `</script>` and `<!--` would end or change the element, so escape `<` in the JSON.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
@@ -137,7 +136,6 @@ fn data(report: &Report) -> String {
     json(&short)
 }
 
-/// Note that replaces the rows in the embedded data.
 const ROWS_LEFT_OUT: &str = "The data of this page omits the rows of single samples, because there are too many. \
      `shardpack report --json` has them.";
 

@@ -6,7 +6,6 @@ use crate::data::{Strata, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// Maximum number of unreadable sources to list.
 const UNREADABLE: usize = 200;
 
 pub(super) fn section(view: &View<'_>) -> Markup {

@@ -9,7 +9,6 @@ use maud::{Markup, html};
 /// Sort key and text of a cell.
 type Cell = Option<(f64, String)>;
 
-/// A column of the table, with one cell for each candidate.
 struct CandidateColumn<'a> {
     /// Heading that neighbouring columns share.
     group: String,
@@ -120,7 +119,7 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     ]
 }
 
-/// Renders a table. Columns in which no candidate has a value are left out.
+/// Leaves out columns in which no candidate has a value.
 fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<CandidateColumn<'_>>) -> Markup {
     let candidates = &view.report.candidates;
     let columns: Vec<CandidateColumn<'_>> =
@@ -181,7 +180,6 @@ fn row(view: &View<'_>, candidate: &Candidate, columns: &[CandidateColumn<'_>]) 
     }
 }
 
-/// Renders notes on single candidates, and on the samples that they cannot store.
 fn notes(view: &View<'_>) -> Markup {
     let said: Vec<&Candidate> =
         view.report.candidates.iter().filter(|c| !c.notes.is_empty() || !c.failures.is_empty()).collect();

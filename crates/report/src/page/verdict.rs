@@ -24,7 +24,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the size before and after packing, in the largest text on the page.
+/// The sizes before and after packing, in the largest text on the page.
 fn headline(view: &View<'_>) -> Markup {
     let whole = &view.report.whole;
     let before = words::bytes(whole.source_bytes as f64);
@@ -40,7 +40,6 @@ fn headline(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the warnings that come before everything else.
 fn alarms(view: &View<'_>) -> Markup {
     let report = view.report;
     let provenance = &report.provenance;
@@ -115,7 +114,6 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     }
 }
 
-/// Returns the largest errors of a lossy candidate, in bands and in pixels.
 fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> {
     let tile = |measure: Measure, name: &str, hint: &str| {
         let spread = chosen.scores.get(&measure)?;
@@ -133,7 +131,6 @@ fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> 
     .collect()
 }
 
-/// Describes the duration of an epoch relative to the first candidate.
 fn times_faster(view: &View<'_>, chosen: &Candidate, epoch_s: f64) -> String {
     let first = view.report.candidates.first().filter(|first| !std::ptr::eq(*first, chosen));
     first.and_then(|first| Some((first, first.predictions.epoch_s?))).map_or_else(String::new, |(first, s)| {

@@ -81,12 +81,11 @@ impl<'a> View<'a> {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
             Measure::Ssimulacra2 | Measure::Psnr | Measure::Ssim | Measure::Altered => Statistic::P10,
-            // For an error, show the worst sample.
             _ => Statistic::Worst,
         })
     }
 
-    /// Returns the levels that the rule requires for a measure, as far as they apply to the plotted statistic.
+    /// The levels that the rule requires, as far as they apply to the plotted statistic.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
@@ -110,7 +109,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// Splits a condition into measure, statistic and value.
 fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     let (left, right) = want.split_once(">=").or_else(|| want.split_once("<="))?;
     let (measure, statistic) = left.trim().split_once('.').unwrap_or((left.trim(), "worst"));
@@ -119,8 +117,7 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// Names a statistic over this number of samples. If there are few samples, a percentile is the value of a
-/// single sample, so the text names that sample.
+/// With few samples, a percentile is the value of a single sample, so the text names that sample.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),

@@ -11,9 +11,7 @@ pub(crate) fn class(series: usize) -> String {
     format!("s{}", series % SERIES)
 }
 
-/// Returns the outline of a series' mark around a point.
 fn outline(series: usize, x: f64, y: f64, r: f64) -> String {
-    // Shift the shapes by one each time that the colours repeat.
     let shape = (series + series / SERIES) % SERIES;
     let at = |points: &[(f64, f64)]| format!("{}Z", super::path(points.iter().map(|(a, b)| (x + a * r, y + b * r))));
     match shape {

@@ -47,7 +47,7 @@ pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     }
 }
 
-/// Draws a plot twice, for wide and for narrow pages. The style sheet shows only one of the drawings.
+/// The style sheet shows only one of the two drawings, for wide or for narrow pages.
 pub(crate) fn both(draw: impl Fn(Size) -> Markup) -> Markup {
     html! { (draw(Size::WIDE)) (draw(Size::NARROW)) }
 }

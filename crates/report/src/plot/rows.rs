@@ -33,10 +33,9 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Height of a row in pixels.
     const ROW: u16 = 26;
 
-    /// Draws the plot. Its height depends on the number of rows, so the height of `size` is ignored.
+    /// The height depends on the number of rows, so that of `size` is ignored.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let narrow = size.width < 500;
         // On a narrow page, each label is above its row instead of at its left.

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Chooses the spacing for values of 0 or more. It is logarithmic if they span more than one order of magnitude.
+    /// For values of 0 or more. Logarithmic if they span more than one order of magnitude.
     pub(crate) fn of(values: &[f64]) -> Self {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0)).unwrap_or((1.0, 1.0));
         if high > 12.0 * low {
@@ -43,18 +43,17 @@ pub(crate) struct Scale {
     log: bool,
     low: f64,
     high: f64,
-    /// Pixel of the value `low`. It comes after the lane for 0, if there is one.
+    /// Pixel of the value `low`, after the lane for 0 if there is one.
     from: f64,
     to: f64,
-    /// Pixel of the value 0, if this is a logarithmic axis that shows it.
+    /// Pixel of the value 0, if a logarithmic axis shows it.
     zero: Option<f64>,
     /// Distance between two ticks of a linear axis.
     step: f64,
 }
 
 impl Scale {
-    /// Creates a scale for `values` that extends from pixel `from` to pixel `to`, with about `ticks` ticks.
-    /// If no value is finite, the scale covers 0 to 1.
+    /// Extends from pixel `from` to pixel `to`, with about `ticks` ticks. If no value is finite, covers 0 to 1.
     pub(crate) fn new(kind: Kind, values: &[f64], from: f64, to: f64, ticks: u32) -> Self {
         if kind == Kind::Log
             && let Some(scale) = Self::log(values, from, to)
@@ -78,14 +77,13 @@ impl Scale {
     fn log(values: &[f64], from: f64, to: f64) -> Option<Self> {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0))?;
         let zero = values.iter().any(|v| *v <= 0.0);
-        // Leave some space at both ends, so that no mark touches the frame.
         let air = (high / low).powf(0.05).max(1.15);
         let inner = if zero { from + ZERO_LANE.copysign(to - from) } else { from };
         let at_zero = zero.then_some(from + (ZERO_LANE / 2.5).copysign(to - from));
         Some(Self { log: true, low: low / air, high: high * air, from: inner, to, zero: at_zero, step: 0.0 })
     }
 
-    /// Creates a scale that ends exactly at the two values, even if there are no ticks there.
+    /// Ends exactly at the two values, even if there are no ticks there.
     pub(crate) fn exact([low, high]: [f64; 2], from: f64, to: f64, ticks: u32) -> Self {
         if low < high {
             let step = step((high - low) / f64::from(ticks.max(1)));
@@ -100,7 +98,7 @@ impl Scale {
         self.linear_ticks().len().saturating_sub(1)
     }
 
-    /// Returns the pixel of a value. A value outside the range is drawn at the nearer end.
+    /// A value outside the range is drawn at the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         if self.log && value <= 0.0 {
             return self.zero.unwrap_or(self.from);
@@ -145,7 +143,6 @@ impl Scale {
             d if d < 3.2 => &[1.0, 3.0],
             _ => &[1.0],
         };
-        // If there are many decades, label only every second or third one, or even fewer.
         let stride = (1..=400).find(|n| decades / f64::from(*n) <= 7.0).unwrap_or(400);
         let mut ticks: Vec<f64> = if self.zero.is_some() { vec![0.0] } else { Vec::new() };
         for power in (-330..=308_i32).filter(|p| p % stride == 0) {
@@ -168,7 +165,6 @@ impl Label {
             (Self::Bytes, _) => words::bytes_tick(value),
             (Self::Number, Some(decimals)) if value.abs() < 1e6 && decimals <= 6 => {
                 let text = words::fixed(value, decimals);
-                // Large integers are written with commas.
                 if decimals == 0 && value.abs() >= 1000.0 { words::significant(value, 1) } else { text }
             }
             (Self::Number, _) => words::trimmed(&words::significant(value, if value.abs() >= 1e6 { 2 } else { 1 })),
@@ -183,7 +179,6 @@ fn step(width: f64) -> f64 {
     digit * power
 }
 
-/// Returns the number of decimals that a tick step needs.
 fn decimals(step: f64) -> usize {
     (0..18).find(|d| f64::from(*d) >= -step.log10() - 1e-9).map_or(18, |d: u8| usize::from(d))
 }

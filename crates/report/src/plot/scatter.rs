@@ -53,7 +53,7 @@ impl Scatter<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let xs: Vec<f64> = self.points.iter().map(|p| p.x).collect();
         let mut ys: Vec<f64> = self.points.iter().flat_map(|p| [Some(p.y), p.to]).flatten().collect();
-        // Leave out a level that is far from all points, because including it would squeeze the points together.
+        // A level far from all points would squeeze them together.
         if let Some((low, high)) = super::scale::range(ys.iter().copied()) {
             let reach = (high - low).max(high.abs() * 0.1);
             ys.extend(self.levels.iter().map(|l| l.y).filter(|y| (low - reach..=high + reach).contains(y)));
@@ -95,7 +95,6 @@ impl Scatter<'_> {
         svg(size, self.alternative, &content)
     }
 
-    /// Returns the indexes of the points that `pick` accepts, in the order of x.
     fn in_order(&self, pick: impl Fn(&Point) -> bool) -> Vec<usize> {
         let mut picked: Vec<(usize, &Point)> = self.points.iter().enumerate().filter(|(_, p)| pick(p)).collect();
         picked.sort_by(|a, b| a.1.x.total_cmp(&b.1.x));
@@ -137,8 +136,8 @@ impl Scatter<'_> {
         }
     }
 
-    /// Returns where to place each label. This is the first position around its mark that does not overlap
-    /// any mark or label. If there is no such position, the anchor is empty.
+    /// Each label is at the first position around its mark that does not overlap any mark or label. If there
+    /// is no such position, the anchor is empty.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];

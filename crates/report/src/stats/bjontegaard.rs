@@ -20,7 +20,6 @@
 pub fn bjontegaard_percent(reference: &[(f64, f64)], other: &[(f64, f64)]) -> Option<f64> {
     let (a, b) = (Curve::new(reference)?, Curve::new(other)?);
     let (low, high) = (a.low()?.max(b.low()?), a.high()?.min(b.high()?));
-    // A tiny overlap of the scores is not meaningful.
     if high - low < 1e-6 {
         return None;
     }
@@ -28,7 +27,6 @@ pub fn bjontegaard_percent(reference: &[(f64, f64)], other: &[(f64, f64)]) -> Op
     Some((mean.exp() - 1.0) * 100.0)
 }
 
-/// A curve of ln(bytes) as a function of the score.
 struct Curve {
     x: Vec<f64>,
     y: Vec<f64>,
@@ -43,7 +41,6 @@ impl Curve {
             .map(|&(bytes, score)| (score, bytes.ln()))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        // If two points have equal scores, keep the smaller size.
         points.dedup_by(|next, kept| next.0 - kept.0 < 1e-9);
         if points.len() < 2 {
             return None;
@@ -86,7 +83,7 @@ struct Hermite {
 }
 
 impl Hermite {
-    /// Integrates by Simpson's rule, which is exact for cubics.
+    /// Uses Simpson's rule, which is exact for cubics.
     fn integral(&self, from: f64, to: f64) -> f64 {
         (to - from) / 6.0 * (self.at(from) + 4.0 * self.at(f64::midpoint(from, to)) + self.at(to))
     }
@@ -103,7 +100,7 @@ impl Hermite {
     }
 }
 
-/// Returns slopes with which the curve is monotone wherever the points are.
+/// The curve is monotone wherever the points are.
 fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let steps: Vec<f64> = x.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(1.0)).collect();
     let rises: Vec<f64> = y.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0.0)).collect();
@@ -136,8 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// If all sizes differ by a constant factor, any curve must give that factor, and swapping the
-        /// ladders must invert it.
+        /// If all sizes differ by a constant factor, any curve must give it, and swapping the ladders must invert it.
         #[test]
         fn a_factor_is_found(
             bytes in prop::collection::vec(1.0_f64..100.0, 2..8),

@@ -22,7 +22,7 @@ pub struct Drawn {
     pub stored_bytes: f64,
 }
 
-/// Minimum number of samples for using both known sizes. With fewer points, two coefficients would overfit.
+/// Number of samples below which two coefficients would overfit.
 const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.
@@ -75,7 +75,6 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
     Some(Estimate { value, low: (value - half).max(0.0), high: value + half })
 }
 
-/// Returns the coefficients of the two known sizes; `None` if the first size is 0 for all samples.
 fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     let sum = |of: &dyn Fn(&Drawn) -> f64| drawn.iter().map(of).sum::<f64>();
     let (x, y) = (sum(&|one| one.known[0]), sum(&|one| one.stored_bytes));
@@ -100,7 +99,7 @@ pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     if half <= goal || goal <= 0.0 {
         return drawn;
     }
-    // First compute the number as if the set were infinite, then apply the correction for a finite set.
+    // First as if the set were infinite, then with the correction for a finite set.
     let (n, size) = (real(drawn), real(all));
     let infinite = half / (1.0 - n / size).max(1e-9).sqrt();
     let wanted = n * (infinite / goal).powi(2);
@@ -122,7 +121,7 @@ fn variance(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / real(values.len() as u64 - 1)
 }
 
-/// Returns the 97.5th percentile of Student's t.
+/// 97.5th percentile of Student's t distribution.
 fn student(freedom: u64) -> f64 {
     const EXACT: [f64; 12] =
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
@@ -143,7 +142,7 @@ fn real(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns the next number of a simple random generator (SplitMix64).
+    /// The next number of SplitMix64.
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -203,7 +202,6 @@ mod tests {
         assert_eq!(predict(&[], &strata), None);
         let one = Drawn { stratum: 0, known: [10.0, 0.0], stored_bytes: 5.0 };
         assert_eq!(predict(&[one], &strata).unwrap().value, 500.0);
-        // Only one of the two strata has a drawn sample.
         let two = [strata[0], Stratum { samples: 1, known: [10.0, 0.0] }];
         assert_eq!(predict(&[one], &two).unwrap().value, 505.0);
     }

@@ -20,7 +20,6 @@ fn installed() -> bool {
     there
 }
 
-/// Opens a file of the folder in the browser, and returns the browser's output.
 fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
@@ -34,8 +33,7 @@ fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the document after its script has run, and the console messages. A request would also cause such a
-/// message, because the policy of the page refuses it.
+/// Also returns the console messages. A request would cause one too, because the policy of the page refuses it.
 fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let output = open(folder, file, &[&["--dump-dom"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -43,7 +41,6 @@ fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     (String::from_utf8(output.stdout).unwrap(), console)
 }
 
-/// Returns the findings of a page about the page in its frame.
 fn found(folder: &Path, file: &str) -> Option<String> {
     // Without this option, a file cannot access another file in its frame.
     let (document, _) = dom(folder, file, &["--allow-file-access-from-files", "--disable-web-security"]);
@@ -86,7 +83,7 @@ fn text_that_escaped_could_not_run() {
     assert!(console.len() >= 2 && console.iter().all(|line| line.contains("Content Security Policy")), "{console:?}");
 }
 
-/// A page that loads the report in an iframe with scripts disabled, and lists the visible sections.
+/// Loads the report in an iframe with scripts disabled, and lists the visible sections.
 const WITHOUT_SCRIPT: &str = r#"<!DOCTYPE html>
 <iframe id="f" src="page.html" sandbox="allow-same-origin" style="width:1100px;height:2000px;border:0"></iframe>
 <script>
@@ -112,7 +109,7 @@ fn everything_is_there_without_the_script() {
     assert_eq!(found(&folder, "frame.html").as_deref(), Some(expected));
 }
 
-/// A page that loads the report in an iframe of a given width, uses it, and records the results.
+/// Loads the report in an iframe of a given width, uses it, and records the results.
 const USE: &str = r##"<!DOCTYPE html><iframe id="f" src="page.html" style="width:390px;height:2000px;border:0"></iframe>
 <script>
 document.getElementById("f").onload = () => {

@@ -38,13 +38,13 @@ pub(crate) struct PageSpan {
 }
 
 impl PageSpan {
-    /// Returns all blocks of the largest size that contain any of these pages.
+    /// All blocks of the largest size that contain any of these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// Returns the smallest number of blocks that together contain exactly these pages.
+    /// The smallest number of blocks that together contain exactly these pages.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {
@@ -80,7 +80,7 @@ impl PageSpan {
         format!("{hex}.block")
     }
 
-    /// Returns the header of the block's file. `bytes` is the whole content of the block, which follows the header.
+    /// `bytes` is the whole content of the block, which follows the header.
     pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
@@ -93,9 +93,8 @@ impl PageSpan {
         head
     }
 
-    /// Reads the part `wanted` of the block from its file into `out`, which must have the same length.
-    /// Returns `None` if one of the pages in this part is damaged. Each page is checked right after it was
-    /// read, while it is still in the CPU cache.
+    /// `out` must be as long as `wanted`. Returns `None` if a page in this part is damaged. Each page is
+    /// checked right after it was read, while it is still in the CPU cache.
     pub(crate) fn read(self, object: &CachedObject, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let all = self.bytes(object);
         let (first, sums) = self.sums(object, file)?;
@@ -125,8 +124,7 @@ impl PageSpan {
         rest.is_empty().then_some(())
     }
 
-    /// Reads the CRC32s of the pages from the file, and returns them with the offset of the first page.
-    /// Returns `None` if the file belongs to a different block.
+    /// Also returns the offset of the first page. `None` if the file belongs to a different block.
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);

@@ -5,8 +5,8 @@ use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Number of locks. Each block uses the lock that its number selects, so few blocks share a lock. A thread
-/// never waits for one lock while it holds another.
+/// Each block uses the lock that its number selects, so few blocks share one. A thread never waits for one
+/// lock while it holds another.
 const LOCKS: usize = 1024;
 
 /// Prevents two requests from fetching the same whole block, and limits the memory that such requests use.
@@ -18,7 +18,7 @@ pub(crate) struct BlockLocks {
 }
 
 impl BlockLocks {
-    /// Creates the locks. While a block is written, it is in memory twice: as pieces and as one buffer.
+    /// While a block is written, it is in memory twice: as pieces and as one buffer.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
         let blocks = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {

@@ -25,19 +25,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Name of the file that marks the folder as a cache.
+/// Marks the folder as a cache.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// Minimum time between two updates of a block's age by hits. It is also the age at which temporary files of
-/// killed processes are removed.
+/// Minimum time between two updates of a block's age by hits, and the age at which temporary files of killed
+/// processes are removed.
 const HOUR: Duration = Duration::from_secs(3600);
-/// Divisor of the cache size: after writing this part of it, a process scans the folder again.
+/// After writing this part of the cache size, a process scans the folder again.
 const PART: u64 = 32;
 
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: OwnedFd,
-    /// Name of the store and its endpoint.
+    /// Names the store and its endpoint.
     store: String,
     most: u64,
     stats: Mutex<CacheStats>,
@@ -48,9 +48,8 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Default)]
 struct WriteAllowance {
-    /// Number of bytes that may be written before the folder is scanned again.
     left: u64,
-    /// Number of bytes in blocks whose space is reserved but which may not be in the folder yet.
+    /// Bytes in blocks whose space is reserved but which may not be in the folder yet.
     underway: u64,
 }
 
@@ -75,7 +74,7 @@ impl Cache {
         };
         let foreign = |name: &String| name != MARKER && !is_block(name) && !is_unfinished(name);
         let names = cache.names().map_err(fail)?;
-        // Ignore unfinished files, because another process may be creating the marker right now.
+        // Another process may be creating the marker right now.
         let is_new = names.iter().all(|name| is_unfinished(name)) && !names.iter().any(|name| name == MARKER);
         if is_new {
             cache.write(MARKER, &[MARK]).map_err(fail)?;
@@ -103,8 +102,7 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns true if the cache is writable, and `bytes` bytes take up at most half of it, so that other
-    /// data fits too.
+    /// `bytes` bytes may take up at most half of the cache, so that other data fits too.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
@@ -115,8 +113,7 @@ impl Cache {
         CachedObject { name, size }
     }
 
-    /// Looks these pages up in the cache. Returns ranges in order, each with its bytes if they are in the
-    /// cache and valid, or with `None`.
+    /// Returns ranges in order, each with its bytes if they are in the cache and valid, or with `None`.
     pub(crate) fn find(&self, object: &CachedObject, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
         let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
         PageSpan::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
@@ -174,7 +171,7 @@ impl Cache {
         }
         let modified = file.metadata().and_then(|meta| meta.modified());
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
-            // In a read-only folder, this fails and the block keeps its old age.
+            // Fails in a read-only folder, where the block keeps its old age.
             let _ = file.set_modified(SystemTime::now());
         }
         self.count(|stats| {
@@ -184,8 +181,8 @@ impl Cache {
         read
     }
 
-    /// Removes the block `name`, whose open `file` is damaged. Returns false if another reader has removed it
-    /// first. A new block that has taken the name since the file was opened stays.
+    /// Returns false if another reader has removed the block first. A new block that has taken the name since
+    /// the file was opened stays.
     fn drop_block(&self, name: &str, file: &File) -> bool {
         let aside = self.unfinished();
         // If the name is a symlink, this renames the symlink itself, never its target.
@@ -203,9 +200,8 @@ impl Cache {
         true
     }
 
-    /// Reads valid cached bytes of an object from `offset` on, up to the first gap, and returns their number.
-    /// Returns 0 if the first byte is not cached. This runs on the reader's own thread, so that no other
-    /// thread has to wake up.
+    /// Reads up to the first gap, and returns the number of bytes, 0 if the first one is not cached. Runs on
+    /// the reader's own thread, so that no other thread has to wake up.
     pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -222,7 +218,7 @@ impl Cache {
         done
     }
 
-    /// Returns true if the whole range seems to be in the cache. The operating system is then asked to read it ahead.
+    /// If the whole range seems to be in the cache, asks the operating system to read it ahead and returns true.
     pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);
         let mut at = range.start;
@@ -230,14 +226,14 @@ impl Cache {
             let Some((span, file)) = self.block_at(object, at) else { return false };
             let all = span.bytes(object);
             let bytes = std::num::NonZeroU64::new(all.end.min(end).saturating_sub(at));
-            // Add one page for the header before the pages, which is shorter than a page.
+            // One page more for the header, which is shorter than a page.
             let _ = fadvise(&file, at - all.start, bytes.map(|bytes| bytes.saturating_add(PAGE)), Advice::WillNeed);
             at = all.end;
         }
         true
     }
 
-    /// Returns the largest block that contains this byte. The search looks only at file names.
+    /// The largest block with this byte. Looks only at file names.
     fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
@@ -249,8 +245,8 @@ impl Cache {
         }
     }
 
-    /// Stores these pages, whose content is `all`. After an error, which is counted, this process writes
-    /// nothing more to the cache.
+    /// The content of the pages is `all`. After an error, which is counted, this process writes nothing more
+    /// to the cache.
     pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {
@@ -313,8 +309,8 @@ impl Cache {
         Ok(names)
     }
 
-    /// Makes room for `bytes`. All blocks are scanned whenever this process has written a certain fraction of
-    /// the cache size, because other processes write too.
+    /// Scans all blocks whenever this process has written a certain fraction of the cache size, because other
+    /// processes write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut allowance = self.allowance();
         if let Some(left) = allowance.left.checked_sub(bytes) {

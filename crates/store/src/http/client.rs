@@ -116,7 +116,7 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
     object_store::Error::Generic { store: "HTTP client", source: error.into() }
 }
 
-/// Follows a redirect only if it leads to the same scheme, host and port.
+/// Follows only redirects to the same scheme, host and port.
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
     if !is_same_origin(from, attempt.url()) {
@@ -142,7 +142,7 @@ pub(super) fn leads_away(from: &Url, location: &str) -> Option<(String, String)>
     Some((origin(from), origin(&to)))
 }
 
-/// Returns the scheme, host and port, which contain no secrets.
+/// Contains no secrets, in contrast to the rest of a URL.
 fn origin(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
@@ -170,7 +170,6 @@ fn is_local_address(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the IPv4 address that is embedded in a mapped, compatible or NAT64 address.
 fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x0064, 0xff9b, 0, 0, 0, 0, ..] => {
@@ -181,19 +180,19 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
-/// Returns those addresses of a host that are not link-local, or `None` if all are. Machines on a local
-/// network often have addresses of both kinds.
+/// Removes link-local addresses; `None` if no other is left. Machines on a local network often have addresses
+/// of both kinds.
 fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
     let has_any = !found.is_empty();
     found.retain(|address| !is_local_address(address.ip()));
     (!has_any || !found.is_empty()).then_some(found)
 }
 
-/// Resolves names with the system's resolver, and removes addresses that are not allowed.
+/// Uses the system's resolver, and removes addresses that are not allowed.
 #[derive(Debug)]
 struct Resolver {
     is_store: IsStore,
-    /// Counter that selects which address comes first, so that requests are spread over all addresses.
+    /// Selects which address comes first, so that requests are spread over all addresses.
     turn: Arc<AtomicUsize>,
     mix: bool,
 }

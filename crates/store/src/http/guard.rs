@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// Maximum size in bytes of an answer that is not an object, such as a listing of a thousand names.
+/// Limits an answer that is not an object, such as a listing of a thousand names.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 /// Creates connections whose answers are checked.
@@ -25,8 +25,7 @@ pub(crate) struct GuardedConnector {
 }
 
 impl GuardedConnector {
-    /// Records that a store has been built. The client that was created last is for objects; any
-    /// earlier clients fetch credentials.
+    /// The client that was created last is for objects; any earlier clients fetch credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
     }
@@ -65,14 +64,13 @@ impl HttpService for GuardedService {
         let response = self.client.execute(request).await.map_err(unanswered)?;
         match response.status().as_u16() {
             404 if is_store && is_list => refuse(Refusal::NoBucket),
-            // Let these through, because `object_store` has specific errors for them.
+            // `object_store` has specific errors for these statuses.
             304 | 401 | 403 | 404 | 409 | 412 => bounded(response, MOST_ERROR_BYTES, true).await,
             200 if ranged => refuse(Refusal::RangeIgnored),
-            // The body is not limited here, because its size is checked against the headers of the answer.
+            // Not limited here, because the size is checked against the headers of the answer.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
-            // Redirects arrive here if they were not followed, for example because the body of the request
-            // cannot be sent again.
+            // Redirects that were not followed, for example because the body of the request cannot be sent again.
             status => {
                 let to = response.headers().get("location").and_then(|to| to.to_str().ok());
                 let led = url.ok().zip(to).and_then(|(from, to)| leads_away(&from, to));
@@ -87,8 +85,7 @@ fn is_list(request: &HttpRequest) -> bool {
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")
 }
 
-/// Reads the whole body of an answer. If it is longer than `most` bytes, it is truncated if `cut` is true,
-/// and refused otherwise.
+/// A body longer than `most` bytes is truncated if `cut` is true, and refused otherwise.
 async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (mut pieces, mut bytes) = (body.bytes_stream(), Vec::new());
@@ -105,7 +102,7 @@ async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpR
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
 }
 
-/// Returns the host and port of a request, without the user name that an endpoint may contain.
+/// Leaves out the user name that an endpoint may contain.
 fn authority(request: &HttpRequest) -> String {
     let authority = request.uri().authority().map_or("", |authority| authority.as_str());
     authority.rsplit('@').next().unwrap_or_default().to_owned()

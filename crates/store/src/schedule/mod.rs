@@ -23,23 +23,22 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest gap between two ranges that one request may include if most of the request is wanted. Fetching 1
-/// MiB more takes less time than a second request.
+/// Largest gap that a request includes if most of it is wanted. Fetching 1 MiB more takes less time than a
+/// second request.
 const GAP_BYTES: u64 = 1 << 20;
-/// Largest gap between two ranges that one request always includes. Fetching it takes less than a millisecond.
+/// Largest gap that a request always includes. Fetching it takes less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// Size of the parts into which a range is split if it is longer than a request. Parts are smaller if this is
-/// more than an eighth of the memory. They are fetched in parallel.
+/// A range that is longer than a request is fetched in parallel parts of this size, or of an eighth of the
+/// memory if that is smaller.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
 /// Maximum length of a request, in parts.
 const PARTS: u64 = 2;
-/// Maximum number of queued requests. Further announcements are dropped, and their bytes are requested when
-/// they are read.
+/// Beyond this number, announcements are dropped, and their bytes are requested when they are read.
 const MOST_QUEUED: usize = 1 << 15;
-/// Number of bytes fetched from the end of a shard, for its footer and, if it is small, its index.
+/// Fetched from the end of a shard, for its footer and, if it is small, its index.
 const TAIL_BYTES: u64 = 64 << 10;
-/// Maximum number of bytes fetched from the end of a shard. A larger index takes a separate request.
+/// An index longer than this takes a separate request.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
 type At = (u64, u64);
@@ -56,10 +55,9 @@ struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Number of bytes that will be read, counted once per announcement. Bytes in gaps are not counted.
+    /// Bytes that will be read, counted once per announcement, without gaps.
     wanted: u64,
     read: u64,
-    /// Sequence number of the last announcement or read.
     number: u64,
 }
 
@@ -104,7 +102,7 @@ impl Schedule {
             tuner,
             in_flight: 0,
             held: 0,
-            // Keep a quarter of the budget free for readers that need a range before its turn.
+            // A quarter of the budget stays free for readers that need a range before its turn.
             budget: budget - budget / 4,
             part_bytes: (budget / 8).clamp(LEAST_PART_BYTES, PART_BYTES),
             count: 0,
@@ -136,14 +134,14 @@ impl Schedule {
     }
 
     /// Queues those parts of a range that are not in memory, in flight or queued. If `again` is true, another
-    /// read of all other parts is expected.
+    /// read of the other parts is expected.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
             if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
                 let next = entry.transfer.range.end.min(end);
-                // Without this, the bytes would be dropped after the reads announced earlier, and requested again.
+                // Otherwise, the bytes would be dropped after the reads announced earlier, and requested again.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
                     self.count += 1;
@@ -158,7 +156,7 @@ impl Schedule {
         }
     }
 
-    /// Queues a range that no transfer contains. A long range is split into parts.
+    /// No transfer contains this range. A long range is split into parts.
     fn add(&mut self, pin: &Arc<Pin>, wanted: Range<u64>) {
         let range = self.pages_around(pin, &wanted);
         let whole = range.end - range.start <= self.most();
@@ -173,7 +171,7 @@ impl Schedule {
         }
     }
 
-    /// Extends a range to whole pages, but leaves out bytes that other transfers contain.
+    /// Leaves out bytes that other transfers contain.
     fn pages_around(&self, pin: &Pin, range: &Range<u64>) -> Range<u64> {
         if self.page == 1 || pin.strong_tag().is_none() {
             return range.clone();
@@ -190,8 +188,8 @@ impl Schedule {
         PARTS * self.part_bytes
     }
 
-    /// Joins a queued transfer with its queued neighbours. If many ranges are queued, this makes requests few
-    /// and large. If none are, each range gets its own request.
+    /// If many ranges are queued, joining neighbours makes requests few and large. If none are, each range
+    /// gets its own request.
     fn join(&mut self, key: At) -> Option<At> {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
@@ -220,7 +218,7 @@ impl Schedule {
                 self.transfers.remove(&other);
             }
         }
-        // Nothing is lost by replacing the transfer, because no reader waits for a queued one.
+        // No reader waits for a queued transfer, so replacing it loses nothing.
         let entry = self.transfers.remove(&key)?;
         let key = (pin.id, range.start);
         self.transfers.insert(key, Scheduled { transfer: Arc::new(Transfer::new(range)), wanted, number, ..entry });
@@ -241,13 +239,12 @@ impl Schedule {
         key
     }
 
-    /// Returns the key of the transfer that contains this byte.
     fn covering(&self, id: u64, offset: u64) -> Option<At> {
         let (key, entry) = self.transfers.range((id, 0)..=(id, offset)).next_back()?;
         (entry.transfer.range.end > offset).then_some(*key)
     }
 
-    /// Returns the number of bytes at the start of a range that are not in memory, in flight or queued.
+    /// Number of bytes at the start of the range that are not in memory, in flight or queued.
     pub(crate) fn unknown(&mut self, pin: &Pin, range: &Range<u64>) -> u64 {
         if self.covering(pin.id, range.start).is_some() {
             return 0;
@@ -257,8 +254,8 @@ impl Schedule {
         next.map_or(range.end, |((_, start), _)| *start) - range.start
     }
 
-    /// Returns the transfer that contains the first byte of `range`. If the transfer is not in flight yet,
-    /// also returns the request to send at once. The rest of the range is announced.
+    /// The transfer contains the first byte of `range`. If it is not in flight yet, also returns the request
+    /// to send at once. The rest of the range is announced.
     pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Transfer>>, Option<Request>) {
         let mut late = false;
         let key = match self.covering(pin.id, range.start) {
@@ -291,7 +288,7 @@ impl Schedule {
     }
 
     /// Learns the length of an index from a read that begins before the bytes fetched from the end of the
-    /// shard. The next index will probably have a similar length.
+    /// shard. The next index is probably similar.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);
@@ -299,13 +296,12 @@ impl Schedule {
             && from_end > self.tail_bytes
             && from_end <= MOST_TAIL_BYTES
         {
-            // Allow for indexes that are a little longer.
             self.tail_bytes = (from_end + from_end / 8).next_multiple_of(4096).min(MOST_TAIL_BYTES);
         }
     }
 
-    /// Drops bytes that readers have probably abandoned. These have arrived, but were last announced or read
-    /// before the transfer `number`, which a reader already wants. Only half of them are dropped, because
+    /// Drops bytes that readers have probably abandoned: bytes that have arrived, but were last announced or
+    /// read before the transfer `number`, which a reader already wants. Drops only half of them, because
     /// reads are not strictly in order.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
@@ -356,7 +352,7 @@ impl Schedule {
         }
     }
 
-    /// Returns true if a request is queued and there is memory for it.
+    /// True if a request is queued and there is memory for it.
     pub(crate) fn is_full(&mut self) -> bool {
         while let Some(job) = self.queue.front() {
             match job {
@@ -368,7 +364,7 @@ impl Schedule {
                 }
                 QueueItem::Open(_) => {}
             }
-            // Drop the item. A reader needed it before its turn, or another transfer includes it.
+            // A reader needed the item before its turn, or another transfer includes it.
             self.queue.pop_front();
         }
         false

@@ -4,7 +4,7 @@ fn pin(size: u64) -> Arc<Pin> {
     Arc::new(Pin { id: 1, key: "a".into(), size, e_tag: Some("tag".into()), modified: 0 })
 }
 
-/// Returns a schedule that allows one request at a time, so that others wait.
+/// Allows one request at a time, so that others wait.
 fn one_at_a_time(page: u64) -> Schedule {
     Schedule::new(64 << 20, page, Tuner::new((1, 1)))
 }
@@ -24,7 +24,6 @@ fn a_queued_transfer_is_fetched_for_its_reader() {
     let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 20);
     state.announce(&pin, 100..200);
-    // This range begins in the queued transfer and ends after it.
     let (transfer, start) = state.want(&pin, 150..300);
     assert!(Arc::ptr_eq(&begun(start).1, &transfer.unwrap()));
 }
@@ -77,7 +76,6 @@ fn a_range_announced_between_others_is_kept_until_it_is_read() {
     arrive(&mut state, &first);
     let both = begun(state.next());
     assert_eq!(both.1.range, 0..300);
-    // While the request is in flight, the gap is announced too, and the first range is announced again.
     state.announce(&pin, 100..200);
     arrive(&mut state, &both);
     state.announce(&pin, 0..100);
@@ -117,7 +115,6 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
     let held = [state.next(), state.next()].map(begun);
     assert!(state.next().is_none());
     held.iter().for_each(|transfer| arrive(&mut state, transfer));
-    // A reader reads a part of one transfer and then abandons it.
     state.was_read(&pin, &held[0].1, 100);
     let late = begun(state.want(&pin, far(3)..far(3) + 300).1);
     arrive(&mut state, &late);
@@ -129,7 +126,6 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
 fn held_bytes_of_a_cached_range_stay_until_they_are_read() {
     let mut state = one_at_a_time(1);
     let pin = pin(1 << 20);
-    // These bytes are the end of the object, which was fetched when it was opened.
     state.put_arrived(&pin, 900, vec![vec![7; 100].into()]);
     assert_eq!((state.unknown(&pin, &(800..1000)), state.unknown(&pin, &(950..1000))), (100, 0));
     assert_eq!((state.unknown(&pin, &(1000..1100)), state.unknown(&pin, &(800..850))), (100, 50));

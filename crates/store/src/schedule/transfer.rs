@@ -17,8 +17,7 @@ pub(crate) struct Transfer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Pieces as they arrived, with their offsets in the range. They are not joined, because that would copy
-    /// the bytes once more.
+    /// Pieces as they arrived, with their offsets in the range. Joining them would copy the bytes once more.
     pieces: Vec<(u64, Bytes)>,
     arrived: u64,
     failure: Option<RequestError>,
@@ -48,8 +47,7 @@ impl Transfer {
         self.changed.notify_all();
     }
 
-    /// Copies bytes that have arrived, from `offset` in the range on. Waits until there is at least one byte,
-    /// or the wait is cancelled.
+    /// Copies from `offset` in the range on. Waits until there is at least one byte, or the wait is cancelled.
     pub(crate) fn read(
         &self,
         buffer: &mut [u8],

@@ -41,8 +41,7 @@ impl Tuner {
         self.limit
     }
 
-    /// Records that a request has fetched `bytes`. `is_full` means that other requests are queued, so that
-    /// the limit is what bounds the rate.
+    /// `is_full` means that other requests are queued, so that the limit is what bounds the rate.
     pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
         let Some(since) = self.since.filter(|_| is_full) else {
             self.begin(now);
@@ -50,7 +49,7 @@ impl Tuner {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.requests += 1;
-        // Wait for two generations of requests, because requests that were in flight when the limit changed say little.
+        // Two generations of requests, because requests in flight when the limit changed say little.
         if self.requests < (2 * self.limit).max(PERIOD) {
             return;
         }
@@ -92,9 +91,8 @@ impl Tuner {
 mod tests {
     use super::*;
 
-    /// Simulates a network, and returns the limit that the tuner settles at. Each request fetches 4 MiB after
-    /// `latency` seconds at up to `each` bytes per second. All requests together get at most `all` bytes per
-    /// second.
+    /// Simulates a network, and returns the limit at which the tuner settles. Each request fetches 4 MiB
+    /// after `latency` seconds at up to `each` bytes per second, and all together get at most `all`.
     fn settle(latency: f64, each: f64, all: f64) -> usize {
         let mut tuner = Tuner::new((8, 256));
         let (bytes, mut now) = (4_u64 << 20, 0.0);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A server that accepts one request per connection, and whose answers come from a function.
+/// Accepts one request per connection. A function gives the answers.
 struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -84,8 +84,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// Returns one pair for each kind of store at `origin`: the URL of its folder `data`, and options that
-/// contain a secret.
+/// For each kind of store at `origin`: the URL of its folder `data`, and options that contain a secret.
 fn stores(origin: &str) -> Vec<(String, StoreOptions)> {
     let with = |pairs: &[(&str, &str)]| {
         let mut options = options();
@@ -258,8 +257,7 @@ fn an_insecure_connection_fails_at_once() {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Read the beginning of the handshake, because otherwise the connection would be reset before
-                // the answer arrives.
+                // Otherwise, the connection would be reset before the answer arrives.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(&answer);
             }
@@ -289,7 +287,6 @@ fn a_dripping_answer_ends_with_an_error() {
     let error = said(&opened(&format!("{}/data", drip.origin()), &options()).unwrap_err());
     assert!(error.contains("slower than 1000 bytes/s (`min_rate`)") && error.contains("attempt 2"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(30));
-    // If the head of an answer only trickles in, the request times out.
     let late = Liar::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nx: ")?;
         loop {

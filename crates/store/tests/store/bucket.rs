@@ -50,7 +50,6 @@ fn put(memory: &InMemory, name: &str, bytes: &[u8]) {
     runtime.block_on(memory.put(&key, bytes.to_vec().into())).unwrap();
 }
 
-/// Returns the text of an error as the command prints it.
 fn said(error: &Error) -> String {
     told(error, &error.hint(), Voice::Command)
 }
@@ -104,7 +103,6 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
 fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    // Some shards have been uploaded, and the claim remains.
     let died = write(&place(Faulty::new(&memory, Fault::Dead(15)), here.path()), &source).unwrap_err();
     assert!(died.to_string().contains("data/train/"), "{died}");
     let sent = objects(&memory).keys().filter(|name| name.ends_with(".shard")).count();
@@ -119,8 +117,8 @@ fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
     let expected = expected(&source);
     assert!(objects(&memory) == expected);
-    // These are the missing files and two writes of the claim. The first replaces the old claim, and the
-    // second replaces the new one.
+    // The missing files and two writes of the claim: the first replaces the old claim, and the second
+    // replaces the new one.
     assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
     assert_empty(there.path());
 }
@@ -157,7 +155,6 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     drop(reservation);
     assert!(objects(&memory) == expected(&source));
 
-    // The same must hold between two runs that write the same dataset.
     let memory = Arc::new(InMemory::new());
     let reservation = Reservation::take(healthy(&memory, here.path()), false).unwrap();
     let second = Reservation::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
@@ -315,7 +312,7 @@ fn parts_that_begin_at_once_share_a_spool() {
     assert_empty(spools.path());
 }
 
-/// Measures the number of shards in the spool at each upload, and the number of shards that are checked in parallel.
+/// Measures the shards in the spool at each upload, and the shards that are checked in parallel.
 #[derive(Debug)]
 struct Watched {
     inner: Upload,
@@ -332,7 +329,6 @@ impl Watched {
         Arc::new(Self { inner, spools: spools.into(), most_in_spool, looking, most_looking })
     }
 
-    /// Returns the number of shards in the spool, whether complete or not.
     fn in_spool(&self) -> u64 {
         let spools = std::fs::read_dir(&self.spools).unwrap().map(|entry| entry.unwrap().path());
         let files = spools.flat_map(|spool| std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().file_name()));
@@ -391,7 +387,6 @@ impl Objects for Watched {
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());
-    // This must also hold in a store that fails every third request, which is then repeated.
     for fault in [Fault::None, Fault::EachNth(3)] {
         let store = Arc::new(Faulty::new(&empty(), fault));
         shardpack_io::conformance::check_objects(&Upload::new(store, "some/folder", &store_options()).unwrap());

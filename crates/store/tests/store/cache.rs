@@ -68,9 +68,9 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
             fs::write(path, bytes).unwrap();
         }
         let (again, stats) = read(&server.url(), &options(&cache));
-        // Some blocks are replaced when the whole block around them is fetched, before any reader opens them.
+        // Some blocks are replaced, before any reader opens them, when the whole block around them is fetched.
         assert!(again == right && (1..=all.len() as u64).contains(&stats.dropped), "{stats:?}");
-        // If another thread drops a file, its valid pages still count as hits, so a second read may be needed
+        // Valid pages of a file that another thread drops still count as hits, so a second read may be needed
         // to fill the cache.
         let (again, stats) = read(&server.url(), &options(&cache));
         assert!(again == right && stats.dropped == 0, "{stats:?}");
@@ -94,8 +94,8 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     assert!(again == right && stats.failed_writes > 0 && stats.hits == 0, "{stats:?}");
 }
 
-/// Reads two epochs in random order. The size of the cache is `halves` times half of the dataset. Returns the
-/// size of the dataset in MiB and the number of files in the cache.
+/// Reads two epochs in random order, with a cache of `halves` times half of the dataset. Returns the size of
+/// the dataset in MiB and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
     // The records have about 20 KiB each, so three fit into a page. Together they have 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
@@ -178,7 +178,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// This is not a test itself, but the body of the processes that the tests below start.
+/// Not a test itself, but the body of the processes that the tests below start.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
@@ -202,7 +202,7 @@ fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
 }
 
 /// Lets four processes fill an empty cache in parallel. Each is killed at a random moment within the time
-/// that one process needs to fill it, unless it ends before.
+/// that filling takes one process, unless it ends before.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
@@ -252,7 +252,7 @@ fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
 
-/// A separate in-memory file system of a fixed size. `None` if the user may not mount one.
+/// An in-memory file system of a fixed size. `None` if the user may not mount one.
 #[cfg(target_os = "linux")]
 struct Small(tempfile::TempDir);
 
@@ -276,7 +276,6 @@ impl Small {
 #[cfg(target_os = "linux")]
 impl Drop for Small {
     fn drop(&mut self) {
-        // This fails if nothing is mounted.
         let _ = Command::new("umount").arg(self.0.path()).stderr(Stdio::null()).status();
     }
 }
@@ -295,7 +294,6 @@ fn a_full_disk_keeps_earlier_blocks_and_a_read_only_disk_is_read() {
     let cache = full.0.path().join("cache");
     let (first, filled) = read(&server.url(), &options(&cache));
     assert!(first == right && filled.failed_writes > 0, "{filled:?}");
-    // Four processes run in parallel, and all of them find the disk full.
     let mut all: Vec<Child> = (0..4).map(|_| start(&server.url(), &cache, &right)).collect();
     assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
     let kept = blocks(&cache);

@@ -9,7 +9,6 @@ use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify};
 use shardpack_store::{Remote, StoreOptions, Upload, open};
 use std::time::Duration;
 
-/// Returns time-outs that are short enough for tests and long enough for a busy machine.
 fn options() -> StoreOptions {
     StoreOptions { backoff: Duration::from_millis(1), ..StoreOptions::default() }
 }
@@ -248,7 +247,7 @@ fn a_loader_keeps_many_requests_in_flight() {
     assert_eq!(loader.stats().traffic, remote.traffic());
 }
 
-/// Returns a dataset of 24 MiB in three shards, with records of about 20 KiB.
+/// 24 MiB in three shards, with records of about 20 KiB.
 fn large() -> Disk {
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     Disk::new(&[400, 400, 400], made)
@@ -267,7 +266,6 @@ fn an_epoch_in_random_order_requests_each_byte_once() {
     let stored: u64 = remote.shards().map(|shard| shard.bytes).sum();
     let fetched = after.fetched_bytes - before.fetched_bytes;
     assert!(fetched < stored + stored / 50, "{fetched} of {stored}");
-    // Ranges are joined into far fewer requests than there are samples.
     assert!(after.requests - before.requests < remote.len() / 2, "{after:?}");
 }
 
@@ -297,7 +295,6 @@ fn the_next_epoch_is_requested_before_it_begins_if_an_epoch_has_followed_another
     assert!(ahead > 4 << 20, "{ahead} bytes of the next epoch");
     begin(&mut loader, &mut local, 2);
     same(&mut loader, &mut local);
-    // Abandon some epochs in the middle, and begin an epoch other than the next one.
     for number in [3, 7, 8, 9] {
         begin(&mut loader, &mut local, number);
         assert!(loader.next_batch().unwrap().is_ok() && local.next_batch().unwrap().is_ok());
@@ -330,7 +327,6 @@ fn readers_that_stop_in_the_middle_leave_room_for_others() {
 #[test]
 fn a_slow_request_is_sent_twice_if_hedging_is_on() {
     let disk = Disk::alike(&[400]);
-    // One request in fifty is never answered.
     let rule = |request: &Request| match request.number > 150 && request.number.is_multiple_of(50) {
         true => Answer::Silence,
         false => Answer::Right,

@@ -24,7 +24,7 @@ const FAULTS: [Answer; 10] = [
     Answer::OtherTag,
     Answer::Less(5),
 ];
-/// Maximum duration of a schedule, far above all time-outs together.
+/// Maximum duration of a schedule, far longer than all time-outs together.
 const MOST: Duration = Duration::from_secs(60);
 
 const fn mix(value: u64) -> u64 {
@@ -33,8 +33,7 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Returns the answer to a request in schedule `seed`. A schedule fails occasionally, often, or permanently
-/// from some request on, with one to three kinds of faults.
+/// A schedule fails occasionally, often, or permanently from some request on, with one to three kinds of faults.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
     let schedule = mix(seed);
@@ -78,7 +77,7 @@ fn check(error: &Error) {
 
 type Records = Vec<Vec<u8>>;
 
-/// Reads the dataset in one of three ways. Returns the records by index, and the number of errors.
+/// Reads in one of three ways. Also returns the number of errors.
 fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let (mut found, mut errors) = (BTreeMap::new(), 0);
     let mut take = |index: u64, result: Result<Vec<u8>, Error>| match result {
@@ -114,7 +113,7 @@ fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     (found, errors)
 }
 
-/// Runs one schedule. Returns whether all records were read, and whether any read failed.
+/// Returns whether all records were read, and whether any read failed.
 fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     let begun = Instant::now();
     let server = Server::start(folder, move |request: &Request| answer(seed, request));
@@ -136,7 +135,7 @@ fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     result
 }
 
-/// Runs several schedules in parallel, because they spend most of the time waiting.
+/// In parallel, because schedules spend most of the time waiting.
 fn campaign(seeds: u64) {
     let disk = Disk::varied(&[25, 1, 0, 34]);
     let right: Records = disk.open().iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect();

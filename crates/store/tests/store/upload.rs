@@ -58,7 +58,6 @@ fn some_parts_are_sent_in_parallel_and_arrive_in_order() {
 
 #[test]
 fn a_permanent_failure_leaves_no_object_and_shows_no_secret() {
-    // Let the first part, the second part or the completion fail.
     for fails in [|number| number >= 1, |number| number >= 2, |number| number >= 3] as [fn(u64) -> bool; 3] {
         let (upload, store) = upload(fails);
         let error = upload.send("a.shard", &mut content(PART_BYTES + 1).as_slice()).unwrap_err();

@@ -9,7 +9,7 @@ use crate::{Growth, Next, Tally as _, WriteOptions};
 use shardpack_io::FileSystem as _;
 use std::path::Path;
 
-/// Adds samples of a program, which are not known yet when the dataset is opened.
+/// The samples are not known yet when the dataset is opened.
 fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     growth.clear(force)?;
@@ -35,7 +35,6 @@ fn a_killed_program_locks_no_other_out() {
             let fs = fs.after(crash);
             let there = parse(&held(&fs), "manifest.json").samples;
             assert!(there == 40 || there == 70, "{k} {crash:?}");
-            // Add other samples, without `force`.
             append(&fs, &others(), false).unwrap_or_else(|error| panic!("{k} {crash:?}: {error}"));
             let files = held(&fs);
             let all = samples(&files, &parse(&files, "manifest.json")).len();
@@ -54,7 +53,6 @@ fn an_unfinished_addition_of_files_is_kept_without_force() {
     append(&fs, &others(), true).unwrap();
     let files = held(&fs);
     assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 60);
-    // Conversely, an addition of files removes a program's unfinished addition only with `force`.
     let mut failing = sources().1;
     failing.fail = Some(29);
     append(&fs, &failing, false).unwrap_err();

@@ -169,7 +169,6 @@ fn a_failing_or_panicking_sample_stops_the_run_and_is_named() {
         assert!(error.to_string().contains(expected), "{error}");
         assert!(matches!(error, Error::Source { .. }));
         refuse_temporaries(dir.path());
-        // Once the cause is removed, the same call finishes the dataset.
         source = Numbers::new(3000);
         let report = write_dataset(dir.path(), &plan, &source, &options(4)).unwrap();
         assert_eq!(report.outcome, Outcome::Complete);
@@ -261,7 +260,6 @@ fn a_plan_is_a_pure_function() {
     }
     assert!(plan.samples(plan.shard_count()).is_empty());
     assert_ne!(plan.dataset_id(), source.plan(10_001).dataset_id());
-    // A sample larger than the target size gets its own shard.
     assert_eq!(source.plan(1).shard_count(), 100);
 }
 
@@ -277,7 +275,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
-    // These are more shards than a manifest can list. This must be found before anything is written.
+    // More shards than a manifest can list. This must be found before anything is written.
     let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
     let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
     let error =

@@ -18,10 +18,10 @@ const NAME: &str = "s3://bucket/train";
 #[derive(Debug)]
 struct Unsure {
     memory: MemoryStorage,
-    /// True if each upload succeeds but is answered with "no such upload". Some stores do this if an answer
-    /// is lost and the end of the upload is therefore sent again.
+    /// Each upload succeeds but is answered with "no such upload". Some stores do this if an answer is lost
+    /// and the end of the upload is therefore sent again.
     loses_answers: bool,
-    /// True if another run takes over while an object is being uploaded.
+    /// Another run takes over while an object is being uploaded.
     is_taken_over: bool,
 }
 

@@ -11,7 +11,7 @@ use shardpack_io::FileSystem as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Returns a dataset with three generations: of forty samples, of seventy, and of sixty-nine after a removal.
+/// Three generations: of forty samples, of seventy, and of sixty-nine after a removal.
 fn grown() -> MemoryFs {
     let fs = fresh();
     add(&fs, &sources().1, &options(1)).unwrap();
@@ -85,7 +85,6 @@ fn an_unidentifiable_shard_is_reported_before_anything_is_deleted() {
     let error = compact(&fs).unwrap_err().to_string();
     assert!(error.contains(&old) && error.contains("nothing was deleted"), "{error}");
     assert_eq!(held(&fs).len(), before.len());
-    // A shard that is damaged at one end must still be recognised by its other end.
     for at in [0, before[&old].len() - 1] {
         let fs = grown();
         let mut bytes = before[&old].clone();
@@ -134,7 +133,6 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
         assert_eq!(held(fs).len(), count);
     };
     refused(&fs, "has generation 2");
-    // The same must hold without the manifests of these generations.
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }

@@ -40,8 +40,8 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Lets the machine die at operation `k`. Returns `None` if the run ends before that. Otherwise, returns
-    /// `Ok` if every promise holds, or else the broken promise.
+    /// The machine dies at operation `k`. Returns `None` if the run ends before that, and otherwise the
+    /// broken promise, if any, as the error.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -121,8 +121,8 @@ fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
         // The operation at which the machine dies depends on the timing of the threads, so one round of
-        // crashes can miss a moment that another round finds. But if nothing depended on a sync, no round
-        // would notice that it is missing.
+        // crashes can miss a moment that another finds. If nothing depended on a sync, no round would notice
+        // that it is missing.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out without a failing test");
     }
@@ -134,7 +134,6 @@ fn a_crash_while_force_replaces_a_dataset_leaves_the_old_one_or_none() {
     let healthy = MemoryFs::new();
     run(&healthy, &case.source.plan(30_000), &case.source, &options(1)).unwrap();
     let old_files = healthy.files();
-    // The same with a truncated manifest.
     let hurt = healthy.with_fault(Fault::None, None);
     hurt.cut("manifest.json", 100);
     let force = WriteOptions { force: true, ..options(2) };

@@ -170,7 +170,6 @@ fn a_full_disk_reports_the_missing_bytes_and_the_run_continues_later() {
     }
     let reused = fs.files().keys().filter(|n| is_final(n)).count();
     assert!(reused > 0);
-    // The disk is so full that not even a journal can be created.
     let full = fs.with_fault(Fault::Capacity(0), None);
     let error = run(&full, &plan, &source, &options(2)).unwrap_err();
     assert!(matches!(error, Error::NoSpace { free_bytes: Some(0), .. }), "{error}");
@@ -208,13 +207,11 @@ fn a_file_system_without_locks_and_folder_syncs_works_and_is_reported() {
     let [locks, syncs] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
     assert!(locks.contains("no locks") && syncs.contains("cannot sync folders"), "{locks} {syncs}");
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::AlreadyComplete);
-    // The same must hold for parts and their merge.
     let parts = MemoryFs::new().with_fault(Fault::Poor, None);
     for i in 0..2 {
         run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();
     }
     assert_eq!(merge_on::<Sum>(&Target::folder(&parts, Path::new(OUT))).unwrap().notes.len(), 2);
     assert_eq!(parts.files(), expected);
-    // On other file systems, there must be no note.
     assert_eq!(run(&MemoryFs::new(), &plan, &source, &options(2)).unwrap().notes, [""; 0]);
 }

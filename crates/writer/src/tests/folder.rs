@@ -114,7 +114,6 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
         }
         assert!(matches!(merge::<Sum>(dir.path()), Err(Error::Damaged { .. })));
         assert_eq!(files(dir.path()), before);
-        // A file of another program must still stop the run.
         let force = WriteOptions { force: true, ..options(1) };
         fs::write(dir.path().join("notes.txt"), b"mine").unwrap();
         let error = said(&write_dataset(dir.path(), &new, &source, &force).unwrap_err());

@@ -15,7 +15,6 @@ use std::path::Path;
 pub(super) const OUT: &str = "/data/out";
 const FIRST: u64 = 40;
 
-/// Forty samples, and thirty for a later addition.
 pub(super) fn sources() -> (Numbers, Numbers) {
     let mut more = Numbers::new(30);
     more.keys = (0..30).map(|n| format!("later/{n:04}.bin")).collect();
@@ -48,12 +47,12 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
     growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, options)
 }
 
-/// Returns a dataset with an interrupted addition of files: a sample failed after some shards.
+/// An addition of files in which a sample failed after some shards.
 pub(super) fn begun() -> MemoryFs {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
-    // The last sample of the last shard fails. Whether another shard is finished before depends on the threads.
+    // Whether another shard is finished before the last sample fails depends on the threads.
     let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
     let begun = tries.into_iter().any(|_| is_begun(&fs));
     assert!(begun, "{:?}", held(&fs).keys());
@@ -82,8 +81,7 @@ fn add_at_last(fs: &MemoryFs) {
     }
 }
 
-/// Returns key and id of every sample of a generation. Checks that they are unique, and that the shards match
-/// the manifest.
+/// Checks that keys and ids are unique, and that the shards match the manifest.
 pub(super) fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
     let (mut found, mut ids) = (BTreeMap::new(), BTreeSet::new());
     for (number, shard) in (0..).zip(&manifest.shards) {
@@ -293,7 +291,6 @@ fn a_removal_rewrites_its_shard_and_compacting_removes_all_old_bytes() {
     };
     assert!(has(&files) && !has(&held(&fs)));
     assert_eq!(samples(&held(&fs), &new), of_new);
-    // Generation numbers and shard names are never reused.
     remove(&fs, of_new.keys().next().unwrap());
     let newest = parse(&held(&fs), "manifest.json");
     assert_eq!(newest.generation(), 3);
@@ -318,7 +315,6 @@ fn a_different_command_is_refused_after_an_interrupted_one() {
          have changed\n\
          hint: run that command again to continue, or this one with `--force` to discard its work"
     );
-    // The same addition continues, and `force` drops it.
     let going = fs.with_fault(Fault::None, None);
     assert!(add(&going, &sources().1, &options(1)).unwrap().shards_reused > 0);
     add(&fs, &other, &WriteOptions { force: true, ..options(1) }).unwrap();

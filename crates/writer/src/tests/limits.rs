@@ -50,7 +50,6 @@ fn nested(depth: usize) -> Value {
     (0..depth).fold(json!(1), |inner, _| json!([inner]))
 }
 
-/// Reads everything back like a reader with default limits.
 fn read_back(dir: &std::path::Path) -> shardpack_format::Result<u64> {
     let limits = Limits::default();
     let files = files(dir);
@@ -75,7 +74,7 @@ fn read_back(dir: &std::path::Path) -> shardpack_format::Result<u64> {
     Ok(records)
 }
 
-/// Generates values that are mostly small but sometimes close to a limit.
+/// Values that are mostly small, but sometimes close to the limit.
 fn beside(limit: usize, most: usize) -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0..=most, 1 => limit.saturating_sub(2)..=limit + 2]
 }

@@ -17,7 +17,6 @@ pub(crate) enum Fault {
     FailShardSyncs(u64),
     /// The disk is full when the first line is appended to a journal.
     FailJournalLine,
-    /// The disk has this number of bytes.
     Capacity(u64),
     /// Folders cannot be synced, and the existence of a file is the lock.
     Poor,
@@ -47,7 +46,6 @@ pub(crate) const LIES: [Lie; 7] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
-    /// Neither names nor bytes survive.
     NothingSurvives,
     /// All names survive, but no bytes. On many disks, renames are written before the data.
     NamesSurvive,
@@ -189,7 +187,6 @@ impl MemoryFs {
         self.0.lock().unwrap()
     }
 
-    /// Counts an operation, and lets it fail if its turn has come.
     fn step(&self) -> io::Result<MutexGuard<'_, Inner>> {
         let mut inner = self.inner();
         inner.operations += 1;

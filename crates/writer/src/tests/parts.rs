@@ -19,7 +19,7 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
     WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
 }
 
-/// Checks that the folder holds the same bytes as after a single run of the whole plan.
+/// A single run of the whole plan must write the same bytes.
 fn assert_is_one_run(folder: &Path, plan: &Plan, source: &Numbers) {
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), plan, source, &options(2)).unwrap();
@@ -112,7 +112,7 @@ fn merge_names_the_missing_parts() {
     assert!(error.ends_with("\nhint: pack these parts again, then merge: --array=1,3"), "{error}");
 }
 
-/// If parts are missing, half done, damaged or deleted, each must be packed again, and can then be merged.
+/// Parts that are missing, half done, damaged or deleted must be packed again, and can then be merged.
 #[test]
 fn merge_lists_the_parts_to_pack_again() {
     let source = Numbers::new(300);
@@ -182,8 +182,8 @@ fn merge_groups_the_parts_by_the_differing_option() {
     assert!(error.ends_with(found), "{error}");
 }
 
-/// No version of this crate has written such a journal. Its dataset must not be considered complete with only
-/// the shards that exist.
+/// No version of this crate has written such a journal. Its dataset must not count as complete with only the
+/// shards that exist.
 #[test]
 fn a_journal_without_the_number_of_shards_is_refused() {
     let source = Numbers::new(300);
@@ -212,7 +212,6 @@ fn parts_of_different_plans_do_not_mix() {
     assert!(text(options(1)).contains(
         "holds an unfinished dataset that a run began to write in 3 parts, but this run writes the dataset as a whole"
     ));
-    // `force` without a part removes the parts.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
     // A part with `force` must not replace a dataset.
@@ -220,7 +219,6 @@ fn parts_of_different_plans_do_not_mix() {
     assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Refused { .. })));
 }
 
-/// Returns the plan of a machine that has its own copy of the sources.
 fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {
     let samples = source.samples().map(|s| PlanSample { mtime_ns, ..s });
     Plan::new(samples, source.metadata(), PlanOptions { shard_bytes, shuffle: Some(7) }).unwrap()
@@ -265,7 +263,6 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
                 let report = write_dataset(dir.path(), &plan, &source, &force).unwrap();
                 assert_eq!((report.outcome, report.shards_reused), (Outcome::PartComplete, 0));
             }
-            // Without `force`, the parts continue as usual.
             for i in 0..3 {
                 let report = write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
                 assert_eq!(report.shards, report.shards_reused);
@@ -315,7 +312,7 @@ fn a_running_part_excludes_whole_runs_merges_and_itself() {
     assert!(seen.get() > 0);
 }
 
-/// Changes one line of a journal, and gives it a valid checksum.
+/// Changes a line, and gives it a valid checksum.
 fn put_line(journal: &Path, line: usize, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(journal).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

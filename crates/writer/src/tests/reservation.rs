@@ -45,7 +45,6 @@ fn only_the_unfinished_dataset_is_discarded() {
     let reservation = Reservation::take(&out, true).unwrap();
     reservation.discard(plan.dataset_id()).unwrap();
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "only the lock is left");
-    // The folder is older than the reservation, so it stays.
     drop(reservation);
     assert!(out.exists());
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
 
-/// Returns the folder and the plan of a run of 200 samples that failed in the middle.
+/// A run of 200 samples that failed in the middle.
 fn interrupted() -> (TempDir, Plan) {
     let mut source = Numbers::new(200);
     let plan = source.plan(40_000);
@@ -60,7 +60,6 @@ fn a_second_run_reuses_finished_shards_and_writes_the_same_bytes() {
     assert_eq!(bytes, noted);
     assert_eq!(source.encoded.load(Ordering::SeqCst), 200 - seen.get().samples_reused);
     assert_eq!(files(dir.path()), reference(&plan));
-    // A third run must find nothing to do.
     let third = write_dataset(dir.path(), &plan, &source, &options(2)).unwrap();
     assert_eq!((third.outcome, third.samples), (Outcome::AlreadyComplete, 200));
     assert_eq!(files(dir.path()), reference(&plan));

@@ -28,7 +28,6 @@ pub(crate) struct Numbers {
     pub(crate) count: u64,
     pub(crate) schema: Schema,
     pub(crate) keys: Vec<String>,
-    /// Samples to skip, the sample to fail on, and the sample to panic on.
     pub(crate) skip: Vec<u64>,
     pub(crate) fail: Option<u64>,
     pub(crate) panic: Option<u64>,

@@ -15,7 +15,6 @@ const MOST_KEPT: usize = 8 << 20;
 
 pub(super) struct MaskDecoder {
     field: MaskField,
-    /// Part of the mask that the view shows, before resampling.
     pixels: Vec<u8>,
     rows: Vec<usize>,
     columns: Vec<usize>,
@@ -36,12 +35,11 @@ impl MaskDecoder {
         Self { field: field.clone(), pixels: Vec::new(), rows: Vec::new(), columns: Vec::new() }
     }
 
-    /// Decodes the part of a mask that the view shows, resamples it, and writes its values to `out`.
+    /// Decodes the part of a mask that the view shows, and resamples it.
     ///
     /// # Errors
     /// `Usage` if the mask does not match its picture as declared: if its size differs from the picture's,
     /// its number of channels differs from other masks, or its values do not fit the batch's element type.
-    /// Otherwise the errors of the decoder.
     fn resample(
         &mut self,
         decoder: &mut ArrayDecoder,
@@ -77,7 +75,7 @@ impl MaskDecoder {
             }
         };
         if of.field.is_ragged() {
-            // The index may hold the size before the picture is turned upright.
+            // The index may hold the size before the turn to upright.
             match (dims, layout) {
                 ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
                 _ => bug("a ragged mask has other than two or three axes"),
@@ -107,7 +105,6 @@ impl MaskDecoder {
             let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
             return Err(refuse("channels", format!("{of_batch}, as in the other samples"), channels.to_string()));
         }
-        // With channels first, each plane takes one element of every pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
         let taken = pixel / planes.max(1);
         if crop.is_padded() {
@@ -199,8 +196,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     Array::new(array.dtype(), sides.to_vec(), out)
 }
 
-/// Copies an element or pixel. For one-byte elements, the usual case, the length is constant, so that the
-/// copy compiles to a single move.
+/// For one-byte elements, the usual case, the length is constant, so that the copy compiles to a single move.
 fn copy(to: &mut [u8], from: &[u8]) {
     match (to, from) {
         ([to], [from]) => *to = *from,
@@ -208,8 +204,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Finds the index of the mask pixel at the centre of each of `count` view pixels. The view pixels cover
-/// `extent` pixels of a side, beginning at `start`.
+/// Finds the mask pixel at the centre of each of `count` view pixels, which cover `extent` pixels of a side
+/// from `start` on.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, is_reversed: bool) {
     let step = extent / f64::from(count.max(1));

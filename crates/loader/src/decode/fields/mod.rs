@@ -66,7 +66,7 @@ pub(crate) trait FieldDecoder: Send {
         let _ = (tools, of);
     }
 
-    /// Returns the reason why the field is decoded on the host even though there is a stage, if there is one.
+    /// Reason why the host decodes the field despite a stage, if there is one.
     fn on_host(&self) -> Option<&'static str> {
         None
     }
@@ -90,8 +90,7 @@ pub(crate) trait FieldDecoder: Send {
         Ok(SceneField::FromIndex)
     }
 
-    /// Returns the size in bytes of all pixels of a value that patches are cut from; `None` if the value
-    /// cannot be kept whole.
+    /// Bytes of all pixels of a value that patches are cut from; `None` if the value cannot be kept whole.
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
         let _ = (tools, of);
         Ok(Some(0))

@@ -39,7 +39,6 @@ impl FieldDecoder for VolumeDecoder {
 }
 
 impl VolumeDecoder {
-    /// Returns the origin of a box in a volume with the given `sides`; `None` if the box is larger than the volume.
     fn origin(&self, of: &RowField<'_>, at: SampleAt, sides: [u64; 3]) -> Result<Option<[u64; 3]>> {
         let VolumeField { place, size, .. } = self.0;
         match &of.recipe().fields.patches {
@@ -48,7 +47,6 @@ impl VolumeDecoder {
         }
     }
 
-    /// Decodes a volume and cuts out the boxes `draws`, each into its own part of `outs`.
     fn boxes(
         &self,
         tools: &mut Tools,
@@ -76,7 +74,7 @@ impl VolumeDecoder {
         }
         let sides = [depth, height, width];
         check_alike("arrays cut together", sides, of, &mut tools.window)?;
-        // All places are computed before decoding, so that a box that does not fit costs nothing.
+        // Before decoding, so that a box that does not fit costs nothing.
         let mut origins = Vec::with_capacity(draws.len());
         for &at in draws {
             let origin = self.origin(of, at, sides)?.ok_or_else(|| {
@@ -114,7 +112,6 @@ impl VolumeDecoder {
                 finish.apply(descriptor.decoded, [a * b, c, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
-            // Each plane is turned separately.
             let planes = to_usize(a).max(1);
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
             for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {

@@ -30,7 +30,7 @@ pub struct Watch<'a> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-/// Consecutive records of a shard; `sample` is the first one's index in the dataset.
+/// `sample` is the first record's index in the dataset.
 #[derive(Debug)]
 struct Piece {
     shard: Arc<Shard>,
@@ -48,7 +48,7 @@ struct Filling<'a> {
     all_bytes: u64,
     done_bytes: AtomicU64,
     resident: Mutex<Resident>,
-    /// First error that concerns a record. In contrast, `failed` is the error that ended the work.
+    /// First error that concerns a record; `failed` is the error that ended the work.
     first: Mutex<Option<Error>>,
     failed: Mutex<Option<Error>>,
 }
@@ -116,7 +116,7 @@ pub(crate) fn fill(
     }
 }
 
-/// Returns all records that can be read, and the first error of a shard that cannot.
+/// Also returns the first error of a shard that cannot be read.
 fn pieces(dataset: &Dataset) -> (Option<Error>, Vec<Piece>) {
     let (mut pieces, mut first) = (Vec::new(), None);
     for number in dataset.shard_numbers() {
@@ -190,8 +190,8 @@ impl Filling<'_> {
             let only_these = schema.stored_count() == staged.len() && (0..staged.len()).all(|p| staged.contains(&p));
             for record in piece.records.clone() {
                 let length = piece.shard.index().row(record).map_or(0, |row| row.length);
-                // If records also contain other values, only the head tells the length of each value. A
-                // record whose head cannot be read is not kept.
+                // If records also contain other values, only the head tells the length of each. A record
+                // whose head cannot be read is not kept.
                 let bytes = match only_these {
                     true => length,
                     false => value_bytes(&piece.shard, record, &staged).unwrap_or(0),

@@ -52,7 +52,6 @@ pub(crate) struct Resident {
     keeper: Arc<dyn Keeper>,
     /// For each field of a batch, its index among the fields of the stage.
     places: Vec<Option<usize>>,
-    /// Number of fields that the stage takes.
     width: usize,
     /// State of each field of the stage, sample by sample.
     known: Vec<Residence>,
@@ -72,7 +71,7 @@ struct ArrayForms {
 }
 
 impl Resident {
-    /// Creates an empty table for `samples` samples. Returns `None` if memory for it cannot be allocated.
+    /// `None` if memory for the table cannot be allocated.
     pub(crate) fn new(keeper: Arc<dyn Keeper>, fields: &Fields, samples: u64) -> Option<Self> {
         let mut width = 0;
         let mut place = |staged: bool| {

@@ -62,7 +62,6 @@ fn t05_torn_and_misdirected_writes() {
             if start < 64 || start + block > footer.index_offset as usize {
                 continue;
             }
-            // The undamaged records can still be read one by one.
             let shard = open_bytes(dir.path(), &torn).unwrap();
             for (i, (key, _)) in whole.iter().enumerate() {
                 let row = index.row(i as u64).unwrap();
@@ -124,7 +123,7 @@ fn t08_not_a_regular_file() {
     assert_eq!(SalvageScan::open(&sparse, &Limits::default()).unwrap().count(), 1);
 }
 
-/// Returns a shard with two records of equal length.
+/// Two records of equal length.
 fn twins() -> (Vec<u8>, Index) {
     let mut samples = [TestSample::new(0), TestSample::new(0)];
     samples[1].id = 1;
@@ -157,7 +156,7 @@ fn t10_a_shard_of_another_dataset() {
     assert!(assert_format(open(), "another dataset").contains("dataset id"));
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     assert!(assert_format(open(), "another number").contains("shard number"));
-    // A footer of the same dataset and shard number, but from a shard with different samples.
+    // The footer of a shard with different samples, but of the same dataset and shard number.
     let samples: Vec<TestSample> = (5..7).map(TestSample::new).collect();
     let stale = support::shard_with(Identity::new(ID, 1), &samples, &support::metadata(Some(2)));
     std::fs::write(disk.shard_path(1), stale).unwrap();

@@ -110,7 +110,7 @@ fn l08_index_that_overlaps_something() {
 #[test]
 fn l09_lengths_stored_twice_must_agree() {
     let dir = support::scratch();
-    // Let the length in the frame differ from the index but stay within the padding, so that the next record
+    // The length in the frame differs from the index but stays within the padding, so that the next record
     // keeps its place.
     for change in [-1_i64, 1] {
         let mut bytes = small_shard(0..3);

@@ -58,14 +58,14 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
 
 type EditRow<'a> = &'a dyn Fn(usize, &mut u64, &mut u64);
 
-/// Returns a shard of three records in which `edit` has changed the offset and length of each index row.
+/// `edit` changes the offset and length of each index row.
 fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
     let mut bytes = small_shard(0..3);
     let (footer, index) = index_of(&bytes);
     let start = footer.index_offset as usize;
     let metadata_bytes = u64::from_le_bytes(bytes[start + 16..start + 24].try_into().unwrap());
-    // According to spec §2.3, the index consists of 64 bytes, the metadata, the offsets and the lengths, each
-    // padded to a multiple of 64.
+    // Spec §2.3: the index consists of 64 bytes, the metadata, the offsets and the lengths, each padded to a
+    // multiple of 64.
     let offsets = start + 64 + metadata_bytes.next_multiple_of(64) as usize;
     for record in 0..3 {
         let row = index.row(record as u64).unwrap();

@@ -42,12 +42,10 @@ fn n04_symlinks() {
     assert!(!verify(disk.path(), &VerifyOptions::default()).unwrap().is_whole());
     read(DatasetOptions::new().follow_symlinks(true)).unwrap();
     assert!(verify(disk.path(), &VerifyOptions { follow_symlinks: true, ..Default::default() }).unwrap().is_whole());
-    // A symlink that leads to itself.
     std::fs::remove_file(disk.shard_path(1)).unwrap();
     std::os::unix::fs::symlink(disk.shard_path(1), disk.shard_path(1)).unwrap();
     assert!(read(DatasetOptions::new()).is_err());
     assert!(matches!(read(DatasetOptions::new().follow_symlinks(true)), Err(Error::Io { .. })));
-    // A folder that is a symlink is refused, but a real folder and a hard link are accepted.
     let mut manifest = disk.manifest.clone();
     manifest.shards[1].name = "more/x.shard".into();
     disk.write_manifest(&manifest);

@@ -13,9 +13,7 @@ fn s01_records_that_overlap() {
     let edits: [EditRow<'_>; 4] = [
         &|i, offset, _| *offset -= u64::from(i == 1),
         &|i, _, length| *length += if i == 0 { 64 } else { 0 },
-        // Two rows have the same range.
         &|_, offset, _| *offset = 64,
-        // One range lies within another.
         &|i, offset, length| {
             if i == 1 {
                 (*offset, *length) = (128, 64);
@@ -30,8 +28,7 @@ fn s01_records_that_overlap() {
 #[test]
 fn s02_holes_between_records() {
     let dir = support::scratch();
-    // Insert 64 bytes between the header and the first record, zero or not, and shift all offsets so that
-    // they stay consistent.
+    // Inserts 64 bytes, zero or not, before the first record, and shifts all offsets so that they stay consistent.
     for fill in [0_u8, 0x5A] {
         let mut bytes = small_shard(0..3);
         bytes.splice(64..64, [fill; 64]);
@@ -106,7 +103,6 @@ fn s08_feature_bits() {
     let required = Identity { required_features: 1, ..Identity::new(ID, 0) };
     let error = assert_format(open_bytes(dir.path(), &support::shard(required, &samples)), "required");
     assert!(error.contains("required features"), "{error}");
-    // Set reserved bytes in the header, the footer and the frame.
     let bytes = small_shard(0..1);
     let mut header = bytes.clone();
     header[56] = 1;
@@ -136,7 +132,6 @@ fn s11_nothing_between_header_and_footer() {
             *byte = (state >> 33) as u8;
         }
         assert_format(open_bytes(dir.path(), &noise), "noise");
-        // Replace the index by noise with a matching CRC32.
         let footer = index_of(&bytes).0;
         fix_index(&mut noise, &footer);
         assert_format(open_bytes(dir.path(), &noise), "noise with its CRC32");

@@ -5,7 +5,6 @@ use shardpack_report::data::*;
 use shardpack_report::stats::{distribution, histogram, pareto_front};
 use std::collections::BTreeMap;
 
-/// Pseudo-random numbers that are the same in every run.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -13,7 +12,6 @@ impl Numbers {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// Returns a uniformly distributed number from 0 to 1.
     pub(crate) fn even(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as f64 / f64::from(1_u32 << 31)
@@ -36,7 +34,6 @@ const CLASSES: [&str; 8] = [
     "n01530575_brambling",
 ];
 
-/// Creates a report on photos with two lossy ladders, a lossless candidate and a target.
 pub(crate) fn pictures() -> Report {
     let mut numbers = Numbers::new(1);
     let samples: Vec<DrawnSample> = (0..100)
@@ -268,7 +265,6 @@ pub(crate) fn cubes() -> Report {
 pub(crate) const HOSTILE: &str =
     "</script><script>document.title='gone'</script><img src=x onerror=\"document.title='gone'\">'\"&amp;]]>--><!--";
 
-/// Creates a report in which every string is hostile.
 pub(crate) fn hostile() -> Report {
     let mut report = pictures();
     report.source = HOSTILE.into();

@@ -41,7 +41,6 @@ pub(crate) struct Faulty {
 pub(crate) struct Parts {
     asked: AtomicU64,
     under_way: AtomicU64,
-    /// Maximum number of parts in flight at the same time.
     pub(crate) most_under_way: AtomicU64,
     pub(crate) aborted: AtomicU64,
 }

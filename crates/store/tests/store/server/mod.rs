@@ -43,7 +43,6 @@ pub struct Request {
     pub path: String,
     pub range: Option<String>,
     pub headers: Vec<(String, String)>,
-    /// Number of earlier requests.
     pub number: u64,
     /// Number of earlier requests for the same path and range.
     pub again: u64,
@@ -112,7 +111,6 @@ impl Server {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Returns the largest number of requests that were in progress at the same time.
     pub fn peak(&self) -> u64 {
         self.shared.peak.load(Ordering::Relaxed)
     }
@@ -164,7 +162,6 @@ impl Shared {
         Some(request)
     }
 
-    /// Sends an answer. Returns `None` if the connection should be closed.
     fn answer(&self, request: &Request, stream: &mut TcpStream) -> Option<()> {
         let mut answer = (self.rule)(request);
         if let Answer::Late(ms) = answer {
@@ -254,7 +251,7 @@ impl Shared {
     }
 }
 
-/// Decodes escapes such as `%2E` in a path, because Google's client escapes everything except letters and digits.
+/// Needed because Google's client escapes everything except letters and digits.
 fn decoded(path: &str) -> String {
     let mut parts = path.split('%');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -21,12 +21,11 @@ struct Case {
     ranks: u32,
     batch: u32,
     lanes: u64,
-    /// Value of the option `read_ahead_bytes`. The next field is the value of `max_in_flight`.
+    /// Values of the options `read_ahead_bytes` and, in the next field, `max_in_flight`.
     window: u64,
     most_in_flight: usize,
     first_byte_s: f64,
     bytes_per_s: f64,
-    /// Maximum number of samples that the devices consume per second.
     taken_per_s: f64,
     /// True if all shards are already open when the clock starts, as in a second epoch.
     opened: bool,
@@ -48,11 +47,10 @@ const CASE: Case = Case {
     opened: false,
 };
 
-/// Number of reads that may wait for their bytes in parallel, as in the threads of a loader.
+/// Reads that may wait for their bytes in parallel, as in the threads of a loader.
 const READERS: usize = 16;
-/// Number of shards announced ahead, the same as in the loader's scout.
+/// Shards announced ahead, as many as in the loader's scout.
 const SHARDS_AHEAD: usize = 64;
-/// Number of batches that are planned before their turn.
 const SLOTS: u64 = 4;
 
 #[derive(Debug, Default, PartialEq)]
@@ -109,7 +107,7 @@ fn steps(case: &Case) -> Steps {
     Steps::new(Box::new(epoch), share)
 }
 
-/// Does the same as the loader's scout, over the same steps.
+/// A copy of the loader's scout.
 struct Scout {
     steps: Steps,
     coming: VecDeque<Range<u64>>,
@@ -131,7 +129,7 @@ impl Scout {
         }
     }
 
-    /// Announces the next read and returns its number of bytes. Returns `None` if one of its shards is not open.
+    /// Returns the bytes of the read; `None` if one of its shards is not open.
     fn announce_next(&mut self, rank: &mut Rank) -> Option<u64> {
         self.come(rank);
         let ranges = bytes_of(&rank.case, self.coming.front()?.clone());
@@ -147,8 +145,7 @@ impl Scout {
         Some(sum)
     }
 
-    /// Records that the planner has reached another read. If this read has not been announced yet, it is
-    /// announced now, or skipped if one of its shards is not open.
+    /// A read that has not been announced yet is announced now, or skipped if one of its shards is not open.
     fn reach(&mut self, rank: &mut Rank) {
         match self.ahead.pop_front() {
             Some(bytes) => self.ahead_bytes -= bytes,
@@ -167,7 +164,6 @@ impl Scout {
     }
 }
 
-/// Runs one rank through its share of an epoch, as fast as the store allows.
 fn run(case: Case) -> Figures {
     let mut rank = Rank::new(case);
     let mut scout = Scout { steps: steps(&case), coming: VecDeque::new(), ahead: VecDeque::new(), ahead_bytes: 0 };
@@ -178,7 +174,6 @@ fn run(case: Case) -> Figures {
     let mut closing: BTreeMap<u64, u64> = BTreeMap::new();
     let mut quarter = (0, 0.0);
     while taken < batches {
-        // The planner: it plans reads for all batches that have a slot.
         while let Some(step) = plan.next_if(|step: &Step| step.batch < taken + SLOTS) {
             if let Some(read) = &step.read {
                 let bytes = (read.samples.end - read.samples.start) * case.sample_bytes;
@@ -228,8 +223,8 @@ fn run(case: Case) -> Figures {
     found
 }
 
-/// A single machine that consumes 3,000 samples/s. In the first case, the dataset is mixed in runs of 4 MiB.
-/// In the second, it fits into the window of the order, and its samples are read one by one.
+/// A single machine that consumes 3,000 samples/s. First the dataset is mixed in runs of 4 MiB. Then it fits
+/// into the window of the order, and its samples are read one by one.
 const ALONE: [(&str, Case); 2] = [
     (
         "110 GB, runs of 4 MiB",
@@ -249,7 +244,6 @@ fn a_latency_of_100_ms_costs_nothing_if_the_device_is_the_limit() {
     }
 }
 
-/// Computes the tables of `docs/simulation.md`.
 #[test]
 #[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --test store simulation -- --ignored \
             --nocapture"]
@@ -312,8 +306,8 @@ fn the_table() {
     }
 }
 
-/// The same at a hundredth of the size. Each byte of the share must be read once, in bounded memory, and as
-/// fast as the store and the number of requests allow.
+/// A hundredth of the size. Each byte of the share must be read once, in bounded memory, and as fast as the
+/// store and the number of requests allow.
 #[test]
 fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };
@@ -330,7 +324,6 @@ fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     // Without latency, the rate depends only on the bandwidth of the requests.
     let near = run(Case { first_byte_s: 0.0, ..case });
     assert!(near.samples_per_s() > found.samples_per_s(), "{near:?} {found:?}");
-    // In a first epoch, each shard that the rank reaches is opened once.
     let first = run(Case { opened: false, ..case });
     assert!(first.shards <= case.shards && first.shards > case.shards / 2, "{first:?}");
     assert!(first.index_bytes >= first.shards * 10_000 * case.index_bytes && first.first_batch_s > found.first_batch_s);

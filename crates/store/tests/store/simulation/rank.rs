@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An event at some time. The number breaks ties, so that runs are reproducible.
+/// An event. Its number breaks ties, so that runs are reproducible.
 enum Done {
     Transfer(Arc<Pin>, Arc<Transfer>),
     Open(u64),
@@ -76,8 +76,8 @@ impl Rank {
             }
             Request::Open(name, _) => {
                 let index = self.per_shard() * self.case.index_bytes;
-                // Until the first index is known, the bytes fetched from the end of a shard may not include
-                // all of its index. The rest then takes one more request.
+                // The bytes first fetched from the end of a shard may not include all of its index. The rest
+                // then takes one more request.
                 let tail = self.schedule.tail_bytes();
                 let more = if tail < index { self.case.first_byte_s * self.case.bytes_per_s } else { 0.0 };
                 self.figures.index_bytes += tail.max(index);
@@ -125,8 +125,7 @@ impl Rank {
                 self.open(shard);
                 let pin = self.pin(shard).unwrap();
                 let index = self.per_shard() * self.case.index_bytes;
-                // The index is read at once. If too little was fetched from the end of the shard, this read
-                // corrects the estimate.
+                // If too little was fetched from the end of the shard, reading the index corrects the estimate.
                 let start = pin.size - index;
                 if self.schedule.tail_bytes() < index {
                     let (_, begun) = self.schedule.want(&pin, start..pin.size);
@@ -144,7 +143,6 @@ impl Rank {
         }
     }
 
-    /// Takes the bytes of a read that have arrived. Returns true if the read is complete.
     pub(super) fn read(&mut self, reading: &mut Reading) -> bool {
         let Some(pin) = self.pin(reading.shard) else {
             if let (Err(_), Some(start)) = self.schedule.want_open(&reading.shard.to_string()) {
@@ -156,7 +154,6 @@ impl Rank {
             let (transfer, start) = self.schedule.want(&pin, reading.rest.clone());
             let transfer = transfer.unwrap();
             if let Some(start) = start {
-                // If a range was dropped, it is requested again.
                 self.arrived.remove(&(pin.id, transfer.range.start));
                 self.begin(start);
             }

@@ -4,7 +4,7 @@
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Number of bytes checked at a time, small enough for the first-level cache.
+/// Bytes checked at a time, few enough for the first-level cache.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Keeps elements in their stored float16 if possible; returns true if so.
@@ -14,7 +14,7 @@ const PIECE_BYTES: usize = 16 << 10;
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
-    // A code or the no-data value may not be exactly representable as float16.
+    // float16 may not represent a code or the no-data value exactly.
     if !widens || *codes != Codes::default() || finishes.iter().any(|finish| finish.fill.is_some()) {
         return false;
     }
@@ -33,7 +33,7 @@ pub(crate) fn quieten(finishes: &[Finish], elements: &mut [u8]) {
     }
     for piece in elements.chunks_mut(PIECE_BYTES) {
         let elements = piece.as_chunks_mut().0;
-        // Signalling NaNs are rare, so skip the write pass when there are none.
+        // Signalling NaNs are rare, so the write pass is skipped when there are none.
         if elements.iter().fold(false, |any, element| any | is_nan(*element)) {
             for element in elements {
                 *element =

@@ -21,7 +21,7 @@ pub(super) struct AskedPatches {
 }
 
 impl ArrayFieldDecoder {
-    /// Prepares the regions of the patches `draws`. There must be at least one patch.
+    /// Prepares the regions of at least one patch.
     pub(super) fn ask_all(
         &mut self,
         tools: &mut Tools,
@@ -46,8 +46,7 @@ impl ArrayFieldDecoder {
         Ok(AskedPatches { descriptor, regions, finishes, places, is_narrow })
     }
 
-    /// Decodes the patches `draws`, each into its own part of `outs`. A chunk that several patches need is
-    /// decoded once.
+    /// Each patch goes into its own part of `outs`. A chunk that several patches need is decoded once.
     pub(super) fn decode_patches(
         &mut self,
         tools: &mut Tools,
@@ -145,7 +144,7 @@ pub(crate) struct Voxels {
     pub(crate) size: [u64; 3],
 }
 
-/// Copies a box, row by row, out of a volume with the given `sides` and `pixel` bytes per pixel.
+/// The volume has the given `sides` and `pixel` bytes per pixel.
 pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, out: &mut [u8]) {
     let Voxels { origin, size } = part;
     let row = to_usize(size[2].saturating_mul(pixel));
@@ -153,7 +152,7 @@ pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, 
     let expected = out.len();
     let mut copied = 0;
     for ((plane, line), to) in rows.zip(out.chunks_exact_mut(row.max(1))) {
-        // These products do not overflow because the volume, which contains all of these bytes, was already decoded.
+        // No product overflows, because the volume, which contains all of these bytes, was already decoded.
         let start = (((origin[0] + plane) * sides[1] + origin[1] + line) * sides[2] + origin[2]) * pixel;
         let from = to_usize(start);
         let from = whole.get(from..from.saturating_add(row));

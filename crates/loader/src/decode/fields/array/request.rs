@@ -8,10 +8,10 @@ use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
 pub(super) struct ArrayRequest {
-    /// Descriptor of the last array, both as stored bytes and as parsed for decoding.
+    /// Descriptor of the last array, as stored bytes and as parsed.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
-    /// Requested part, at its place in the last row. For a stage, it may also be a region that covers the
-    /// whole array and only reorders the axes.
+    /// Requested part of the last row. For a stage, it may also be a region that covers the whole array and
+    /// only reorders the axes.
     region: Option<Region>,
     /// Steps after decoding, with the last row's no-data value, turn and factors.
     finish: Finish,
@@ -52,8 +52,8 @@ impl ArrayRequest {
     }
 
     /// Takes over the descriptor of this value, and sets the place and turn of the requested part. Fails
-    /// unless the value has the shape `expected`. All arrays of a row share `window`, so that they are cut at
-    /// the same place.
+    /// unless the value has the shape `expected`. All arrays of a row share `window`, so they are cut at the
+    /// same place.
     pub(super) fn ask(
         &mut self,
         field: &ArrayField,
@@ -117,7 +117,6 @@ impl ArrayRequest {
         Ok(AskedArray { descriptor: self.descriptor(), region: self.region.as_ref(), finish: &self.finish })
     }
 
-    /// Parses the descriptor of a value unless it equals the last one.
     fn describe(&mut self, field: &ArrayField, of: &RowField<'_>, value: &FieldValue<'_>) -> Result<()> {
         if self.descriptor.as_ref().is_some_and(|(bytes, _)| bytes == value.descriptor) {
             return Ok(());
@@ -126,7 +125,7 @@ impl ArrayRequest {
             Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(of.limits()))?,
             None => ArrayDescriptor::parse(value.descriptor, of.limits())?,
         };
-        // Usually the element type stays the same, and then the descriptor is moved, because copying it would allocate.
+        // The element type usually stays the same. The descriptor is then moved, because copying it would allocate.
         let descriptor = match (self.finish.to, of.field.dtype) {
             (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
                 decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
@@ -139,7 +138,7 @@ impl ArrayRequest {
     }
 }
 
-/// Returns the size in bytes of a decoded array of this shape, before its `Finish` is applied.
+/// In bytes, before the `Finish` of the array is applied.
 pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<usize> {
     let bytes = dtype.array_bytes(shape)?;
     if bytes > limits.max_decoded_bytes {
@@ -250,7 +249,7 @@ fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &
         let expected = format!("{part}{expected:?}, as in the index");
         return Error::format("shape of the array", expected, format!("{found:?}"));
     }
-    // This is a usage error, not damage, because the arrays of a field may legitimately differ in shape.
+    // A usage error, not damage, because the arrays of a field may legitimately differ in shape.
     let what = format!("shape of field `{}`", of.field.name);
     let hint = "to load arrays of several shapes, pack them with scalar fields `height`, `width` and `channels`; \
                 or load a patch";

@@ -14,8 +14,7 @@ use shardpack_format::{ArrayDescriptor, Codec, FieldValue, Layout, Limits, Resul
 use std::sync::Arc;
 
 impl ArrayFieldDecoder {
-    /// Returns the size in bytes of all pixels of an array with the requested bands; `None` if the array is
-    /// too large to be decoded whole.
+    /// Bytes of all pixels with the requested bands; `None` if the array is too large to be decoded whole.
     pub(super) fn bytes_as_whole(
         &mut self,
         tools: &mut Tools,
@@ -43,7 +42,6 @@ impl ArrayFieldDecoder {
         };
         let found = whole.shape_of(&descriptor)?;
         let wanted = Wanted { region: (whole.bands != Bands::All).then_some(&whole), ..Wanted::ALL };
-        // Only the patch's layout matters here.
         let (_, layout) = image_axes(&of.field.shape, self.field.channels_first)?;
         let (dtype, shape, bytes) = (found.dtype, found.shape, plan.scene_room(found.bytes));
         let mut scene = WholeScene { bytes, dtype, shape, layout, patches: Vec::new(), plan: Arc::clone(plan) };
@@ -60,7 +58,6 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Returns the region that covers all pixels with the bands of `region`; `None` if the array has no pixels.
 fn all_pixels(descriptor: &ArrayDescriptor, region: &Region) -> Option<Region> {
     let &[height, width, ..] = &*descriptor.shape else { return None };
     Some(Region { y: 0, x: 0, height, width, layout: Layout::AsShape, ..region.clone() })
@@ -70,8 +67,7 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
-/// Returns the number of scratch bytes needed to decode such an array whole; `None` if it is never kept whole
-/// when `count` patches are cut from it.
+/// `None` if such an array is never kept whole when `count` patches are cut from it.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
