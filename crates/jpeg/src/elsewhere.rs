@@ -68,7 +68,7 @@ impl<'a> Coding<'a> {
                     while let Some((&head, rest)) = body.split_first() {
                         let (counts, rest) = rest.split_first_chunk::<16>()?;
                         let count = counts.iter().map(|&n| usize::from(n)).sum();
-                        let (symbols, rest) = rest.split_at_checked(count)?;
+                        let (symbols, rest) = rest.split_at_checked(count).filter(|_| count <= 256)?;
                         let class = codes.get_mut(usize::from(head >> 4))?;
                         *class.get_mut(usize::from(head & 15))? = Some(StoredCode { counts, symbols });
                         body = rest;

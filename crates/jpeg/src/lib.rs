@@ -14,7 +14,8 @@
 //!
 //! The only libjpeg in the tree is libjpeg-turbo with its TurboJPEG interface (docs/adr/0005-one-libjpeg.md).
 //! Every call to it goes through `turbo`, which has all of its `unsafe`. `baseline` is our own decoder for
-//! the pictures that we store (docs/adr/0011-own-decoder.md): the same pixels, faster.
+//! the pictures that we store (docs/adr/0011-own-decoder.md), and our own transcoder for tiling: the same pixels
+//! and bytes as libjpeg-turbo's, faster.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

@@ -148,7 +148,8 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
     Ok(())
 }
 
-fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) {
+/// Appends a segment whose content is joined from parts.
+pub(super) fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) {
     let length: usize = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
     let length = u16::try_from(length).unwrap_or_else(|_| bug("a segment of a JPEG has more than 65,535 bytes"));
     out.extend([0xFF, marker]);

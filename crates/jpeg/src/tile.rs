@@ -6,8 +6,10 @@
 //! bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
+use super::baseline::BaselineTranscoder;
 use super::interval::{Interval, McuGrid};
 use super::keep::KeepReason;
+use super::kinds::checked_header;
 use super::metadata;
 use super::shared::parse;
 use super::turbo::{Bounds, Decompressor, Operation, Scale, Transcoder, Transcoding, Warnings};
@@ -95,6 +97,7 @@ pub struct Tiled {
 /// assert!(out.is_empty());
 /// ```
 pub struct JpegTiler {
+    own: BaselineTranscoder,
     transcoder: Transcoder,
     decoder: Decompressor,
     pixels: Vec<u8>,
@@ -118,6 +121,7 @@ impl JpegTiler {
     pub fn new() -> Self {
         let bounds = Bounds::of(&Limits::default());
         Self {
+            own: BaselineTranscoder::new(),
             transcoder: Transcoder::new(bounds),
             decoder: Decompressor::new(bounds, Warnings::Refuse),
             pixels: Vec::new(),
@@ -202,10 +206,9 @@ impl JpegTiler {
         // A picture that grows too much with the best tiles may still fit with whole rows. Tiles chosen by
         // the caller are not replaced.
         let fallback = (options.interval == Interval::Auto && chosen != row).then_some(row);
-        self.transcoder.set_bounds(Bounds::of(&options.limits));
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
-            if !self.transcoder.transcode(jpeg, how, out)? {
+            if !self.transcode(jpeg, options, how, out)? {
                 self.check_decodes(jpeg, &options.limits)?;
                 return Ok(Err(KeepReason::Coefficients));
             }
@@ -224,6 +227,18 @@ impl JpegTiler {
             out.truncate(start);
         }
         Ok(Err(KeepReason::Larger))
+    }
+
+    /// Appends the rewritten picture. Returns `false`, and appends nothing, if libjpeg-turbo does not write one of
+    /// its coefficients.
+    fn transcode(&mut self, jpeg: &[u8], options: &TileOptions, how: Transcoding, out: &mut Vec<u8>) -> Result<bool> {
+        let bounds = Bounds::of(&options.limits);
+        let header = checked_header(jpeg, bounds)?;
+        if self.own.transcode(jpeg, &header, how, out).is_some() {
+            return Ok(true);
+        }
+        self.transcoder.set_bounds(bounds);
+        self.transcoder.transcode(jpeg, how, out)
     }
 
     /// Fails if a picture that is not transcoded is damaged.

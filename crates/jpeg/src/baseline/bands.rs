@@ -10,7 +10,8 @@ use super::streams::{BlockReader, Coefficients, Phase, decode_all, decode_one, i
 use super::tables::Tables;
 use std::ops::Range;
 
-const MOST_BLOCKS: usize = 6;
+/// Maximum number of blocks in an MCU.
+pub(super) const MOST_BLOCKS: usize = 6;
 
 #[derive(Default)]
 pub(super) struct Bands {

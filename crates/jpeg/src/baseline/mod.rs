@@ -21,6 +21,7 @@ mod planes;
 mod segments;
 mod streams;
 mod tables;
+mod transcode;
 mod upsample;
 mod walk;
 
@@ -33,6 +34,7 @@ use planes::Planes;
 use segments::Segments;
 use shardpack_base::vectorised;
 use tables::Tables;
+pub(super) use transcode::BaselineTranscoder;
 pub(super) use walk::{ScanWalker, Walked};
 
 /// A decoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded bytes, and

@@ -8,7 +8,7 @@ use shardpack_format::Limits;
 ///
 /// The code of a DC symbol is its number in five bits, an AC code the symbol's number in eight, so 16
 /// codes of five bits and one code of eight do not exist.
-struct Picture {
+pub(super) struct Picture {
     columns: u16,
     rows: u16,
     interval: u16,
@@ -17,7 +17,7 @@ struct Picture {
 }
 
 impl Picture {
-    fn of(columns: u16, rows: u16, interval: u16, segments: Vec<Vec<u8>>) -> Self {
+    pub(super) fn of(columns: u16, rows: u16, interval: u16, segments: Vec<Vec<u8>>) -> Self {
         Self { columns, rows, interval, quantiser: 1, segments }
     }
 
@@ -47,7 +47,7 @@ impl Picture {
         out
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         let mut out = self.header();
         for (n, segment) in self.segments.iter().enumerate() {
             if n > 0 {
@@ -65,7 +65,7 @@ impl Picture {
 }
 
 /// Bits as bytes, padded with ones.
-fn packed(bits: &str) -> Vec<u8> {
+pub(super) fn packed(bits: &str) -> Vec<u8> {
     let bits: Vec<u8> = bits.bytes().filter(|b| *b != b' ').map(|b| b - b'0').collect();
     bits.chunks(8).map(|byte| (0..8).fold(0, |value, n| value << 1 | byte.get(n).copied().unwrap_or(1))).collect()
 }
@@ -81,22 +81,22 @@ fn value(value: i32) -> (u32, String) {
     (size, if size == 0 { String::new() } else { format!("{raw:0width$b}", width = size as usize) })
 }
 
-fn dc(difference: i32) -> String {
+pub(super) fn dc(difference: i32) -> String {
     let (size, bits) = value(difference);
     format!("{size:05b}{bits}")
 }
 
 /// Returns the bits of a run of zeros and a coefficient.
-fn ac(run: u32, coefficient: i32) -> String {
+pub(super) fn ac(run: u32, coefficient: i32) -> String {
     let (size, bits) = value(coefficient);
     symbol(run << 4 | size) + &bits
 }
 
-fn symbol(symbol: u32) -> String {
+pub(super) fn symbol(symbol: u32) -> String {
     format!("{symbol:08b}")
 }
 
-fn end() -> String {
+pub(super) fn end() -> String {
     symbol(0)
 }
 

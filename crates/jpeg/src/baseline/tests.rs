@@ -122,7 +122,7 @@ pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
             1 => jpeg.insert(at, byte),
             2 => drop(jpeg.remove(at)),
             // End the scan early, with EOI after the cut.
-            4 if byte < 128 => drop(jpeg.drain(at..(jpeg.len() - 2).max(at))),
+            4 if byte < 128 => drop(jpeg.drain(at..jpeg.len().saturating_sub(2).max(at))),
             3 => jpeg[at] ^= 1 << (byte & 7),
             _ => jpeg[at] = byte,
         }

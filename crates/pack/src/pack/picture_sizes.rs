@@ -48,8 +48,9 @@ impl<'a> PictureSizes<'a> {
 
     /// Returns the memory for packing a picture, including its source and record.
     ///
-    /// - A transcoded JPEG also takes its coefficients (6 bytes per pixel, twice if it is turned).
-    /// - A re-encoded JPEG takes its pixels (decoded, resized, compared: 3 bytes each).
+    /// - A transcoded JPEG also takes its symbols (at most 12 bytes per pixel) or its coefficients (6 bytes, twice if
+    ///   it is turned).
+    /// - A re-encoded JPEG takes its pixels (decoded, resized, compared: 3 bytes each), and may be transcoded instead.
     /// - A score takes planes of floats.
     /// - Other pictures are decoded, with up to 11 bytes per pixel.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
@@ -60,9 +61,8 @@ impl<'a> PictureSizes<'a> {
         let each = match self.options {
             _ if found.jpeg.is_none() => return both.saturating_add(pixels.saturating_mul(11)),
             PictureOptions::Keep if found.jpeg.as_ref().is_some_and(is_usual) => return both,
-            PictureOptions::Keep | PictureOptions::Reencode { .. } => 9,
-            PictureOptions::Tile { upright, .. } if *upright || checks.pixels => 12,
-            PictureOptions::Tile { .. } => 6,
+            PictureOptions::Keep => 9,
+            PictureOptions::Tile { .. } | PictureOptions::Reencode { .. } => 12,
         };
         let scored = match self.options {
             PictureOptions::Reencode { how, .. } => checks.score || matches!(how.quality, Quality::Ssimulacra2(_)),
