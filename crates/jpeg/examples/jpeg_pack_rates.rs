@@ -63,7 +63,9 @@ fn main() {
     // The two sides of a pair alternate with each photo, so that other work on the machine affects both.
     let bare = Bare::new();
     let (mut tile, mut bare_tile) = (Duration::ZERO, Duration::ZERO);
+    let mut ratios = Vec::new();
     for _ in 0..rounds {
+        let before = (tile, bare_tile);
         for (photo, &interval) in photos.iter().zip(&intervals) {
             bare_tile += time(|| bare.transform(photo, interval));
             tile += time(|| {
@@ -71,7 +73,10 @@ fn main() {
                 tiler.tile(photo, &options, &mut out).unwrap();
             });
         }
+        ratios.push((bare_tile - before.1).as_secs_f64() / (tile - before.0).as_secs_f64());
     }
+    ratios.sort_by(f64::total_cmp);
+    println!("tile: median ratio of {rounds} rounds {:.2} ({:.2?})", ratios[ratios.len() / 2], ratios);
     let mut reencoder = JpegReencoder::new().unwrap();
     let options = ReencodeOptions { quality: Quality::Fixed(QUALITY), ..Default::default() };
     let (mut reencode, mut bare_reencode, mut pixels) = (Duration::ZERO, Duration::ZERO, Vec::new());
