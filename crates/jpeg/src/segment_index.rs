@@ -151,8 +151,11 @@ impl<'a> SegmentIndex<'a> {
             return Err(wrong("the sum of its lengths", format!("up to the end of {scan_bytes} bytes"), bits));
         }
         for component in 0..usize::from(components) {
-            let values = (0..=count).map(|segment| index.wide(component, segment));
-            if let Some(found) = values.into_iter().find(|&value| i16::try_from(value).is_err()) {
+            // Mostly the width of the numbers excludes others.
+            let (base, numbers) = index.last_dc.get(component).copied().unwrap_or_default();
+            let most = i32::from(base) + mask(numbers.bits).cast_signed();
+            let wide = |segment| Some(index.wide(component, segment)).filter(|value| i16::try_from(*value).is_err());
+            if let Some(found) = (0..=count).take_while(|_| most > i16::MAX.into()).find_map(wide) {
                 return Err(wrong("its DC coefficients", "16-bit numbers", found));
             }
             if index.wide(component, 0) != 0 {
@@ -189,6 +192,7 @@ impl<'a> SegmentIndex<'a> {
 
     /// Iterates over the starts of all segments, and the end of the last one, in bits of the file from the
     /// first entropy-coded byte on. Stuffing and markers count; the highest bit of a byte is the first.
+    #[inline]
     pub fn starts(&self) -> impl Iterator<Item = u64> + use<'a> {
         let Self { lengths, segments, .. } = *self;
         let mut at = 0;
@@ -211,6 +215,7 @@ impl<'a> SegmentIndex<'a> {
         self.wide(component, segment as usize) as i16
     }
 
+    #[inline]
     fn wide(&self, component: usize, segment: usize) -> i32 {
         let (base, numbers) = self.last_dc.get(component).copied().unwrap_or_default();
         i32::from(base) + numbers.get(segment).cast_signed()
