@@ -43,8 +43,11 @@ FN void take(Bits& b, u32 n) {
     b.used &= 31;
 }
 
-// Number of bytes touched by the taken bits.
-FN u32 bytes_taken(const Bits& b, u32 first) { return (b.at - 3 - first) * 4 + (b.used + 7) / 8; }
+// End of the bytes touched by the taken bits, counted from the first of all words on.
+FN u32 bytes_taken(const Bits& b) { return (b.at - 3) * 4 + (b.used + 7) / 8; }
+
+// Bits after the taken ones in the last byte that they touch.
+FN u32 bits_left(const Bits& b) { return (0 - b.used) & 7; }
 
 // A code in one number: its length from bit 12 on, the positions to advance in the block (8 bits), and the
 // size of the value that follows (4 bits). DC tables use only length and size.

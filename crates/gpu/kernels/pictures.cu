@@ -45,6 +45,7 @@ KERNEL(pictures_config, ConfigParams, 32) {
     p.out[15] = CHANGE_THREADS;
     p.out[16] = sizeof(Levels);
     p.out[17] = LEVELS_THREADS;
+    p.out[18] = sizeof(Edges);
 }
 
 struct TablesParams {
@@ -240,7 +241,7 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     if (n >= p.count) return;
     Segment segment = p.segments[n];
     if (segment.number == END) return;
-    i32 bytes = (i32)(p.segments[n + 1].offset - segment.offset - 2);
+    i32 bytes = bytes_of(segment, p.segments[n + 1]);
     Array<u32, BYTES_LINE / 4 + 1>& words = s.words[warp];
     Ptr<u32> to = p.words + first_word(segment, n);
     Ptr<const uint4> quads = p.upload + segment.offset / 16;
@@ -296,6 +297,7 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
 struct BlocksParams {
     Ptr<const Picture> pictures;
     Ptr<const Segment> segments;
+    Ptr<const Edges> edges;
     Ptr<const Group> groups;
     Ptr<const Huffman> tables;
     Ptr<const u32> words;
@@ -310,10 +312,12 @@ struct BlocksShared {
     Array<u32, 192> steps[DECODE_THREADS / 32];
     // DC tables of the components, followed by their AC tables.
     Array<u32, 6> codes[DECODE_THREADS / 32];
+    // Index of the edges of each warp's first segment, or NONE.
+    Array<u32, DECODE_THREADS / 32> edges;
 };
 
 // Decodes one segment per thread. The lanes of a warp walk the blocks together. Many warps run at a time to
-// hide the latency of each symbol.
+// hide the latency of each symbol. A segment with edges begins and ends within a byte.
 KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     SHARED(BlocksShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -329,6 +333,7 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
         codes[lane] = pic.dc[lane];
         codes[3 + lane] = pic.ac[lane];
     }
+    if (lane == 0) s.edges[warp] = pic.edges == NONE ? NONE : pic.edges + group.first;
     for (u32 k = 0; k < 32; k++) *(u32*)&block[(k * 32 + lane) * 2] = 0;
     __syncwarp();
     bool has_segment = group.first + lane < pic.segment_count;
@@ -337,7 +342,8 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     u32 first = first_word(segment, index), bytes = p.lengths[index];
     Bits bits;
     open_bits(bits, p.words, first, bytes);
-    u32 mcu = segment.number * pic.interval;
+    u32 end = first * 4 + bytes;
+    u32 mcu = number_of(segment) * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
     // Relative to the first kept MCU.
     u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
@@ -345,6 +351,13 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
     u32 blocks = pic.components == 1 ? 1 : luma + 2;
     i32 predictions[3] = {0, 0, 0};
+    if (has_segment && s.edges[warp] != NONE) {
+        const Edges& edges = p.edges[s.edges[warp] + lane];
+        bits.used = edges.bit;
+        predictions[0] = edges.start[0];
+        predictions[1] = edges.start[1];
+        predictions[2] = edges.start[2];
+    }
     // Idle lanes walk the same blocks too. Lanes diverge at each symbol and must meet again before the IDCT,
     // or each would compute it alone.
     while (__any_sync(0xFFFFFFFFu, left)) {
@@ -387,7 +400,13 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
         }
     }
     if (!has_segment) return;
-    if (bytes_taken(bits, first) != bytes) odd |= ODD_ENTROPY;
+    if (bytes_taken(bits) != end) odd |= ODD_ENTROPY;
+    if (s.edges[warp] != NONE) {
+        const Edges& edges = p.edges[s.edges[warp] + lane];
+        bool is_last = predictions[0] == edges.end[0] && predictions[1] == edges.end[1] && predictions[2] == edges.end[2];
+        bool is_end = edges.unused == ANY || bits_left(bits) == edges.unused;
+        if (!is_last || !is_end) odd |= ODD_ENTROPY;
+    }
     if (odd) atomicOr(p.status + group.picture, odd);
 }
 

@@ -49,20 +49,40 @@ struct Picture {
     u32 components;       // 1 or 3.
     u32 h, v;             // Luma blocks of an MCU.
     u32 chroma_width, chroma_height;  // Samples.
+    u32 edges;            // Index of its first edges, or NONE if it has no segment index.
     Array<u32, 3> planes; // Each component's first block.
     Array<u32, 3> dc, ac; // Each component's Huffman tables.
     Array<u8, 192> quantisers;  // In zigzag order.
 };
 
-// Entropy-coded bytes from `offset` to two bytes (a marker) before the next segment's offset.
+// Entropy-coded bytes from `offset` on.
 struct Segment {
     u32 offset;
-    u32 number;  // Number in the picture, or END after the last segment.
+    u32 number;  // Number in the picture, with the tail in the two highest bits; END after the last segment.
 };
 #define END 0xFFFFFFFFu
 
+FN u32 number_of(const Segment& segment) { return segment.number & 0x3FFFFFFFu; }
+
+// Number of bytes. The tail is 0 if a marker of two bytes follows, 2 if the segment ends at the next offset,
+// and 3 if it shares its last byte with the next segment.
+FN i32 bytes_of(const Segment& segment, const Segment& next) {
+    return (i32)(next.offset - segment.offset + (segment.number >> 30)) - 2;
+}
+
+// Both edges of a segment of a picture with a segment index: where decoding begins within the first byte, and
+// what must be true at the end.
+struct Edges {
+    Array<i16, 3> start;  // DC predictions.
+    Array<i16, 3> end;    // Last DC coefficients.
+    u16 bit;              // First bit in the first byte.
+    u16 unused;           // Bits left in the last byte, or ANY before a marker.
+};
+#define NONE 0xFFFFFFFFu
+#define ANY 8u
+
 // First word of the n-th segment. A segment has as many words as its bytes and marker touch plus two, so that
-// it never meets the next segment and a word of zeros fits after it.
+// it never meets the next segment and a word of zeros fits after it. That includes a shared byte.
 FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) + 2 * n; }
 
 // A warp's work: up to 32 segments of a picture.

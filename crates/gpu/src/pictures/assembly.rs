@@ -49,8 +49,12 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
     sections.segments = align(tables);
     for entry in by_place.iter().filter_map(|&n| entries.get(n)) {
         for segment in &entry.segments {
-            TableWriter(tables).u32s([segment.offset, segment.number]);
+            TableWriter(tables).segment(segment);
         }
+    }
+    sections.edges = align(tables);
+    for edges in entries.iter().flat_map(|entry| &entry.edges) {
+        TableWriter(tables).edges(edges);
     }
     sections.groups = align(tables);
     let mut groups = Vec::with_capacity(totals.groups as usize);

@@ -15,6 +15,7 @@ use shardpack_jpeg::PixelLayout;
 pub(super) struct Sections {
     pub(super) pictures: usize,
     pub(super) segments: usize,
+    pub(super) edges: usize,
     pub(super) groups: usize,
     pub(super) tiles: usize,
     pub(super) codes: usize,
@@ -153,7 +154,8 @@ impl PictureBatch {
             return Vec::new();
         }
         let section = |offset: usize| at.upload + offset as u64;
-        let Sections { pictures, segments, groups, tiles, codes, changed, changes, blur_weights } = self.sections;
+        let Sections { pictures, segments, edges, groups, tiles, codes, changed, changes, blur_weights } =
+            self.sections;
         let Totals { pictures: count, segments: segment_count, groups: group_count, codes: code_count, .. } =
             self.totals;
         let launch =
@@ -165,6 +167,7 @@ impl PictureBatch {
         let blocks = Params::new()
             .address(section(pictures))
             .address(section(segments))
+            .address(section(edges))
             .address(section(groups))
             .address(at.tables)
             .address(at.words)

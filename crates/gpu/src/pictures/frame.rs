@@ -2,14 +2,17 @@
 
 use super::Reason;
 use super::options::StagingOptions;
-use shardpack_jpeg::{JpegHeader, Placement};
+use shardpack_jpeg::{JpegHeader, Placement, SegmentIndex, StoredPicture};
 
 /// Sizes from a picture's frame header, in MCUs unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
+    /// MCUs of a segment.
     pub(super) interval: u32,
+    /// MCUs between restart markers: `interval`, or more for a picture with a segment index.
+    pub(super) restart_interval: u32,
     pub(super) components: u32,
     /// Luma blocks of an MCU, horizontally and vertically.
     pub(super) h: u32,
@@ -29,7 +32,7 @@ pub(super) struct McuRect {
 }
 
 impl McuGrid {
-    pub(super) fn of(header: &JpegHeader, options: &StagingOptions) -> Result<Self, Reason> {
+    fn of(header: &JpegHeader) -> Result<Self, Reason> {
         if !header.is_plain() {
             return Err(Reason::Process);
         }
@@ -42,9 +45,6 @@ impl McuGrid {
         if frame.h == 2 && frame.chroma_width <= 2 {
             return Err(Reason::Sampling);
         }
-        if frame.segment_blocks() > options.max_segment_blocks {
-            return Err(Reason::LongSegments);
-        }
         Ok(frame)
     }
 
@@ -56,7 +56,27 @@ impl McuGrid {
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
         let mcus = columns * rows;
         let interval = if interval == 0 { mcus } else { interval.min(mcus) };
-        Self { columns, rows, interval, components, h, v, chroma_width, chroma_height }
+        let restart_interval = interval;
+        Self { columns, rows, interval, restart_interval, components, h, v, chroma_width, chroma_height }
+    }
+
+    /// Returns the grid with the segments of an index, or `None` if the index belongs to another picture.
+    pub(super) fn with(self, index: &SegmentIndex<'_>) -> Option<Self> {
+        let interval = index.interval();
+        let mcus = self.columns * self.rows;
+        let fits = interval <= self.columns
+            && (self.restart_interval == mcus || self.restart_interval.is_multiple_of(interval))
+            && index.segments() == mcus.div_ceil(interval)
+            && index.components() == self.components as usize;
+        fits.then_some(Self { interval, ..self })
+    }
+
+    /// Returns the restart marker after a segment, or `None` if there is none.
+    pub(super) fn marker_after(&self, segment: u32) -> Option<u8> {
+        let (mcus, all) = ((segment + 1) * self.interval, self.columns * self.rows);
+        let has_markers = self.restart_interval < all;
+        let is_marked = has_markers && mcus < all && mcus.is_multiple_of(self.restart_interval);
+        is_marked.then(|| 0xD0 | (mcus / self.restart_interval - 1).to_le_bytes()[0] & 7)
     }
 
     pub(super) const fn segments(&self) -> u32 {
@@ -80,12 +100,15 @@ impl McuGrid {
     }
 }
 
-/// Parses a picture's header. Returns it with the grid of MCUs.
+/// Parses a picture's header and its segment index. Returns them with the grid of MCUs.
 ///
 /// # Errors
 /// Reason why the kernels do not accept the picture.
-pub(super) fn inspect(jpeg: &[u8], options: &StagingOptions) -> Result<(JpegHeader, McuGrid), Reason> {
-    let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
+pub(super) fn inspect<'a>(
+    picture: &StoredPicture<'a>,
+    options: &StagingOptions,
+) -> Result<(JpegHeader, McuGrid, Option<SegmentIndex<'a>>), Reason> {
+    let header = JpegHeader::parse(picture.bytes).map_err(|_| Reason::Header)?;
     // libjpeg warns of bytes between segments, and fails on unknown segments. Leave both cases to the host.
     if header.stray_bytes > 0 || header.unknown_segment {
         return Err(Reason::Header);
@@ -93,6 +116,13 @@ pub(super) fn inspect(jpeg: &[u8], options: &StagingOptions) -> Result<(JpegHead
     if u64::from(header.width) * u64::from(header.height) * 4 > options.max_bytes {
         return Err(Reason::Limit);
     }
-    let frame = McuGrid::of(&header, options)?;
-    Ok((header, frame))
+    let mut frame = McuGrid::of(&header)?;
+    let index = picture.segments.map(SegmentIndex::parse).transpose().map_err(|_| Reason::Index)?;
+    if let Some(index) = &index {
+        frame = frame.with(index).ok_or(Reason::Index)?;
+    }
+    if frame.segment_blocks() > options.max_segment_blocks {
+        return Err(Reason::LongSegments);
+    }
+    Ok((header, frame, index))
 }

@@ -7,15 +7,17 @@
 //! frame   6   restart interval, blocks of an MCU across and down, components, number of codes
 //! tables  198 numbers of the DC and AC codes and quantisers of three components
 //! codes   …   for each: number of symbols, 16 counts, symbols
-//! starts  …   where each segment begins in the scan, and the end: 4 bytes each
+//! index   4   size of the segment index, 0 if there is none
+//! starts  …   the segment index; without one, where each segment begins in the scan, and the end: 4 bytes each
 //! ```
 
 use super::Reason;
 use super::coding::CodingTables;
 use super::frame::{McuGrid, inspect};
+use super::indexed;
 use super::options::StagingOptions;
 use super::segments::starts;
-use shardpack_jpeg::{Coding, StoredCode};
+use shardpack_jpeg::{Coding, SegmentIndex, StoredCode, StoredPicture};
 
 /// A picture's tables, read from the bytes that [`keep`] wrote.
 #[derive(Debug)]
@@ -25,8 +27,15 @@ pub(super) struct KeptPicture<'a> {
     pub(super) size: (u32, u32),
     pub(super) frame: McuGrid,
     pub(super) tables: CodingTables<'a>,
+    pub(super) segments: KeptSegments<'a>,
+}
+
+/// Where the segments of a kept picture are.
+#[derive(Debug)]
+pub(super) enum KeptSegments<'a> {
     /// Start of each segment, and the end of the last.
-    pub(super) starts: &'a [[u8; 4]],
+    Starts(&'a [[u8; 4]]),
+    Index(SegmentIndex<'a>),
 }
 
 /// Appends the host's tables of a picture. Returns its scan, which the caller puts at offset `scan` of the kept memory.
@@ -34,17 +43,25 @@ pub(super) struct KeptPicture<'a> {
 /// # Errors
 /// Reason why the kernels accept no view of the picture. Nothing is then appended.
 pub(crate) fn keep<'a>(
-    jpeg: &'a [u8],
+    picture: &StoredPicture<'a>,
     options: &StagingOptions,
     scan: u64,
     out: &mut Vec<u8>,
 ) -> Result<&'a [u8], Reason> {
-    let (header, frame) = inspect(jpeg, options)?;
-    let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
+    let (header, frame, index) = inspect(picture, options)?;
+    let coding = Coding::read(picture.bytes, &header).ok_or(Reason::Tables)?;
     let tables = CodingTables::of(&coding)?;
-    let bytes = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
+    let bytes =
+        usize::try_from(header.scan_offset).ok().and_then(|at| picture.bytes.get(at..)).ok_or(Reason::Header)?;
     let mut table = Vec::new();
-    let end = starts(bytes, &frame, &mut table)?;
+    let (end, index_bytes) = match (&index, picture.segments) {
+        (Some(index), Some(stored)) => {
+            table.extend(stored);
+            (indexed::whole(bytes, &frame, index)?, stored.len())
+        }
+        _ => (starts(bytes, &frame, &mut table)?, 0),
+    };
+    let index_bytes = u32::try_from(index_bytes).map_err(|_| Reason::Full)?;
     let bytes = bytes.get(..end).ok_or(Reason::Markers)?;
     let symbols = |code: &StoredCode<'_>| u16::try_from(code.symbols.len()).map_err(|_| Reason::Tables);
     let counts = tables.codes.iter().map(symbols).collect::<Result<Vec<u16>, Reason>>()?;
@@ -65,6 +82,7 @@ pub(crate) fn keep<'a>(
         out.extend(code.counts);
         out.extend(code.symbols);
     }
+    out.extend(index_bytes.to_le_bytes());
     out.extend(table);
     Ok(bytes)
 }
@@ -102,14 +120,24 @@ impl<'a> KeptPicture<'a> {
             return None;
         }
         let frame = McuGrid::new(size.0, size.1, [h, v, components].map(u32::from), interval);
-        let starts = bytes.as_chunks().0.get(..=frame.segments() as usize)?;
-        Some(Self { scan, size, frame, tables, starts })
+        let kept = Self { scan, size, frame, tables, segments: KeptSegments::Starts(&[]) };
+        match u32::from_le_bytes(*take(bytes)?) as usize {
+            0 => {
+                let starts = bytes.as_chunks().0.get(..=frame.segments() as usize)?;
+                Some(Self { segments: KeptSegments::Starts(starts), ..kept })
+            }
+            index_bytes => {
+                let index = SegmentIndex::parse(bytes.get(..index_bytes)?).ok()?;
+                Some(Self { frame: frame.with(&index)?, segments: KeptSegments::Index(index), ..kept })
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pictures::tests::indexed::index_of;
     use crate::pictures::tests::jpegs::Source;
 
     #[test]
@@ -118,16 +146,18 @@ mod tests {
             let source =
                 Source { size: (37 + n as u16, 50), factors, interval: 1 + n as u16, detail: 9, seed: n as u64 };
             let jpeg = source.encoded();
-            let (header, frame) = inspect(&jpeg, &StagingOptions::default()).unwrap();
+            let picture = StoredPicture::new("image/jpeg", &jpeg);
+            let (header, frame, _) = inspect(&picture, &StagingOptions::default()).unwrap();
             let mut out = vec![9; 5];
-            let scan = keep(&jpeg, &StagingOptions::default(), 1 << 40, &mut out).unwrap();
+            let scan = keep(&picture, &StagingOptions::default(), 1 << 40, &mut out).unwrap();
             assert!(jpeg.ends_with(scan) && scan.ends_with(&[0xFF, 0xD9]));
             // The bytes that follow belong to another picture.
             out.extend([7; 9]);
             let kept = KeptPicture::read(&out[5..]).unwrap();
             assert_eq!((kept.scan, kept.size, kept.frame), (1 << 40, (37 + n as u32, 50), frame));
             assert_eq!(kept.tables, CodingTables::of(&Coding::read(&jpeg, &header).unwrap()).unwrap());
-            let starts: Vec<u32> = kept.starts.iter().map(|start| u32::from_le_bytes(*start)).collect();
+            let KeptSegments::Starts(starts) = kept.segments else { panic!("no index") };
+            let starts: Vec<u32> = starts.iter().map(|start| u32::from_le_bytes(*start)).collect();
             assert_eq!((starts[0], starts[starts.len() - 1] as usize), (0, scan.len()));
             assert!(starts[1..].iter().all(|end| scan[*end as usize - 2] == 0xFF));
             for cut in 5..out.len() - 9 {
@@ -135,7 +165,35 @@ mod tests {
             }
         }
         let mut out = Vec::new();
-        assert_eq!(keep(b"GIF", &StagingOptions::default(), 0, &mut out), Err(Reason::Header));
+        let other = StoredPicture::new("image/jpeg", b"GIF");
+        assert_eq!(keep(&other, &StagingOptions::default(), 0, &mut out), Err(Reason::Header));
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn kept_indexes_are_read_again() {
+        for (factors, interval) in [((2, 2), 0), ((0, 0), 0), ((2, 1), 32)] {
+            let jpeg = Source { size: (137, 90), factors, interval, detail: 9, seed: 4 }.encoded();
+            let index = index_of(&jpeg).unwrap();
+            let picture = StoredPicture { segments: Some(&index), ..StoredPicture::new("image/jpeg", &jpeg) };
+            let (header, frame, _) = inspect(&picture, &StagingOptions::default()).unwrap();
+            let mut out = Vec::new();
+            let scan = keep(&picture, &StagingOptions::default(), 64, &mut out).unwrap();
+            assert_eq!(scan, &jpeg[header.scan_offset as usize..jpeg.len() - 2], "all but EOI");
+            out.extend([7; 9]);
+            let kept = KeptPicture::read(&out).unwrap();
+            assert_eq!((kept.scan, kept.frame), (64, frame));
+            assert!(frame.interval < frame.restart_interval);
+            let KeptSegments::Index(found) = kept.segments else { panic!("there is an index") };
+            assert!(found.starts().eq(SegmentIndex::parse(&index).unwrap().starts()));
+            for cut in 0..out.len() - 9 {
+                assert!(KeptPicture::read(&out[..cut]).is_none(), "{cut} of {}", out.len());
+            }
+            // A lost byte anywhere is found before the picture is kept.
+            let at = header.scan_offset as usize + 50;
+            let cut = [&jpeg[..at], &jpeg[at + 1..]].concat();
+            let picture = StoredPicture { bytes: &cut, ..picture };
+            assert_eq!(keep(&picture, &StagingOptions::default(), 64, &mut out), Err(Reason::Index));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Struct sizes of `kernels/pictures.cuh`, and the numbers that both sides share.
 
 /// Expected output of the kernel `pictures_config`: struct sizes, then constants.
-pub(crate) const CONFIG: [u32; 18] = [
+pub(crate) const CONFIG: [u32; 19] = [
     PICTURE_BYTES,
     8,
     8,
@@ -20,6 +20,7 @@ pub(crate) const CONFIG: [u32; 18] = [
     CHANGE_THREADS,
     LEVELS_BYTES,
     LEVELS_THREADS,
+    EDGES_BYTES,
 ];
 
 pub(crate) const KERNELS: [&str; 8] = [
@@ -33,9 +34,10 @@ pub(crate) const KERNELS: [&str; 8] = [
     "picture_levels",
 ];
 
-pub(super) const PICTURE_BYTES: u32 = 400;
+pub(super) const PICTURE_BYTES: u32 = 408;
 /// Sizes of table entries, followed by constants of the kernels.
 pub(super) const SEGMENT_BYTES: usize = 8;
+pub(super) const EDGES_BYTES: u32 = 16;
 pub(super) const TILE_BYTES: usize = 8;
 pub(super) const CODE_BYTES: usize = 8;
 pub(super) const HUFFMAN_BYTES: u32 = 1024 + 17 * 8 + 256;
@@ -44,6 +46,11 @@ pub(super) const TILE_BETWEEN: u32 = 4096;
 pub(super) const BYTES_THREADS: u32 = 128;
 pub(super) const DECODE_THREADS: u32 = 128;
 pub(super) const PIXEL_THREADS: u32 = 256;
+
+/// Index of the edges of a picture without a segment index.
+pub(super) const NONE: u32 = u32::MAX;
+/// Number of unused bits before a marker.
+pub(super) const ANY: u16 = 8;
 
 /// Faults of a row: bits of its status word.
 pub(super) const ODD_ENTROPY: u32 = 1;

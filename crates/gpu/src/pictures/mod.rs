@@ -1,4 +1,5 @@
-//! Pictures: decodes tiled JPEGs on the device into a batch of pixels, bit-equal to the host's.
+//! Pictures: decodes JPEGs, tiled or with a segment index, on the device into a batch of pixels, bit-equal to the
+//! host's.
 //!
 //! A thread stages each record ([`PreparedPicture`]): it copies the entropy-coded segments that the view
 //! needs. Tables of their places and of the output follow ([`assemble`]). After one upload, five kernels
@@ -16,6 +17,7 @@ mod batch;
 mod changes;
 mod coding;
 mod frame;
+mod indexed;
 mod kept;
 mod kernels;
 mod layout;

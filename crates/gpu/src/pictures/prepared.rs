@@ -3,7 +3,8 @@
 use super::changes::Changes;
 use super::coding::CodingTables;
 use super::frame::{McuGrid, inspect};
-use super::kept::KeptPicture;
+use super::indexed;
+use super::kept::{KeptPicture, KeptSegments};
 use super::options::{Output, StagingOptions};
 use super::segments::{select, select_known};
 use super::staged::StagedPicture;
@@ -11,7 +12,7 @@ use super::totals::Totals;
 use super::{Reason, tiles};
 use crate::gather::Piece;
 use shardpack_augment::Augmentation;
-use shardpack_jpeg::{Coding, Placement, Rendering, StoredCode};
+use shardpack_jpeg::{Coding, Placement, Rendering, StoredCode, StoredPicture};
 use std::ops::Range;
 
 #[derive(Debug)]
@@ -50,18 +51,26 @@ impl<'a> PreparedPicture<'a> {
     /// # Errors
     /// Reason why the kernels do not accept the picture.
     pub(crate) fn of(
-        jpeg: &'a [u8],
+        picture: &StoredPicture<'a>,
         how: &Rendering,
         changes: &[Augmentation],
         options: &StagingOptions,
     ) -> Result<Self, Reason> {
-        let (header, frame) = inspect(jpeg, options)?;
+        let (header, frame, index) = inspect(picture, options)?;
+        let jpeg = picture.bytes;
         let mut needs = Self::shown((header.width.into(), header.height.into()), frame, how, changes, options)?;
         let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
         let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
         needs.scan = Scan::Here(scan);
-        let StagedPicture { shown, segments, .. } = &mut needs.entry;
-        needs.scan_bytes = select(scan, &frame, shown, segments, &mut needs.ranges)?;
+        let Self { entry: StagedPicture { shown, segments, edges, .. }, ranges, .. } = &mut needs;
+        needs.scan_bytes = match &index {
+            None => select(scan, &frame, shown, segments, ranges)?,
+            Some(index) => {
+                let bytes = indexed::select(index, &frame, shown, (segments, edges), ranges)?;
+                indexed::check(scan, &frame, index, ranges, segments)?;
+                bytes
+            }
+        };
         needs.with(CodingTables::of(&coding)?)
     }
 
@@ -75,11 +84,15 @@ impl<'a> PreparedPicture<'a> {
         changes: &[Augmentation],
         options: &StagingOptions,
     ) -> Result<Self, Reason> {
-        let KeptPicture { scan, size, frame, tables, starts } = KeptPicture::read(kept).ok_or(Reason::Header)?;
+        let KeptPicture { scan, size, frame, tables, segments: known } =
+            KeptPicture::read(kept).ok_or(Reason::Header)?;
         let mut needs = Self::shown(size, frame, how, changes, options)?;
         needs.scan = Scan::Kept(scan);
-        let StagedPicture { shown, segments, .. } = &mut needs.entry;
-        needs.scan_bytes = select_known(starts, &frame, shown, segments, &mut needs.ranges)?;
+        let Self { entry: StagedPicture { shown, segments, edges, .. }, ranges, .. } = &mut needs;
+        needs.scan_bytes = match &known {
+            KeptSegments::Starts(starts) => select_known(starts, &frame, shown, segments, ranges)?,
+            KeptSegments::Index(index) => indexed::select(index, &frame, shown, (segments, edges), ranges)?,
+        };
         needs.with(tables)
     }
 
@@ -112,6 +125,7 @@ impl<'a> PreparedPicture<'a> {
                 taps: (tiles::taps(&place.x), tiles::taps(&place.y)),
                 tile,
                 segments: Vec::new(),
+                edges: Vec::new(),
                 codes: Vec::new(),
                 dc: [0; 3],
                 ac: [0; 3],

@@ -19,8 +19,10 @@ pub(crate) enum Reason {
     Markers,
     /// Segments have more blocks than
     /// [`StagingOptions::max_segment_blocks`](super::StagingOptions::max_segment_blocks). Without restart
-    /// markers, a picture is one segment.
+    /// markers or a segment index, a picture is one segment.
     LongSegments,
+    /// The segment index is malformed, or contradicts the picture. The host decodes the picture without it.
+    Index,
     /// An output pixel has too many source pixels.
     Shrinks,
     /// The picture exceeds [`StagingOptions::max_bytes`](super::StagingOptions::max_bytes).
@@ -42,7 +44,8 @@ impl fmt::Display for Reason {
             Self::Sampling => "unusual subsampling",
             Self::Tables => "coding tables missing or invalid",
             Self::Markers => "restart markers missing or invalid",
-            Self::LongSegments => "too few restart markers",
+            Self::LongSegments => "too few restart markers, and no segment index",
+            Self::Index => "wrong segment index",
             Self::Shrinks => "shrinks too much",
             Self::Limit => "larger than the limits allow",
             Self::View(why) => return write!(f, "invalid view: {why}"),

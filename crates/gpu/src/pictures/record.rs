@@ -1,6 +1,7 @@
-//! `struct Picture` of `kernels/pictures.cuh`, byte by byte.
+//! `struct Picture`, `Segment` and `Edges` of `kernels/pictures.cuh`, byte by byte.
 
-use super::layout::TableWriter;
+use super::layout::{NONE, TableWriter};
+use super::segments::{Edges, Segment};
 use super::staged::StagedPicture;
 use super::totals::Totals;
 use shardpack_jpeg::ResizedAxis;
@@ -31,9 +32,24 @@ impl TableWriter<'_> {
         self.u32s([frame.interval, frame.columns * frame.rows, frame.columns]);
         self.u32s([shown.left, shown.top, shown.right, shown.bottom]);
         self.u32s([frame.components, frame.h, frame.v, frame.chroma_width, frame.chroma_height]);
+        self.u32s([if entry.edges.is_empty() { NONE } else { before.edges }]);
         self.u32s([0, *luma, luma + chroma].map(|plane| before.blocks + plane));
         self.u32s(entry.dc.map(|code| before.codes + code));
         self.u32s(entry.ac.map(|code| before.codes + code));
         self.0.extend(entry.quantisers.as_flattened());
+        // The size is a multiple of 8.
+        self.u32s([0]);
+    }
+
+    /// Appends `struct Segment`.
+    pub(super) fn segment(&mut self, segment: &Segment) {
+        self.u32s([segment.offset, segment.number | (segment.tail as u32) << 30]);
+    }
+
+    /// Appends `struct Edges`.
+    pub(super) fn edges(&mut self, edges: &Edges) {
+        let predictions = [edges.start, edges.end];
+        self.0.extend(predictions.as_flattened().iter().flat_map(|prediction| prediction.to_le_bytes()));
+        self.0.extend([edges.bit, edges.unused].map(u16::to_le_bytes).as_flattened());
     }
 }

@@ -1,25 +1,49 @@
-//! The segments of a scan that a rectangle needs, and their bytes.
+//! The segments of a scan that a rectangle needs, and their bytes. Restart markers separate them.
 
 use super::Reason;
 use super::frame::{McuGrid, McuRect};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
-/// A copied segment: its start in the staged bytes and its number in the picture. A two-byte marker follows
-/// each segment.
+/// A copied segment: its start in the staged bytes, its number in the picture, and what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u32,
     pub(super) number: u32,
+    pub(super) tail: Tail,
+}
+
+/// What follows the bytes of a segment, numbered as in the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// A marker of two bytes.
+    Marker = 0,
+    /// The next segment.
+    Nothing = 2,
+    /// The next segment, which begins within the last byte.
+    SharedByte = 3,
+}
+
+/// Both edges of a segment of a picture with a segment index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Edges {
+    /// DC predictions at the start.
+    pub(super) start: [i16; 3],
+    /// Last DC coefficients.
+    pub(super) end: [i16; 3],
+    /// First bit in the first byte.
+    pub(super) bit: u16,
+    /// Bits left in the last byte, or [`ANY`](super::layout::ANY) before a marker.
+    pub(super) unused: u16,
 }
 
 /// Number of the entry after a picture's last segment.
-pub(super) const END: u32 = u32::MAX;
+const END: u32 = u32::MAX;
 
 /// Returns the numbers of the segments to decode for `shown`, as ascending runs that do not touch: the
 /// segments with its MCUs or, if segments are longer than a row, with any MCU of its rows. The host decodes
 /// the same segments (docs/entropy-segments.md, The rectangle).
-fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
+pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
     let (columns, interval) = (frame.columns, frame.interval);
     let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
     let mut next = 0;
@@ -75,8 +99,13 @@ fn walk(
     Err(Reason::Markers)
 }
 
-fn offset(at: usize) -> Result<u32, Reason> {
+pub(super) fn offset(at: usize) -> Result<u32, Reason> {
     u32::try_from(at).map_err(|_| Reason::Full)
+}
+
+/// Returns the entry after a picture's last segment.
+pub(super) fn end(bytes: usize) -> Result<Segment, Reason> {
+    Ok(Segment { offset: offset(bytes)?, number: END, tail: Tail::Marker })
 }
 
 /// Appends the segments that `shown` needs, and an end entry, to `found`, and the parts of the scan that hold
@@ -96,7 +125,7 @@ pub(super) fn select(
             if index == *needed.start() {
                 run_start = start;
             }
-            found.push(Segment { offset: offset(bytes + start - run_start)?, number: index });
+            found.push(Segment { offset: offset(bytes + start - run_start)?, number: index, tail: Tail::Marker });
             if index == *needed.end() {
                 ranges.push(run_start..end);
                 bytes += end - run_start;
@@ -105,7 +134,7 @@ pub(super) fn select(
         }
         Ok(())
     })?;
-    found.push(Segment { offset: offset(bytes)?, number: END });
+    found.push(end(bytes)?);
     if run.is_none() { Ok(bytes) } else { Err(Reason::Markers) }
 }
 
@@ -137,11 +166,11 @@ pub(super) fn select_known(
     for run in runs(frame, shown) {
         let (start, end) = (at(*run.start())?, at(*run.end() + 1)?);
         for number in run {
-            found.push(Segment { offset: bytes + at(number)? - start, number });
+            found.push(Segment { offset: bytes + at(number)? - start, number, tail: Tail::Marker });
         }
         ranges.push(start as usize..end as usize);
         bytes = (end - start).checked_add(bytes).ok_or(Reason::Full)?;
     }
-    found.push(Segment { offset: bytes, number: END });
+    found.push(end(bytes as usize)?);
     Ok(bytes as usize)
 }

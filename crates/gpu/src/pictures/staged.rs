@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use super::frame::{McuGrid, McuRect};
 use super::options::Output;
-use super::segments::Segment;
+use super::segments::{Edges, Segment};
 use super::totals::Totals;
 use crate::gather::Piece;
 use shardpack_jpeg::Placement;
@@ -24,6 +24,8 @@ pub(crate) struct StagedPicture {
     pub(super) tile: (u32, u32),
     /// Segments and an end entry. Their bytes are in staging memory in ascending order.
     pub(super) segments: Vec<Segment>,
+    /// Edges of each segment, if the picture has a segment index.
+    pub(super) edges: Vec<Edges>,
     /// Place in staging memory and number of symbols of each Huffman code.
     pub(super) codes: Vec<[u32; 2]>,
     /// Index of each component's code.
@@ -94,6 +96,7 @@ impl StagedPicture {
         self.totals = Totals {
             pictures: 1,
             segments,
+            edges: narrow(self.edges.len() as u64)?,
             groups: (segments - 1).div_ceil(32),
             tiles: columns.checked_mul(rows)?,
             codes: narrow(self.codes.len() as u64)?,

@@ -1,12 +1,13 @@
 //! Counts of the pictures' entries in each table.
 
-use super::layout::{CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
+use super::layout::{CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, EDGES_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
 
 /// Number of entries of some pictures in each table. The next picture's first entry follows them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) pictures: u32,
     pub(super) segments: u32,
+    pub(super) edges: u32,
     pub(super) groups: u32,
     pub(super) tiles: u32,
     pub(super) codes: u32,
@@ -20,13 +21,14 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// Maximum total of the gaps before and between the tables, in bytes.
-    pub(crate) const GAPS: usize = 8 * 16 + 16;
+    pub(crate) const GAPS: usize = 9 * 16 + 16;
 
     /// Returns the sum of both, or `None` if one exceeds 32 bits.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         Some(Self {
             pictures: self.pictures.checked_add(other.pictures)?,
             segments: self.segments.checked_add(other.segments)?,
+            edges: self.edges.checked_add(other.edges)?,
             groups: self.groups.checked_add(other.groups)?,
             tiles: self.tiles.checked_add(other.tiles)?,
             codes: self.codes.checked_add(other.codes)?,
@@ -41,9 +43,10 @@ impl Totals {
 
     /// Returns the total size of all tables in bytes, without gaps.
     pub(crate) const fn table_bytes(&self) -> usize {
-        let Self { pictures, segments, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
+        let Self { pictures, segments, edges, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
         PICTURE_BYTES as usize * pictures as usize
             + SEGMENT_BYTES * (segments as usize + groups as usize)
+            + EDGES_BYTES as usize * edges as usize
             + TILE_BYTES * tiles as usize
             + CODE_BYTES * codes as usize
             + CHANGED_BYTES as usize * changed as usize

@@ -101,8 +101,9 @@ fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
 }
 
-/// For a picture, the tables take 8 bytes per segment, which normally has at least 32 bytes. For an array,
-/// they take 96 bytes per stream of 64 KiB.
+/// Returns the size of the compressed data, as they are in the record, and of the tables. For a picture, the
+/// tables take 8 bytes per segment, which normally has at least 32 bytes, or 24 bytes per segment of an index,
+/// which normally has at least 96. For an array, they take 96 bytes per stream of 64 KiB.
 fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],

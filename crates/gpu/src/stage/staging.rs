@@ -159,9 +159,7 @@ impl<M: Block> Staging<M> {
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let needs = match stored {
                     ValueBytes::Kept(kept) => PreparedPicture::of_kept(kept.tables, how, changes, &options),
-                    ValueBytes::Here | ValueBytes::There(_) => {
-                        PreparedPicture::of(picture.bytes, how, changes, &options)
-                    }
+                    ValueBytes::Here | ValueBytes::There(_) => PreparedPicture::of(&picture, how, changes, &options),
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }

@@ -144,7 +144,7 @@ const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
 fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
         RecordValue::Picture { picture, limits, .. } => {
-            pictures::keep(picture.bytes, &staging_options(limits), at, known).ok()
+            pictures::keep(&picture, &staging_options(limits), at, known).ok()
         }
         RecordValue::Array { codec, descriptor, bytes, limits, .. } => {
             let units = Units::walk(codec, descriptor, bytes, limits).ok()?;

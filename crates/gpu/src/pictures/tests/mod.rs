@@ -2,8 +2,9 @@
 
 mod changes;
 mod damage;
+pub(crate) mod indexed;
 pub(crate) mod jpegs;
-mod on_host;
+pub(crate) mod on_host;
 mod staging;
 
 use super::batch::PictureRow;

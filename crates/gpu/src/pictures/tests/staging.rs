@@ -3,6 +3,7 @@
 use super::*;
 use crate::pictures::staged::StagedPicture;
 use shardpack_augment::Augmentation;
+use shardpack_jpeg::StoredPicture;
 
 pub(super) struct Staging<'a> {
     memory: &'a mut [u8],
@@ -29,7 +30,16 @@ impl<'a> Staging<'a> {
         how: &Rendering,
         changes: &[Augmentation],
     ) -> Result<usize, Reason> {
-        let needs = PreparedPicture::of(jpeg, how, changes, &self.options)?;
+        self.push_picture(&StoredPicture::new("image/jpeg", jpeg), how, changes)
+    }
+
+    pub(super) fn push_picture(
+        &mut self,
+        picture: &StoredPicture<'_>,
+        how: &Rendering,
+        changes: &[Augmentation],
+    ) -> Result<usize, Reason> {
+        let needs = PreparedPicture::of(picture, how, changes, &self.options)?;
         let totals = self.totals.and(&needs.totals()).ok_or(Reason::Full)?;
         let end = self.used + needs.bytes();
         let bytes = self.memory.get_mut(self.used..end).ok_or(Reason::Full)?;

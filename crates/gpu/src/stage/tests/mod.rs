@@ -5,6 +5,7 @@ pub(crate) mod datasets;
 mod host_rows;
 mod hostile;
 pub(crate) mod hurt;
+mod indexed;
 pub(crate) mod played;
 mod resident;
 mod scenes;

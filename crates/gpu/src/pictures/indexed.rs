@@ -1,0 +1,135 @@
+//! The segments of a scan that a rectangle needs, and their bytes. A segment index lists where they are.
+//!
+//! The host reads the same segments under the same conditions (`Segments::read_indexed` in the crate
+//! `shardpack-jpeg`).
+
+use super::Reason;
+use super::frame::{McuGrid, McuRect};
+use super::layout::ANY;
+use super::segments::{Edges, Segment, Tail, end, offset, runs};
+use shardpack_base::Marks;
+use shardpack_jpeg::SegmentIndex;
+use std::ops::Range;
+
+/// Appends the segments that `shown` needs, and an end entry, to `found`, and the parts of the scan that hold
+/// them to `ranges`. Offsets count only the bytes of these parts, whose total is returned.
+///
+/// Neighbours share a byte if the second one begins within it. A segment before a restart marker ends with 0 to 7
+/// unused bits.
+///
+/// # Errors
+/// `Index` if the index contradicts itself or the restart interval.
+pub(super) fn select(
+    index: &SegmentIndex<'_>,
+    frame: &McuGrid,
+    shown: &McuRect,
+    (found, edges): (&mut Vec<Segment>, &mut Vec<Edges>),
+    ranges: &mut Vec<Range<usize>>,
+) -> Result<usize, Reason> {
+    let mut starts = (0..).zip(index.starts());
+    let in_row = (shown.right - shown.left).div_ceil(frame.interval) + 1;
+    let most = frame.segments().min(in_row.saturating_mul(shown.bottom - shown.top)) as usize;
+    found.reserve_exact(most + 1);
+    edges.reserve_exact(most);
+    let mut bytes = 0;
+    for run in runs(frame, shown) {
+        let (first, last) = (*run.start(), *run.end());
+        let (_, start) = starts.find(|&(number, _)| number == first).ok_or(Reason::Index)?;
+        let run_start = byte_of(start)?;
+        let (mut start, mut run_end) = (start, run_start);
+        let follows_marker = first.checked_sub(1).is_some_and(|before| frame.marker_after(before).is_some());
+        let mut predictions = if follows_marker { [0; 3] } else { last_dc(index, first) };
+        for number in run {
+            let (_, next) = starts.next().ok_or(Reason::Index)?;
+            let after = last_dc(index, number + 1);
+            let tail = tail_of(frame, number, start..next, number == last)?;
+            let is_marked = tail == Tail::Marker;
+            let unused = if is_marked { ANY } else { (8 - bit_of(next)) & 7 };
+            found.push(Segment { offset: offset(bytes + byte_of(start)? - run_start)?, number, tail });
+            edges.push(Edges { start: predictions, end: after, bit: bit_of(start), unused });
+            (start, run_end) = (next, byte_of(next.next_multiple_of(8))?);
+            predictions = if is_marked { [0; 3] } else { after };
+        }
+        ranges.push(run_start..run_end);
+        bytes += run_end - run_start;
+    }
+    found.push(end(bytes)?);
+    Ok(bytes)
+}
+
+/// Returns what follows a segment with these bits.
+fn tail_of(frame: &McuGrid, number: u32, bits: Range<u64>, is_last: bool) -> Result<Tail, Reason> {
+    let Range { start, end } = bits;
+    if frame.marker_after(number).is_some() {
+        // The marker is in the two bytes before the next segment.
+        let is_before = bit_of(end) == 0 && byte_of(end)? >= byte_of(start)? + 2;
+        return if is_before { Ok(Tail::Marker) } else { Err(Reason::Index) };
+    }
+    Ok(if bit_of(end) == 0 || is_last { Tail::Nothing } else { Tail::SharedByte })
+}
+
+/// Checks that the selected segments have exactly the expected markers, and that EOI follows the last segment
+/// of the picture.
+///
+/// # Errors
+/// `Index` if the scan contradicts the index.
+pub(super) fn check(
+    scan: &[u8],
+    frame: &McuGrid,
+    index: &SegmentIndex<'_>,
+    ranges: &[Range<usize>],
+    segments: &[Segment],
+) -> Result<(), Reason> {
+    let after = index.scan_bytes() as usize;
+    let last = after.checked_sub(1).and_then(|at| scan.get(at)).ok_or(Reason::Index)?;
+    // A last byte FF has its stuffing before EOI.
+    let after = if *last == 0xFF { after + 1 } else { after };
+    if scan.get(after..).and_then(|bytes| bytes.first_chunk()) != Some(&[0xFF, 0xD9]) {
+        return Err(Reason::Index);
+    }
+    let followers = segments.iter().skip(1);
+    let mut expected = segments.iter().zip(followers).filter(|(segment, _)| segment.tail == Tail::Marker);
+    let (first, last) = ranges.first().zip(ranges.last()).ok_or(Reason::Index)?;
+    // Whether a last byte FF begins a marker depends on the byte after it.
+    let bytes = scan.get(first.start..=last.end).ok_or(Reason::Index)?;
+    let mut marks = Marks::new(bytes).map(|at| first.start + at).peekable();
+    let mut base = 0;
+    for range in ranges {
+        while let Some(at) = marks.next_if(|&at| at < range.end) {
+            // Segments between the ranges are not needed.
+            let Some(within) = at.checked_sub(range.start) else { continue };
+            let (segment, next) = expected.next().ok_or(Reason::Index)?;
+            let is_there = next.offset as usize == base + within + 2;
+            if !is_there || frame.marker_after(segment.number) != scan.get(at + 1).copied() {
+                return Err(Reason::Index);
+            }
+        }
+        base += range.len();
+    }
+    if expected.next().is_none() { Ok(()) } else { Err(Reason::Index) }
+}
+
+/// Checks all segments of a picture. Returns the size of its entropy-coded data in bytes.
+///
+/// # Errors
+/// `Index` if the scan contradicts the index.
+pub(super) fn whole(scan: &[u8], frame: &McuGrid, index: &SegmentIndex<'_>) -> Result<usize, Reason> {
+    let all = McuRect { left: 0, top: 0, right: frame.columns, bottom: frame.rows };
+    let (mut segments, mut edges, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
+    let bytes = select(index, frame, &all, (&mut segments, &mut edges), &mut ranges)?;
+    check(scan, frame, index, &ranges, &segments)?;
+    Ok(bytes)
+}
+
+fn byte_of(bit: u64) -> Result<usize, Reason> {
+    usize::try_from(bit / 8).map_err(|_| Reason::Full)
+}
+
+/// Returns the place of a bit in its byte.
+fn bit_of(bit: u64) -> u16 {
+    u16::from(bit.to_le_bytes()[0] & 7)
+}
+
+fn last_dc(index: &SegmentIndex<'_>, segment: u32) -> [i16; 3] {
+    std::array::from_fn(|component| index.last_dc(component, segment))
+}
