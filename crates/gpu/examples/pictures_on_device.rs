@@ -3,6 +3,9 @@
 //!
 //!     pictures_on_device FOLDER [--check-only] [--small | --many]
 //!
+//! Each photo is decoded tiled, and as it is with a segment index (`kept`). The same crops of the same photos are
+//! measured on both sides; `kept_of_tiled` is the ratio of their rates.
+//!
 //! Prints one JSON object, and exits with code 1 if pixels differ. `compile_ms` is the time to load all
 //! kernels of the crate; in the runs of 2026-11-22, only the picture kernels.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
@@ -20,15 +23,35 @@ use shardpack_format::{Dtype, ElementType, Limits};
 use shardpack_gpu::kernels::CudaSlot;
 use shardpack_gpu::{CudaStage, Device, GpuError};
 use shardpack_jpeg::{
-    DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Placement, Rendering, Scaling, StoredPicture,
-    TileOptions, View,
+    DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Placement, Rendering, Scaling, SegmentIndexer,
+    StoredPicture, TileOptions, View,
 };
 use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-type Pictures = Vec<(Vec<u8>, Rendering)>;
+type Pictures = Vec<(Photo, Rendering)>;
+
+/// A JPEG, with its segment index if it has one.
+#[derive(Clone)]
+struct Photo {
+    jpeg: Vec<u8>,
+    index: Option<Vec<u8>>,
+}
+
+impl Photo {
+    /// Indexes a JPEG. There is no index if it needs none or is damaged.
+    fn indexed(jpeg: Vec<u8>, indexer: &mut SegmentIndexer) -> Self {
+        let mut index = Vec::new();
+        let count = indexer.index(&jpeg, &Limits::default(), &mut index).unwrap_or_default();
+        Self { jpeg, index: count.map(|_| index) }
+    }
+
+    fn stored(&self) -> StoredPicture<'_> {
+        StoredPicture { segments: self.index.as_deref(), ..StoredPicture::new("image/jpeg", &self.jpeg) }
+    }
+}
 
 /// Sizes of the slot for comparisons and resident batches.
 const ROOM: SlotRoom =
@@ -61,7 +84,7 @@ struct Taken {
 /// Fills the slot with pictures as elements of `dtype`. Fails if one of them does not fit in the slot's output.
 fn stage<'a>(
     slot: &CudaSlot,
-    pictures: impl Iterator<Item = (&'a [u8], Rendering)>,
+    pictures: impl Iterator<Item = (&'a Photo, Rendering)>,
     changes: &[Augmentation],
     dtype: ElementType,
 ) -> Result<Vec<Taken>, GpuError> {
@@ -69,8 +92,8 @@ fn stage<'a>(
     let room = slot.room().output_bytes;
     slot.begin(room);
     let (mut taken, mut end) = (Vec::new(), 0);
-    for (number, (bytes, how)) in pictures.enumerate() {
-        let header = JpegHeader::parse(bytes).expect("a picture");
+    for (number, (photo, how)) in pictures.enumerate() {
+        let header = JpegHeader::parse(&photo.jpeg).expect("a picture");
         let Ok(place) = Placement::new(&how, header.width.into(), header.height.into()) else { continue };
         let size = [place.height as usize, place.width as usize];
         let bytes_of_row = size[0] * size[1] * 3 * dtype.bytes() as usize;
@@ -80,7 +103,7 @@ fn stage<'a>(
         }
         let spot = Spot { row: number as u32, field: 0, bytes: end..end + bytes_of_row };
         let (how, scaling, limits) = (&how, &scaling, &limits);
-        let picture = StoredPicture::new("image/jpeg", bytes);
+        let picture = photo.stored();
         let value = RecordValue::Picture { picture, how, changes, dtype, scaling, limits };
         if matches!(slot.prepare(&spot, &value, zstd), Prepared::Taken(_)) {
             end = spot.bytes.end;
@@ -98,7 +121,7 @@ fn compare(
     changes: &[Augmentation],
     dtype: ElementType,
 ) -> Result<[usize; 3], GpuError> {
-    let taken = stage(slot, pictures.iter().map(|(jpeg, how)| (jpeg.as_slice(), *how)), changes, dtype)?;
+    let taken = stage(slot, pictures.iter().map(|(photo, how)| (photo, *how)), changes, dtype)?;
     slot.start(&[]).expect("a batch that fits");
     let faults = slot.wait()?;
     let mut out = vec![0; taken.last().map_or(0, |last| last.spot.bytes.end)];
@@ -110,7 +133,7 @@ fn compare(
             scope.spawn(|| {
                 let mut host = JpegDecoder::new(&Limits::default());
                 while let Some(Taken { number, spot, size }) = taken.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (jpeg, how) = &pictures[*number];
+                    let (Photo { jpeg, .. }, how) = &pictures[*number];
                     let mut levels = vec![0; size[0] * size[1] * 3];
                     let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..*how };
                     host.decode_into(jpeg, &plain, &mut levels).expect("the host decodes it");
@@ -142,17 +165,18 @@ fn random_view(random: &mut Random, layout: PixelLayout) -> Rendering {
 }
 
 fn generated(random: &mut Random, count: usize, layout: PixelLayout) -> Pictures {
+    let indexer = &mut SegmentIndexer::new();
     (0..count)
         .map(|_| {
             let source = Source {
                 size: (5 + random.below(200) as u16, 1 + random.below(200) as u16),
                 factors: [(0, 0), (1, 1), (2, 1), (2, 2), (1, 2)][random.below(5) as usize],
-                interval: 1 + random.below(40) as u16,
+                interval: if random.below(2) == 0 { 0 } else { 1 + random.below(40) as u16 },
                 detail: random.below(40),
                 seed: random.next().into(),
             };
             (
-                source.encoded(),
+                Photo::indexed(source.encoded(), indexer),
                 if random.below(3) == 0 {
                     Rendering { layout, ..Default::default() }
                 } else {
@@ -163,29 +187,23 @@ fn generated(random: &mut Random, count: usize, layout: PixelLayout) -> Pictures
         .collect()
 }
 
-/// Reads and tiles a folder's files, with about `blocks` blocks per segment unless `blocks` is 0.
-fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<Vec<u8>> {
+/// Makes a photo of each file with several threads. Returns them with the numbers of their files.
+fn each_of<T>(
+    paths: &[PathBuf],
+    new: impl Fn() -> T + Sync,
+    make: impl Fn(&mut T, Vec<u8>) -> Option<Photo> + Sync,
+) -> Vec<(usize, Photo)> {
     let next = AtomicUsize::new(0);
-    let mut all: Vec<(usize, Vec<u8>)> = std::thread::scope(|scope| {
+    let mut all: Vec<(usize, Photo)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..16)
             .map(|_| {
                 scope.spawn(|| {
-                    let (mut tiler, mut done) = (JpegTiler::new(), Vec::new());
+                    let (mut tools, mut done) = (new(), Vec::new());
                     loop {
                         let n = next.fetch_add(1, Ordering::Relaxed);
                         let Some(path) = paths.get(n) else { return done };
                         let source = std::fs::read(path).expect("a readable file");
-                        let mut options = TileOptions::default();
-                        if blocks > 0 {
-                            let mcu = JpegHeader::parse(&source).ok().and_then(|header| header.sampling().mcu());
-                            let [h, v, components] = mcu.unwrap_or([1; 3]);
-                            let mcu = if components == 1 { 1 } else { h * v + 2 };
-                            options.interval = Interval::Mcus((blocks / mcu as u16).max(1));
-                        }
-                        let mut out = Vec::new();
-                        if tiler.tile(&source, &options, &mut out).is_ok() && !out.is_empty() {
-                            done.push((n, out));
-                        }
+                        done.extend(make(&mut tools, source).map(|photo| (n, photo)));
                     }
                 })
             })
@@ -193,7 +211,36 @@ fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<Vec<u8>> {
         threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect()
     });
     all.sort_by_key(|&(n, _)| n);
-    all.into_iter().map(|(_, jpeg)| jpeg).collect()
+    all
+}
+
+/// Reads and tiles files, with about `blocks` blocks per segment unless `blocks` is 0.
+fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<(usize, Photo)> {
+    each_of(paths, JpegTiler::new, |tiler, source| {
+        let mut options = TileOptions::default();
+        if blocks > 0 {
+            let mcu = JpegHeader::parse(&source).ok().and_then(|header| header.sampling().mcu());
+            let [h, v, components] = mcu.unwrap_or([1; 3]);
+            let mcu = if components == 1 { 1 } else { h * v + 2 };
+            options.interval = Interval::Mcus((blocks / mcu as u16).max(1));
+        }
+        let mut jpeg = Vec::new();
+        let is_tiled = tiler.tile(&source, &options, &mut jpeg).is_ok() && !jpeg.is_empty();
+        is_tiled.then_some(Photo { jpeg, index: None })
+    })
+}
+
+/// Reads and indexes files, whose bytes do not change.
+fn kept(paths: &[PathBuf]) -> Vec<(usize, Photo)> {
+    each_of(paths, SegmentIndexer::new, |indexer, source| {
+        Some(Photo::indexed(source, indexer)).filter(|photo| photo.index.is_some())
+    })
+}
+
+/// Returns the photos of the files that both sides have.
+fn shared(one: &[(usize, Photo)], other: &[(usize, Photo)]) -> Vec<Photo> {
+    let has = |number: usize| other.binary_search_by_key(&number, |(n, _)| *n).is_ok();
+    one.iter().filter(|(n, _)| has(*n)).map(|(_, photo)| photo.clone()).collect()
 }
 
 fn jpegs_in(folder: &Path) -> Vec<PathBuf> {
@@ -213,12 +260,12 @@ fn jpegs_in(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&[u8], Rendering)> {
+fn crops(photos: &[Photo], count: usize, seed: u64) -> impl Iterator<Item = (&Photo, Rendering)> {
     (0..count).map(move |n| {
         let key = DrawKey { seed, epoch: 0, sample: n as u64 };
         let view = View::random_resized_crop(224).with_flip(0.5);
         (
-            photos[(n * 7 + seed as usize) % photos.len()].as_slice(),
+            &photos[(n * 7 + seed as usize) % photos.len()],
             Rendering { view, key, layout: PixelLayout::ChannelsHeightWidth, ..Default::default() },
         )
     })
@@ -234,7 +281,7 @@ struct Resident {
     kernels: String,
 }
 
-fn resident(slot: &CudaSlot, photos: &[Vec<u8>], count: usize, changes: &[Augmentation]) -> Result<Resident, GpuError> {
+fn resident(slot: &CudaSlot, photos: &[Photo], count: usize, changes: &[Augmentation]) -> Result<Resident, GpuError> {
     let crops = stage(slot, crops(photos, count, 5), changes, Dtype::F16.into())?.len();
     slot.start(&[]).expect("a batch that fits");
     slot.wait()?;
@@ -245,7 +292,7 @@ fn resident(slot: &CudaSlot, photos: &[Vec<u8>], count: usize, changes: &[Augmen
 }
 
 /// Returns crops per second with `threads` threads, each of which stages and decodes its own batches, two in flight.
-fn pipeline(device: &CudaStage, photos: &[Vec<u8>], threads: usize) -> Result<f64, GpuError> {
+fn pipeline(device: &CudaStage, photos: &[Photo], threads: usize) -> Result<f64, GpuError> {
     const BATCH: usize = 256;
     let room = SlotRoom {
         rows: BATCH,
@@ -283,6 +330,56 @@ fn pipeline(device: &CudaStage, photos: &[Vec<u8>], threads: usize) -> Result<f6
     Ok(done.into_inner() as f64 / begin.elapsed().as_secs_f64())
 }
 
+/// Compares photos in many views. Returns the same numbers as [`compare`].
+fn compare_photos(
+    slot: &CudaSlot,
+    photos: &[Photo],
+    random: &mut Random,
+    is_small: bool,
+) -> Result<[usize; 3], GpuError> {
+    let (layout, mut sums) = (PixelLayout::HeightWidthChannels, [0; 3]);
+    for chunk in photos.chunks(125) {
+        let whole = chunk.iter().map(|photo| (photo.clone(), Rendering::default())).collect();
+        add(&mut sums, compare(slot, &whole, &[], Dtype::U8.into())?);
+        let types = [Dtype::U8, Dtype::F16].into_iter().cycle();
+        for (n, dtype) in types.take(if is_small { 5 } else { 10 }).enumerate() {
+            let views = chunk.iter().map(|photo| (photo.clone(), random_view(random, layout))).collect();
+            add(&mut sums, compare(slot, &views, &recipe(n), dtype.into())?);
+        }
+    }
+    Ok(sums)
+}
+
+fn add(sums: &mut [usize; 3], counts: [usize; 3]) {
+    sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+}
+
+/// Measures crops of one side's photos. Returns the name and the crops per second of each measurement.
+fn measure(
+    side: &str,
+    device: &CudaStage,
+    slot: &CudaSlot,
+    photos: &[Photo],
+    threads: &[usize],
+) -> Result<Vec<(String, f64)>, GpuError> {
+    let mut rates = Vec::new();
+    for count in [64, 256, 1024] {
+        let Resident { ms, crops, upload_bytes, kernels } = resident(slot, photos, count, &[])?;
+        println!(
+            "\"resident_{side}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \
+             \"upload_bytes\": {upload_bytes}, {kernels}}},",
+            ms * 1000.0 / crops as f32
+        );
+        rates.push((format!("resident_{count}"), crops as f64 * 1000.0 / f64::from(ms)));
+    }
+    for &threads in threads {
+        let rate = pipeline(device, photos, threads)?;
+        println!("\"pipeline_{side}_{threads}_threads\": {rate:.0},");
+        rates.push((format!("pipeline_{threads}_threads"), rate));
+    }
+    Ok(rates)
+}
+
 fn main() -> Result<(), GpuError> {
     let mut arguments = std::env::args().skip(1);
     let folder = PathBuf::from(arguments.next().expect("a folder of JPEGs"));
@@ -309,7 +406,6 @@ fn main() -> Result<(), GpuError> {
         (false, true) => (400, 250),
     };
     let mut sums = [0; 3];
-    let add = |sums: &mut [usize; 3], counts: [usize; 3]| sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     for n in 0..batches {
         let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][n % 2];
         let dtype = [Dtype::U8.into(), Dtype::F16.into(), ElementType::Bf16, Dtype::F32.into()][n % 4];
@@ -321,28 +417,20 @@ fn main() -> Result<(), GpuError> {
 
     let paths = jpegs_in(&folder);
     let paths = &paths[..if has("--small") { 6 } else { paths.len() }];
-    let photos = tiled(paths, 0);
-    let mut sums = [0; 3];
-    for chunk in photos.chunks(125) {
-        let layout = PixelLayout::HeightWidthChannels;
-        let whole = chunk.iter().map(|jpeg| (jpeg.clone(), Rendering::default())).collect();
-        add(&mut sums, compare(&slot, &whole, &[], Dtype::U8.into())?);
-        let types = [Dtype::U8, Dtype::F16].into_iter().cycle();
-        for (n, dtype) in types.take(if has("--small") { 5 } else { 10 }).enumerate() {
-            let views = chunk.iter().map(|jpeg| (jpeg.clone(), random_view(random, layout))).collect();
-            add(&mut sums, compare(&slot, &views, &recipe(n), dtype.into())?);
-        }
+    let (of_tiles, of_files) = (tiled(paths, 0), kept(paths));
+    for (name, photos) in [("photos", &of_tiles), ("kept_photos", &of_files)] {
+        let photos: Vec<_> = photos.iter().map(|(_, photo)| photo.clone()).collect();
+        let [compared, different, not_taken] = compare_photos(&slot, &photos, random, has("--small"))?;
+        println!(
+            "\"{name}\": {{\"files\": {}, \"compared\": {compared}, \"different\": {different}, \
+             \"not_taken\": {not_taken}}},",
+            photos.len()
+        );
+        wrong += different;
     }
-    println!(
-        "\"photos\": {{\"files\": {}, \"compared\": {}, \"different\": {}, \"not_taken\": {}}},",
-        photos.len(),
-        sums[0],
-        sums[1],
-        sums[2]
-    );
-    wrong += sums[1];
 
     if !has("--check-only") && !has("--small") {
+        let (photos, kept_photos) = (shared(&of_tiles, &of_files), shared(&of_files, &of_tiles));
         for (number, names) in RECIPES.iter().enumerate().skip(1) {
             let Resident { ms, crops, kernels, .. } = resident(&slot, &photos, 256, &recipe(number))?;
             println!(
@@ -350,22 +438,14 @@ fn main() -> Result<(), GpuError> {
                 names.join(", ")
             );
         }
-        for (name, blocks) in [("as_packed", 0), ("12_blocks", 12), ("24_blocks", 24)] {
-            let photos = if blocks == 0 { photos.clone() } else { tiled(paths, blocks) };
-            for count in [64, 256, 1024] {
-                let Resident { ms, crops, upload_bytes, kernels } = resident(&slot, &photos, count, &[])?;
-                println!(
-                    "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \
-                     \"upload_bytes\": {upload_bytes}, {kernels}}},",
-                    ms * 1000.0 / crops as f32
-                );
-            }
-            if blocks == 24 {
-                continue;
-            }
-            for threads in [1, 4, 16] {
-                println!("\"pipeline_{name}_{threads}_threads\": {:.0},", pipeline(&device, &photos, threads)?);
-            }
+        let sides = [("as_packed", &photos), ("kept", &kept_photos)];
+        let rates = sides.map(|(name, photos)| measure(name, &device, &slot, photos, &[1, 4, 16]));
+        let [tiles, files] = rates;
+        for ((name, tiled), (_, kept)) in tiles?.iter().zip(&files?) {
+            println!("\"kept_of_tiled_{name}\": {:.3},", kept / tiled);
+        }
+        for (name, blocks, threads) in [("12_blocks", 12, &[1, 4, 16][..]), ("24_blocks", 24, &[])] {
+            measure(name, &device, &slot, &shared(&tiled(paths, blocks), &of_files), threads)?;
         }
     }
     println!("\"seconds\": {:.1}}}", begin.elapsed().as_secs_f64());
