@@ -13,6 +13,9 @@ pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
 pub const VERSION: (u16, u16) = (1, 0);
 /// Required-feature bits that this crate knows. Shards with other bits are refused.
 pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
+/// Optional-feature bit of shards with segment indexes (spec §5.5). Readers that do not know it see one more
+/// field of bytes.
+pub const SEGMENT_INDEXES: u64 = 1;
 
 /// Identifies the shards of one dataset, 16 bytes.
 ///

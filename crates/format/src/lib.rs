@@ -37,7 +37,7 @@ pub use element::ElementType;
 pub use error::{Error, Place, REPORT_HINT, Result, bug, panic_text};
 pub use explain::{ErrorKind, Explain, SystemError};
 pub use footer::{FOOTER_BYTES, Footer, TAIL_BYTES};
-pub use header::{DatasetId, HEADER_BYTES, HEADER_MAGIC, Identity, KNOWN_REQUIRED_FEATURES, VERSION};
+pub use header::{DatasetId, HEADER_BYTES, HEADER_MAGIC, Identity, KNOWN_REQUIRED_FEATURES, SEGMENT_INDEXES, VERSION};
 pub use hint::{Hint, Hinted, Note, Setting, Voice};
 pub use index::{Index, IndexBuilder, Row};
 pub use json::check_json;

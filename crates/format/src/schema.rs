@@ -2,6 +2,7 @@
 
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
+use crate::header::SEGMENT_INDEXES;
 use crate::json;
 use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
@@ -76,7 +77,21 @@ impl Field {
     pub fn stored(name: impl Into<String>, kind: FieldKind) -> Self {
         Self { name: name.into(), kind, dtype: None }
     }
+
+    /// Creates the field for the segment indexes of the picture field `picture` (spec §5.5).
+    ///
+    /// ```
+    /// use shardpack_format::{Field, FieldKind};
+    /// assert_eq!(Field::segments("image"), Field::stored("image.segments", FieldKind::Bytes));
+    /// ```
+    #[must_use]
+    pub fn segments(picture: &str) -> Self {
+        Self::stored(format!("{picture}{SEGMENTS}"), FieldKind::Bytes)
+    }
 }
+
+/// End of the name of a field for segment indexes.
+const SEGMENTS: &str = ".segments";
 
 /// The fields of a sample, in order.
 ///
@@ -137,6 +152,44 @@ impl Schema {
     #[must_use]
     pub fn stored_position(&self, name: &str) -> Option<usize> {
         self.stored().position(|f| f.name == name)
+    }
+
+    /// Iterates over the fields that users see: all but the segment indexes, which belong to their pictures
+    /// (spec §5.5).
+    ///
+    /// ```
+    /// use shardpack_format::{Field, FieldKind, Schema};
+    /// let schema = Schema::new(vec![Field::stored("image", FieldKind::Image), Field::segments("image")])?;
+    /// assert!(schema.user_fields().all(|field| field.name == "image"));
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    pub fn user_fields(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| !self.is_segment_index(field))
+    }
+
+    /// Returns whether a field holds the segment indexes of a picture field.
+    #[must_use]
+    pub fn is_segment_index(&self, field: &Field) -> bool {
+        let picture = field.name.strip_suffix(SEGMENTS).filter(|_| field.kind == FieldKind::Bytes);
+        let is = |other: &Field| other.kind == FieldKind::Image && picture == Some(other.name.as_str());
+        picture.is_some() && self.fields.iter().any(is)
+    }
+
+    /// Returns the position among the stored fields of the segment indexes of a picture field, which is at
+    /// `picture` among them.
+    #[must_use]
+    pub fn segments_position(&self, picture: usize) -> Option<usize> {
+        let of = self.stored().nth(picture).filter(|field| field.kind == FieldKind::Image)?;
+        self.stored().position(|field| {
+            field.kind == FieldKind::Bytes && field.name.strip_suffix(SEGMENTS) == Some(of.name.as_str())
+        })
+    }
+
+    /// Returns the optional-feature bits of shards with this schema (spec §7).
+    #[must_use]
+    pub fn optional_features(&self) -> u64 {
+        let has_segments = self.fields.iter().any(|field| self.is_segment_index(field));
+        if has_segments { SEGMENT_INDEXES } else { 0 }
     }
 
     /// Returns the field's position among the scalars, and its type.

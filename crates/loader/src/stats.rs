@@ -38,6 +38,8 @@ pub struct LoaderStats {
     pub queue_fill: f64,
     /// Number of pictures with more than 8 bits per sample, which batches reduce to 8.
     pub narrowed_pictures: u64,
+    /// Number of pictures whose segment index was wrong, and which were decoded without it.
+    pub wrong_indexes: u64,
     /// Number of damaged samples skipped.
     pub skipped: u64,
     /// Number of slots added beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the caller
@@ -72,6 +74,7 @@ pub(crate) struct Counters {
     pub(crate) crc: AtomicU64,
     pub(crate) decode: AtomicU64,
     pub(crate) narrowed: AtomicU64,
+    pub(crate) wrong_indexes: AtomicU64,
     /// Number of memos so far, which is the number of the next one.
     pub(crate) memos: AtomicU64,
     pub(crate) idle_for_consumer: AtomicU64,

@@ -163,7 +163,7 @@ impl<'a> RecordView<'a> {
     }
 
     fn no_field(&self, kind: &str, name: &str) -> Error {
-        let names: Vec<&str> = self.schema().fields().iter().map(|f| f.name.as_str()).collect();
+        let names: Vec<&str> = self.schema().user_fields().map(|f| f.name.as_str()).collect();
         Error::usage(format!(
             "there is no {kind} field `{}`; the fields are [{}]",
             name.escape_debug(),

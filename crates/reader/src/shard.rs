@@ -8,8 +8,8 @@ use crate::handles::ShardFile;
 use crate::scratch::{STEP_BYTES, room};
 use crate::union_columns::{UnionColumn, UnionColumns};
 use shardpack_format::{
-    Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, Schema, SharedMetadata, align_up,
-    bug, to_usize,
+    Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, SEGMENT_INDEXES, Schema,
+    SharedMetadata, align_up, bug, to_usize,
 };
 use shardpack_io::open_regular;
 use std::ops::Range;
@@ -104,7 +104,17 @@ impl Shard {
         }
     }
 
-    /// Returns whether the samples of this shard have values for scalar field `position` of [`Shard::schema`].
+    /// Returns the position in the records of the segment indexes (spec §5.5) of the picture field that is stored
+    /// field `position` of [`Shard::schema`], or `None` if the records have none.
+    #[must_use]
+    pub fn segments_at(&self, position: usize) -> Option<usize> {
+        // Without the bit, a field of this name is one of the user's.
+        let has_indexes = self.identity().optional_features & SEGMENT_INDEXES != 0;
+        let picture = self.stored_at(position).filter(|_| has_indexes)?;
+        self.index.metadata().schema.segments_position(picture)
+    }
+
+    /// Returns whether the samples have scalar field `position` of [`Shard::schema`].
     #[must_use]
     pub fn has_scalar(&self, position: usize) -> bool {
         self.values(position).is_some_and(|values| !matches!(values, UnionColumn::Absent(_)))

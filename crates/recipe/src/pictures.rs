@@ -37,9 +37,14 @@ impl Word for Jpeg {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "jpeg", rename_all = "lowercase", remote = "Self")]
 pub enum PictureOptions {
-    /// JPEGs are stored byte for byte.
-    Keep,
-    /// JPEGs are stored in tiles.
+    /// Stored byte for byte.
+    Keep {
+        /// Store a segment index beside each picture that has use for one. Default: true. A recipe without the entry
+        /// means false.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        segment_index: bool,
+    },
+    /// Stored in tiles.
     Tile {
         /// If true, turns pictures upright by rearranging their coefficients, if their edges allow it.
         /// Decoders then need not turn them, but some pixels differ by a rounding step or two. Default:
@@ -95,7 +100,7 @@ impl PictureOptions {
     pub fn of(jpeg: Jpeg) -> Self {
         let keep_metadata = false;
         match jpeg {
-            Jpeg::Keep => Self::Keep,
+            Jpeg::Keep => Self::Keep { segment_index: true },
             Jpeg::Tile => Self::Tile { upright: false, check_pixels: Share::Sample, keep_metadata },
             Jpeg::Reencode => Self::reencode(ReencodeOptions::default()),
         }
@@ -111,7 +116,7 @@ impl PictureOptions {
     #[must_use]
     pub const fn jpeg(&self) -> Jpeg {
         match self {
-            Self::Keep => Jpeg::Keep,
+            Self::Keep { .. } => Jpeg::Keep,
             Self::Tile { .. } => Jpeg::Tile,
             Self::Reencode { .. } => Jpeg::Reencode,
         }
@@ -120,7 +125,13 @@ impl PictureOptions {
     /// Returns true if every picture is stored byte for byte.
     #[must_use]
     pub const fn keeps_files(&self) -> bool {
-        matches!(self, Self::Keep)
+        matches!(self, Self::Keep { .. })
+    }
+
+    /// Returns true if segment indexes are stored beside pictures.
+    #[must_use]
+    pub const fn has_segment_index(&self) -> bool {
+        matches!(self, Self::Keep { segment_index: true })
     }
 
     /// Returns true if pictures are re-encoded.
@@ -133,7 +144,7 @@ impl PictureOptions {
     #[must_use]
     pub const fn keeps_metadata(&self) -> bool {
         match self {
-            Self::Keep => false,
+            Self::Keep { .. } => false,
             Self::Tile { keep_metadata, .. } | Self::Reencode { keep_metadata, .. } => *keep_metadata,
         }
     }
@@ -141,7 +152,7 @@ impl PictureOptions {
     /// Makes stored JPEGs keep their metadata.
     pub const fn keep_metadata(&mut self) {
         match self {
-            Self::Keep => {}
+            Self::Keep { .. } => {}
             Self::Tile { keep_metadata, .. } | Self::Reencode { keep_metadata, .. } => *keep_metadata = true,
         }
     }
@@ -160,7 +171,7 @@ impl PictureOptions {
                 let tile = TileOptions { keep_metadata: *keep_metadata, ..how.tile.clone() };
                 Some(ReencodeOptions { tile, ..how.clone() })
             }
-            Self::Keep | Self::Tile { .. } => None,
+            Self::Keep { .. } | Self::Tile { .. } => None,
         }
     }
 
@@ -169,7 +180,7 @@ impl PictureOptions {
     pub const fn resize(&self) -> Resize {
         match self {
             Self::Reencode { how, .. } => how.resize,
-            Self::Keep | Self::Tile { .. } => Resize::No,
+            Self::Keep { .. } | Self::Tile { .. } => Resize::No,
         }
     }
 
@@ -178,7 +189,7 @@ impl PictureOptions {
     pub const fn checked(&self) -> Share {
         match self {
             Self::Tile { check_pixels, .. } => *check_pixels,
-            Self::Keep | Self::Reencode { .. } => Share::None,
+            Self::Keep { .. } | Self::Reencode { .. } => Share::None,
         }
     }
 
@@ -187,7 +198,7 @@ impl PictureOptions {
     pub const fn scored(&self) -> Share {
         match self {
             Self::Reencode { score, .. } => *score,
-            Self::Keep | Self::Tile { .. } => Share::None,
+            Self::Keep { .. } | Self::Tile { .. } => Share::None,
         }
     }
 }

@@ -49,14 +49,14 @@ const OUTPUT: &str = "Output";
 fn how(options: &mut StorageOptions) -> Option<&mut ReencodeOptions> {
     match &mut options.pictures {
         PictureOptions::Reencode { how, .. } => Some(how),
-        PictureOptions::Keep | PictureOptions::Tile { .. } => None,
+        PictureOptions::Keep { .. } | PictureOptions::Tile { .. } => None,
     }
 }
 
 const fn encoding(options: &StorageOptions) -> Option<&ReencodeOptions> {
     match &options.pictures {
         PictureOptions::Reencode { how, .. } => Some(how),
-        PictureOptions::Keep | PictureOptions::Tile { .. } => None,
+        PictureOptions::Keep { .. } | PictureOptions::Tile { .. } => None,
     }
 }
 
@@ -187,7 +187,7 @@ impl StorageOptions {
             },
             |options| match options.pictures {
                 PictureOptions::Reencode { score, .. } => word(score),
-                PictureOptions::Keep | PictureOptions::Tile { .. } => None,
+                PictureOptions::Keep { .. } | PictureOptions::Tile { .. } => None,
             },
         )
         .group(PICTURES)
@@ -205,11 +205,29 @@ impl StorageOptions {
             },
             |options| match options.pictures {
                 PictureOptions::Tile { check_pixels, .. } => word(check_pixels),
-                PictureOptions::Keep | PictureOptions::Reencode { .. } => None,
+                PictureOptions::Keep { .. } | PictureOptions::Reencode { .. } => None,
             },
         )
         .group(PICTURES)
         .only_with(&[Jpeg::Tile]),
+        StorageOption::new(
+            "no_segment_index",
+            Takes::Switch,
+            "Store no segment index beside kept JPEGs",
+            |options, given| {
+                let on = given.switch()?;
+                if let PictureOptions::Keep { segment_index } = &mut options.pictures {
+                    *segment_index = !on;
+                }
+                Ok(())
+            },
+            |options| match options.pictures {
+                PictureOptions::Keep { segment_index } => Some((!segment_index).to_string()),
+                PictureOptions::Tile { .. } | PictureOptions::Reencode { .. } => None,
+            },
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Keep]),
         StorageOption::new(
             "upright",
             Takes::Switch,
@@ -232,7 +250,7 @@ impl StorageOptions {
             |options, given| {
                 let on = given.switch()?;
                 match &mut options.pictures {
-                    PictureOptions::Keep => {}
+                    PictureOptions::Keep { .. } => {}
                     PictureOptions::Tile { keep_metadata, .. } | PictureOptions::Reencode { keep_metadata, .. } => {
                         *keep_metadata = on;
                     }

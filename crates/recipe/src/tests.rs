@@ -70,7 +70,7 @@ fn fields_are_found_by_their_names_in_recipes_of_all_kinds() {
     assert_eq!((recipe.pictures("order"), recipe.pictures("image")), (Some(pictures), None));
     let keep = [("kind", "videos".into()), ("image", serde_json::json!({ "jpeg": "keep" }))];
     let other = DatasetRecipe::read(&keep.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    assert_eq!(other.pictures("image"), Some(PictureOptions::Keep));
+    assert_eq!(other.pictures("image"), Some(PictureOptions::Keep { segment_index: false }));
 }
 
 #[test]

@@ -78,9 +78,9 @@ pub(super) enum WorkloadContent {
     Pictures {
         /// Side length of the view in pixels; `None` for whole pictures.
         side: Option<u32>,
-        /// True if a decoder can skip tiles outside the view.
-        tiled: bool,
-        /// Mean length of the pictures' shorter side, if the index has it.
+        /// True if a decoder can skip parts outside the view: tiles, or segments with an index.
+        in_parts: bool,
+        /// Mean shorter side of the pictures, if the index has it.
         short_side: Option<f64>,
     },
     /// The samples are arrays, with the codec that the recipe names.
@@ -252,10 +252,10 @@ fn network(epoch: &Epoch, workload: &Workload) -> String {
 
 fn lighter(content: &WorkloadContent) -> String {
     match content {
-        WorkloadContent::Pictures { side: Some(side), tiled: false, .. } => {
+        WorkloadContent::Pictures { side: Some(side), in_parts: false, .. } => {
             format!(
-                "`pack --jpeg tile` lets views of {side} × {side} decode only the tiles that they show; \
-                 otherwise use more cores"
+                "`compact --segment-index` or `pack --jpeg tile` lets views of {side} × {side} decode only the parts that \
+                 they show; otherwise use more cores"
             )
         }
         WorkloadContent::Pictures { side: Some(side), short_side: Some(mean), .. }

@@ -32,13 +32,13 @@ fn workload() -> Workload {
         single_reads: false,
         dataset_bytes: 100_000_000,
         memory_bytes: Some(1_000_000_000),
-        content: WorkloadContent::Pictures { side: None, tiled: true, short_side: Some(375.0) },
+        content: WorkloadContent::Pictures { side: None, in_parts: true, short_side: Some(375.0) },
         on_device: false,
     }
 }
 
-fn pictures(side: u32, tiled: bool, short_side: f64) -> WorkloadContent {
-    WorkloadContent::Pictures { side: Some(side), tiled, short_side: Some(short_side) }
+fn pictures(side: u32, in_parts: bool, short_side: f64) -> WorkloadContent {
+    WorkloadContent::Pictures { side: Some(side), in_parts, short_side: Some(short_side) }
 }
 
 fn arrays(codec: &str) -> WorkloadContent {

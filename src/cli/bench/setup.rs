@@ -12,7 +12,7 @@ use shardpack_loader::{
 };
 use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
-use shardpack_recipe::{DatasetRecipe, PictureOptions};
+use shardpack_recipe::DatasetRecipe;
 
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
@@ -224,8 +224,8 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // If the recipe has no entry, do not give advice that may already have been followed.
-            tiled: recipe.pictures(picture) != Some(PictureOptions::Keep),
+            // Without a recipe entry, avoid advice that may already be followed.
+            in_parts: recipe.pictures(picture).is_none_or(|how| !how.keeps_files() || how.has_segment_index()),
             short_side: short_side(dataset),
         },
         (_, [array, ..]) if cube.value != CubeMode::Raw => WorkloadContent::Arrays {

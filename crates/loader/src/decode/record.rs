@@ -68,6 +68,19 @@ impl<'a> RowRecord<'a> {
         }
     }
 
+    /// Returns the segment index of the picture in stored field `position`, if its record has one.
+    pub(crate) fn segments(&self, position: usize) -> Result<Option<&'a [u8]>, FormatError> {
+        let value = match (self.shard.segments_at(position), self.payload) {
+            (None, _) => None,
+            (Some(own), RecordBytes::Whole { frame, bytes } | RecordBytes::Scene { frame, bytes, .. }) => {
+                Record::field_at(frame, bytes, own, self.limits())?
+            }
+            // The parts of a large record that were read do not include it.
+            (Some(_), RecordBytes::Parts { .. } | RecordBytes::Elsewhere) => None,
+        };
+        Ok(value.map(|value| value.bytes))
+    }
+
     pub(crate) fn rendering<'v>(
         &self,
         value: &FieldValue<'v>,

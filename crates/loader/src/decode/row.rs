@@ -10,6 +10,7 @@ use crate::sample::SampleAt;
 use crate::stats::{Counters, add, add_since};
 use crate::supply::{LargeRecord, StagedValue, Supply, check, read_alone};
 use shardpack_format::{Error as FormatError, bug};
+use shardpack_jpeg::PictureDecoder;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Result, Shard};
 use std::time::Instant;
@@ -120,7 +121,8 @@ impl RowDecoder {
         let RowTarget { row, dims, .. } = target;
         let start = Instant::now();
         self.begin();
-        let narrowed = self.tools.pictures.narrowed();
+        let counted = |pictures: &PictureDecoder| [pictures.narrowed(), pictures.wrong_indexes()];
+        let before = counted(&self.tools.pictures);
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let Some(dims) = dims.get_mut(field.dims_range()) else { bug("a row has too few axes") };
             if let RecordBytes::Parts { large, .. } = record.payload {
@@ -150,9 +152,13 @@ impl RowDecoder {
                 self.notes.missing.extend(u32::try_from(number));
             }
         }
-        let narrowed = self.tools.pictures.narrowed().saturating_sub(narrowed);
-        if narrowed > 0 {
-            add(&counters.narrowed, narrowed);
+        let after = counted(&self.tools.pictures);
+        for ((before, after), counter) in
+            before.into_iter().zip(after).zip([&counters.narrowed, &counters.wrong_indexes])
+        {
+            if after > before {
+                add(counter, after - before);
+            }
         }
         self.notes.objects = self.objects(record)?;
         self.notes.patch = self.tools.window.filter(|window| window.origin.is_some()).map(|w| w.at(record.at.patch));

@@ -217,7 +217,7 @@ impl Fields {
 fn known_fields(schema: &Schema) -> String {
     let is_stored = |name: &str| schema.fields().iter().any(|field| field.name == name && is_described(field.kind));
     let is_figure = |field: &Field| field.name.rsplit_once('.').is_some_and(|(of, _)| is_stored(of));
-    let (figures, others) = schema.fields().iter().partition::<Vec<&Field>, _>(|field| is_figure(field));
+    let (figures, others) = schema.user_fields().partition::<Vec<&Field>, _>(|field| is_figure(field));
     let names: Vec<&str> = others.iter().map(|field| field.name.as_str()).collect();
     let names = names.join(", ");
     match figures.as_slice() {

@@ -19,6 +19,7 @@ impl Loader {
             output_bytes: self.handed_bytes,
             read_bytes: counters.read_bytes.load(Ordering::Relaxed),
             narrowed_pictures: self.narrowed_pictures(),
+            wrong_indexes: counters.wrong_indexes.load(Ordering::Relaxed),
             read_s: seconds(&counters.read),
             crc_s: seconds(&counters.crc),
             decode_s: seconds(&counters.decode),

@@ -62,6 +62,8 @@ pub(super) struct LayoutParts {
     pub(super) described_array: Option<(usize, usize)>,
     /// True for array fields that have figure columns, by position.
     pub(super) figures: Vec<bool>,
+    /// True for picture fields that have segment indexes, by position.
+    pub(super) indexed: Vec<bool>,
 }
 
 impl ProgramLayout {
@@ -118,9 +120,19 @@ impl ProgramLayout {
             _ => false,
         });
         let figures = figures.collect();
+        let indexed = kinds.iter().map(|(_, kind)| *kind == Kind::Image && pictures.has_segment_index()).collect();
         let takes_profile = has_profile;
-        let parts =
-            LayoutParts { kinds, pictures, takes_profile, has_profile, described_picture, described_array, figures };
+        refuse_index(&kinds)?;
+        let parts = LayoutParts {
+            kinds,
+            pictures,
+            takes_profile,
+            has_profile,
+            described_picture,
+            described_array,
+            figures,
+            indexed,
+        };
         let schema = Schema::new(parts.declare()).map_err(|error| {
             let hint = "rename the field: a dataset of pictures reserves icc, height, width, orientation, gpu_jpeg, and figures such as `image.score`";
             CollectError::usage(error.to_string(), hint)
@@ -153,7 +165,11 @@ impl LayoutParts {
             // Only scalars are outside the stored fields.
             (_, None) => Field::scalar(name, Dtype::U8),
         };
-        let mut all: Vec<Field> = self.kinds.iter().map(field).collect();
+        let stored = self.kinds.iter().zip(&self.indexed).flat_map(|(kind, indexed)| {
+            let segments = indexed.then(|| Field::segments(&kind.0));
+            std::iter::once(field(kind)).chain(segments)
+        });
+        let mut all: Vec<Field> = stored.collect();
         if self.has_profile {
             all.push(Field::stored(PictureRecorder::PROFILE, FieldKind::Bytes));
         }
@@ -179,12 +195,13 @@ impl LayoutParts {
 
     /// Returns the program's fields in records of `schema`, which has all declared fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
-        let field = |(position, ((name, kind), figures)): (usize, (&(String, Kind), &bool))| {
+        let field = |(position, (((name, kind), figures), indexed)): (usize, ((&(String, Kind), &bool), &bool))| {
             let encoder = match *kind {
                 Kind::Image | Kind::Frames => {
                     let is_described = self.described_picture == Some(position);
                     let takes_profile = is_described && self.takes_profile;
-                    let columns = PictureColumns { is_described, takes_profile, has_frames: *kind == Kind::Frames };
+                    let has_frames = *kind == Kind::Frames;
+                    let columns = PictureColumns { is_described, takes_profile, has_frames, has_segments: *indexed };
                     FieldEncoder::Picture(PictureRecorder::new(schema, name, columns, &self.pictures)?)
                 }
                 Kind::Array(_) => {
@@ -202,8 +219,17 @@ impl LayoutParts {
             };
             Ok(ProgramField { name: name.clone(), kind: *kind, encoder })
         };
-        self.kinds.iter().zip(&self.figures).enumerate().map(field).collect()
+        self.kinds.iter().zip(&self.figures).zip(&self.indexed).enumerate().map(field).collect()
     }
+}
+
+/// Refuses a field of the program that would be read as the segment indexes of a picture.
+fn refuse_index(kinds: &[(String, Kind)]) -> Result<()> {
+    let is_picture = |name: &str| kinds.iter().any(|(known, kind)| known == name && kind.is_picture());
+    let taken = |name: &&String| name.strip_suffix(".segments").is_some_and(is_picture);
+    let Some(name) = kinds.iter().map(|(name, _)| name).find(taken) else { return Ok(()) };
+    let text = format!("field `{}`: the name is reserved for parts of a picture", name.escape_debug());
+    Err(CollectError::usage(text, "rename the field"))
 }
 
 fn positions(kinds: &[(String, Kind)], is: impl Fn(&Kind) -> bool) -> Vec<usize> {

@@ -94,6 +94,7 @@ mod tests {
             orientation,
             gpu_jpeg: true,
             icc: None,
+            segments: None,
             figures: figures(1, 1, 90, 0.0),
             note: PictureNote::default(),
         };

@@ -2,7 +2,7 @@
 
 use super::clip::{ClipDraft, FrameFile};
 use super::fidelity::no_columns;
-use super::picture_encoder::{PictureChecks, PictureEncoder, PictureNote, RawPicture, StoredPicture};
+use super::picture_encoder::{PictureChecks, PictureEncoder, PictureFields, PictureNote, RawPicture, StoredPicture};
 use super::picture_figures::{self, PictureFigures, ReencodedFigures};
 use super::record::{Columns, RecordDraft, StoredValue};
 use super::sample_error::SampleError;
@@ -28,6 +28,7 @@ pub(crate) struct PictureRecorder {
     /// True if the profile is taken out of the picture.
     takes_profile: bool,
     profile: Option<usize>,
+    segments: Option<usize>,
     frames: Option<Columns>,
     figures: Option<Columns>,
 }
@@ -38,6 +39,7 @@ pub(crate) struct PictureColumns {
     pub(crate) is_described: bool,
     pub(crate) takes_profile: bool,
     pub(crate) has_frames: bool,
+    pub(crate) has_segments: bool,
 }
 
 pub(crate) struct PackedPicture {
@@ -72,15 +74,17 @@ impl PictureRecorder {
 
     /// Finds the field `name` of a schema and its columns.
     pub(crate) fn new(schema: &Schema, name: &str, columns: PictureColumns, options: &PictureOptions) -> Result<Self> {
-        let PictureColumns { is_described, takes_profile, has_frames } = columns;
+        let PictureColumns { is_described, takes_profile, has_frames, has_segments } = columns;
         let lacks = || no_columns(name);
         let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
         let figures = Self::figure_columns(name, options);
+        let value = schema.stored_position(name).ok_or_else(lacks)?;
         Ok(Self {
-            value: schema.stored_position(name).ok_or_else(lacks)?,
+            value,
             size: is_described.then(|| of(&Self::size_columns())).transpose()?,
             takes_profile,
             profile: takes_profile.then(|| schema.stored_position(Self::PROFILE)).flatten(),
+            segments: has_segments.then(|| schema.segments_position(value).ok_or_else(lacks)).transpose()?,
             frames: has_frames.then(|| of(&[Self::frames_column(name)])).transpose()?,
             figures: (!figures.is_empty()).then(|| of(&figures)).transpose()?,
             options: options.clone(),
@@ -95,6 +99,10 @@ impl PictureRecorder {
         self.profile.is_some()
     }
 
+    const fn fields(&self) -> PictureFields {
+        PictureFields { icc: self.takes_profile, segments: self.segments.is_some() }
+    }
+
     pub(crate) fn put_file<'b>(
         &self,
         encoder: &'b mut PictureEncoder,
@@ -103,7 +111,7 @@ impl PictureRecorder {
         checks: PictureChecks,
         draft: &mut RecordDraft<'b>,
     ) -> Result<PackedPicture, SampleError> {
-        let stored = encoder.encode(source, info, &self.options, self.takes_profile, checks)?;
+        let stored = encoder.encode(source, info, &self.options, self.fields(), checks)?;
         self.put(stored, 0, draft)
     }
 
@@ -129,7 +137,7 @@ impl PictureRecorder {
         let (mut clip, mut count) = (None::<ClipDraft>, 0);
         for frame in frames {
             let FrameFile { bytes, info } = frame?;
-            let stored = encoder.encode(&bytes, &info, &self.options, self.takes_profile, checks)?;
+            let stored = encoder.encode(&bytes, &info, &self.options, self.fields(), checks)?;
             match &mut clip {
                 Some(clip) => clip.add(stored)?,
                 none => *none = Some(ClipDraft::new(stored)),
@@ -146,8 +154,7 @@ impl PictureRecorder {
         frames: usize,
         draft: &mut RecordDraft<'b>,
     ) -> Result<PackedPicture, SampleError> {
-        let StoredPicture { bytes, media_type, width, height, orientation, gpu_jpeg, icc, figures, note, oddity } =
-            stored;
+        let StoredPicture { bytes, width, height, orientation, gpu_jpeg, icc, segments, figures, .. } = stored;
         self.set_size([height, width], orientation, gpu_jpeg, draft);
         if let Some(column) = &self.frames {
             let too_many = |_| Error::usage(format!("a clip can have at most 2^32 - 1 frames, found {frames}"));
@@ -157,9 +164,12 @@ impl PictureRecorder {
         if let (Some(position), Some(icc)) = (self.profile, &icc) {
             draft.set(position, StoredValue::bytes(icc)?);
         }
-        draft.set(self.value, StoredValue::picture(bytes, media_type));
+        if let (Some(position), Some(segments)) = (self.segments, segments) {
+            draft.set(position, StoredValue::raw(segments));
+        }
+        draft.set(self.value, StoredValue::picture(bytes, stored.media_type));
         let size = if orientation > 4 { [width, height] } else { [height, width] };
-        Ok(PackedPicture { size, has_profile: icc.is_some(), figures, note, oddity })
+        Ok(PackedPicture { size, has_profile: icc.is_some(), figures, note: stored.note, oddity: stored.oddity })
     }
 
     /// Marks in a record's columns that it has no picture.

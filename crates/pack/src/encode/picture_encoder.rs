@@ -6,7 +6,7 @@ use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Limits};
 use shardpack_jpeg::{
     JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions,
-    ReencodeOutcome, TileOptions, TileOutcome, check_markers, tidied,
+    ReencodeOutcome, SegmentIndexer, TileOptions, TileOutcome, check_markers, tidied,
 };
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
@@ -19,6 +19,7 @@ pub(crate) struct PictureEncoder {
     reencoder: Option<JpegReencoder>,
     check: PixelCheck,
     loads: PictureCheck,
+    indexer: SegmentIndexer,
     made: Vec<u8>,
 }
 
@@ -34,6 +35,8 @@ pub(crate) struct StoredPicture<'a> {
     pub(crate) orientation: u8,
     pub(crate) gpu_jpeg: bool,
     pub(crate) icc: Option<Vec<u8>>,
+    /// The segment index of the picture.
+    pub(crate) segments: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
     /// An oddity that decoders ignore and that does not affect pixels.
@@ -46,6 +49,15 @@ pub(crate) struct PictureNote {
     pub(crate) kept_because: Option<&'static str>,
     /// True if the ICC profile was damaged, or described colours that the picture no longer has.
     pub(crate) profile_dropped: bool,
+}
+
+/// Fields of a record for parts of a picture that are stored beside it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PictureFields {
+    /// True if there is a field for its colour profile.
+    pub(crate) icc: bool,
+    /// True if there is a field for its segment index.
+    pub(crate) segments: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +81,7 @@ fn unchanged<'a>(
         orientation: picture.orientation(),
         gpu_jpeg: picture.jpeg.is_some_and(|jpeg| jpeg.gpu_jpeg),
         icc: None,
+        segments: None,
         figures: PictureFigures {
             source_bytes: bytes.len() as u64,
             tiles_per_row: 0,
@@ -96,20 +109,29 @@ impl PictureNote {
 }
 
 impl PictureEncoder {
-    /// Keeps the source's own bytes if the loader can decode them. For a baseline JPEG only the markers are
-    /// checked, because decoding takes forty times as long (2026-11-22: 1.9 ms for a 116 kB photo).
-    /// Other pictures are decoded as in the loader.
+    /// Keeps the source's own bytes if the loader can decode them.
+    ///
+    /// Making the segment index of a baseline JPEG reads all of its entropy-coded data, and so finds damage.
+    /// Without an index only the markers are checked, because decoding takes forty times as long (2026-11-22:
+    /// 1.9 ms for a 116 kB photo). Other pictures are decoded as in the loader.
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
         picture: &PictureInfo,
         options: &PictureOptions,
+        is_indexed: bool,
         because: Option<&'static str>,
     ) -> Result<StoredPicture<'b>, SampleError> {
-        let is_usual = |jpeg: &JpegFacts| jpeg.rare.is_none() && !jpeg.progressive && matches!(jpeg.components, 1 | 3);
-        let oddity = picture.jpeg.and_then(|_| check_markers(source).err()).map(|error| error.to_string());
-        if oddity.is_some() || !picture.jpeg.as_ref().is_some_and(is_usual) {
-            let limits = Limits { max_decoded_bytes: MAX_DECODED_BYTES, ..Limits::default() };
+        let limits = Limits { max_decoded_bytes: MAX_DECODED_BYTES, ..Limits::default() };
+        let is_usual = picture.jpeg.as_ref().is_some_and(is_usual);
+        let mut index = Vec::new();
+        let checked = match picture.jpeg {
+            None => Ok(()),
+            Some(_) if is_indexed && is_usual => self.indexer.index(source, &limits, &mut index).map(drop),
+            Some(_) => check_markers(source),
+        };
+        let oddity = checked.err().map(|error| error.to_string());
+        if oddity.is_some() || !is_usual {
             let decoded = self.loads.check(picture.media_type, source, &limits);
             let (width, height) = decoded.map_err(|error| SampleError::Picture { error })?;
             if (width, height) != (picture.width.into(), picture.height.into()) {
@@ -118,27 +140,28 @@ impl PictureEncoder {
                 return Err(SampleError::Picture { error });
             }
         }
-        Ok(StoredPicture { oddity, ..unchanged(source, picture, options, because) })
+        let segments = (!index.is_empty()).then_some(index);
+        Ok(StoredPicture { oddity, segments, ..unchanged(source, picture, options, because) })
     }
 
-    /// Encodes the picture file `source`, whose header is `picture`. `icc` is true if the record has a field
-    /// for a profile.
+    /// Encodes the picture file `source`, whose header is `picture`.
     pub(crate) fn encode<'b>(
         &'b mut self,
         source: &'b [u8],
         picture: &PictureInfo,
         options: &PictureOptions,
-        icc: bool,
+        fields: PictureFields,
         checks: PictureChecks,
     ) -> Result<StoredPicture<'b>, SampleError> {
+        let PictureFields { icc, segments } = fields;
         let bad = |error| SampleError::Picture { error };
         self.made.clear();
         let Some(facts) = &picture.jpeg else {
-            return self.keep(source, picture, options, Some(picture.media_type));
+            return self.keep(source, picture, options, segments, Some(picture.media_type));
         };
         // The codec cannot read a file without a recognisable frame.
         if let Some(rare @ "hierarchical JPEG") = facts.rare {
-            return self.keep(source, picture, options, Some(rare));
+            return self.keep(source, picture, options, segments, Some(rare));
         }
         let own = source;
         let tidy = if options.keeps_files() { None } else { tidied(source) };
@@ -151,7 +174,7 @@ impl PictureEncoder {
         let keep_metadata = options.keeps_metadata() || (beside && profile.is_none());
         let mut profile_dropped = false;
         let (width, height, orientation, applied, outcome) = match options {
-            PictureOptions::Keep => return self.keep(own, picture, options, None),
+            PictureOptions::Keep { .. } => return self.keep(own, picture, options, segments, None),
             PictureOptions::Tile { upright, .. } => {
                 let how = TileOptions { keep_metadata, upright: *upright, ..TileOptions::default() };
                 let tiled = self.tiler.tile(source, &how, &mut self.made).map_err(bad)?;
@@ -174,7 +197,7 @@ impl PictureEncoder {
         };
         let tiles_per_row = match outcome {
             TileOutcome::Kept(why) => {
-                return Ok(StoredPicture { figures, ..self.keep(own, picture, options, Some(why.name()))? });
+                return Ok(StoredPicture { figures, ..self.keep(own, picture, options, segments, Some(why.name()))? });
             }
             TileOutcome::Tiled { tiles_per_row, .. } => tiles_per_row,
         };
@@ -182,7 +205,7 @@ impl PictureEncoder {
         if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
                 // Never observed, but a defect in the transcoder must not cost a picture.
-                return self.keep(own, picture, options, Some("pixels differ"));
+                return self.keep(own, picture, options, segments, Some("pixels differ"));
             }
             figures.pixels_checked = true;
         }
@@ -197,10 +220,16 @@ impl PictureEncoder {
             orientation,
             gpu_jpeg,
             icc: profile,
+            segments: None,
             figures,
             note: PictureNote { kept_because: None, profile_dropped },
         })
     }
+}
+
+/// Returns true for JPEGs that our own decoder may be able to decode.
+fn is_usual(jpeg: &JpegFacts) -> bool {
+    jpeg.rare.is_none() && !jpeg.progressive && matches!(jpeg.components, 1 | 3)
 }
 
 /// Returns a thread's re-encoder, created for the first picture that needs it.
@@ -271,6 +300,7 @@ impl PictureEncoder {
             orientation: 1,
             gpu_jpeg,
             icc: None,
+            segments: None,
             figures: PictureFigures {
                 source_bytes,
                 tiles_per_row: u16::try_from(tiles_per_row).unwrap_or(u16::MAX),

@@ -35,6 +35,12 @@ impl<'a> StoredValue<'a> {
         Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Cow::default(), payload: payload.into() })
     }
 
+    /// Wraps bytes that stay as they are.
+    pub(crate) fn raw(bytes: Vec<u8>) -> Self {
+        let decoded_bytes = bytes.len() as u64;
+        Self { codec: Codec::Raw, decoded_bytes, descriptor: Cow::default(), payload: bytes.into() }
+    }
+
     /// Wraps a picture or a clip of this media type.
     pub(crate) fn picture(payload: Cow<'a, [u8]>, media_type: &'static str) -> Self {
         let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };

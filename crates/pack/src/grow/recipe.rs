@@ -4,7 +4,7 @@ use super::add_options::AddOptions;
 use crate::encode::PictureRecorder;
 use crate::pack::{FolderFields, PackOptions};
 use crate::{Context, bail};
-use shardpack_format::{FieldKind, Hint, Hinted, Manifest, Schema, Setting};
+use shardpack_format::{FieldKind, Hint, Hinted, Manifest, SEGMENT_INDEXES, Schema, Setting};
 use shardpack_recipe::{DatasetRecipe, Entry, LabelTable, PictureOptions, Variables};
 use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
@@ -78,7 +78,8 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         ..PackOptions::default()
     };
     let has_profiles = base.schema.fields().iter().any(|field| field.name == PictureRecorder::PROFILE);
-    Ok((options, FolderFields { has_profiles, trials }))
+    let has_segments = base.schema.optional_features() & SEGMENT_INDEXES != 0;
+    Ok((options, FolderFields { has_profiles, has_segments, trials }))
 }
 
 /// Returns the entry if this version understands it.

@@ -98,7 +98,7 @@ fn small() -> PackOptions {
 }
 
 fn kept() -> PackOptions {
-    let pictures = shardpack_recipe::PictureOptions::Keep;
+    let pictures = shardpack_recipe::PictureOptions::Keep { segment_index: false };
     PackOptions { pictures, ..small() }
 }
 

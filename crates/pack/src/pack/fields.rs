@@ -17,6 +17,8 @@ const USUAL: [&str; 2] = ["label", "class"];
 #[derive(Debug, Clone)]
 pub(crate) struct FolderFields {
     pub(crate) has_profiles: bool,
+    /// True if segment indexes are stored beside pictures.
+    pub(crate) has_segments: bool,
     /// Settings for `cube` if there are cubes, and for `mask` if there are masks.
     pub(crate) trials: Vec<(String, Trial)>,
 }
@@ -28,12 +30,16 @@ impl FolderFields {
             SourceKind::Images => {
                 refuse_cube_options(listing, options)?;
                 let has_profiles = options.pictures.takes_profiles_out() && listing.samples.iter().any(has_profile);
+                let has_segments = options.pictures.has_segment_index()
+                    && !listing.is_of_clips()
+                    && listing.samples.iter().any(may_have_index);
                 let mask = trials::choose_for_masks(listing, options)?;
-                Ok(Self { has_profiles, trials: mask.into_iter().map(|trial| ("mask".to_owned(), trial)).collect() })
+                let trials = mask.into_iter().map(|trial| ("mask".to_owned(), trial)).collect();
+                Ok(Self { has_profiles, has_segments, trials })
             }
             SourceKind::Cubes => {
                 refuse_picture_options(options)?;
-                Ok(Self { has_profiles: false, trials: trials::choose(listing, options)? })
+                Ok(Self { has_profiles: false, has_segments: false, trials: trials::choose(listing, options)? })
             }
         }
     }
@@ -49,6 +55,7 @@ impl FolderFields {
             true => Field::stored("image", FieldKind::Image),
             false => Field::stored("cube", FieldKind::Array),
         }];
+        fields.extend(self.has_segments.then(|| Field::segments("image")));
         fields.extend(self.trial("mask").map(|_| Field::stored("mask", FieldKind::Array)));
         if self.has_profiles {
             fields.push(Field::stored(PictureRecorder::PROFILE, FieldKind::Bytes));
@@ -136,6 +143,10 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
 
 pub(crate) fn has_profile(entry: &SourceSample) -> bool {
     entry.content.picture().and_then(|picture| picture.jpeg).is_some_and(|jpeg| jpeg.icc)
+}
+
+fn may_have_index(entry: &SourceSample) -> bool {
+    entry.content.picture().and_then(|picture| picture.jpeg).is_some_and(|jpeg| !jpeg.progressive)
 }
 
 /// Refuses options that would have no effect, because the user expects one.

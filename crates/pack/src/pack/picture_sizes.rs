@@ -13,6 +13,8 @@ use shardpack_sources::{Listing, SourceSample};
 const OVERHEAD_BYTES: u64 = 256;
 /// Number of pictures to re-encode for estimating stored sizes, and their maximum size.
 const TRIED: usize = 8;
+/// Pixels for each byte of a segment index: a segment of 24 blocks takes about five bytes.
+const PIXELS_PER_INDEX_BYTE: u64 = 200;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// Maximum pixels of a decoded picture, from the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
@@ -43,26 +45,35 @@ impl<'a> PictureSizes<'a> {
             }
             _ => bytes,
         };
-        shardpack_format::saturating_u64(bytes).saturating_add(OVERHEAD_BYTES)
+        let index = match entry.content.picture() {
+            Some(picture) if self.options.has_segment_index() && picture.jpeg.as_ref().is_some_and(is_usual) => {
+                pixels(picture) / PIXELS_PER_INDEX_BYTE
+            }
+            _ => 0,
+        };
+        shardpack_format::saturating_u64(bytes).saturating_add(index).saturating_add(OVERHEAD_BYTES)
     }
 
     /// Returns the memory for packing a picture, including its source and record.
     ///
-    /// - A transcoded JPEG also takes its symbols (at most 12 bytes per pixel) or its coefficients (6 bytes, twice if
-    ///   it is turned).
-    /// - A re-encoded JPEG takes its pixels (decoded, resized, compared: 3 bytes each), and may be transcoded instead.
+    /// - Making a segment index takes a copy of the entropy-coded data, and a list of the segments.
+    /// - A transcoded JPEG also takes its coefficients (6 bytes per pixel, twice if it is turned).
+    /// - A re-encoded JPEG takes its pixels (decoded, resized, compared: 3 bytes each).
     /// - A score takes planes of floats.
     /// - Other pictures are decoded, with up to 11 bytes per pixel.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
         let Some(found) = entry.content.picture() else { return 0 };
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
-        let is_usual = |jpeg: &JpegFacts| jpeg.rare.is_none() && !jpeg.progressive;
         let pixels = pixels(found).min(MAX_PIXELS);
         let each = match self.options {
             _ if found.jpeg.is_none() => return both.saturating_add(pixels.saturating_mul(11)),
-            PictureOptions::Keep if found.jpeg.as_ref().is_some_and(is_usual) => return both,
-            PictureOptions::Keep => 9,
-            PictureOptions::Tile { .. } | PictureOptions::Reencode { .. } => 12,
+            PictureOptions::Keep { segment_index } if found.jpeg.as_ref().is_some_and(is_usual) => {
+                let index = if *segment_index { entry.bytes.saturating_mul(2).saturating_add(pixels / 16) } else { 0 };
+                return both.saturating_add(index);
+            }
+            PictureOptions::Keep { .. } | PictureOptions::Reencode { .. } => 9,
+            PictureOptions::Tile { upright, .. } if *upright || checks.pixels => 12,
+            PictureOptions::Tile { .. } => 6,
         };
         let scored = match self.options {
             PictureOptions::Reencode { how, .. } => checks.score || matches!(how.quality, Quality::Ssimulacra2(_)),
@@ -122,6 +133,10 @@ pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
         visible_path(&path)
     );
     crate::bail!(Hinted::new(text, skip_or_keep()))
+}
+
+fn is_usual(jpeg: &JpegFacts) -> bool {
+    jpeg.rare.is_none() && !jpeg.progressive
 }
 
 fn pixels(picture: &PictureInfo) -> u64 {

@@ -37,6 +37,7 @@ impl<'a> Pictures<'a> {
             is_described: true,
             takes_profile: fields.has_profiles,
             has_frames: listing.is_of_clips(),
+            has_segments: fields.has_segments,
         };
         Ok(Self {
             listing,

@@ -9,7 +9,7 @@ use super::sampled::first_line;
 use crate::pack::{Hooks as PackHooks, PackOptions, pack_listing};
 use crate::{Context, bail};
 use shardpack_array::{ArrayOptions, Values};
-use shardpack_recipe::PictureOptions;
+use shardpack_recipe::{Jpeg, PictureOptions};
 use shardpack_report::data::{Metric, MetricValue, Report};
 use shardpack_sources::{Listing, SourceKind};
 use std::fs::File;
@@ -151,7 +151,7 @@ fn empty(command: &MetricCommand) -> Metric {
 /// Returns options that store the source unchanged: the encoded pictures, and all bits of cubes.
 fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
-        SourceKind::Images => (PictureOptions::Keep, ArrayOptions::default()),
+        SourceKind::Images => (PictureOptions::of(Jpeg::Keep), ArrayOptions::default()),
         SourceKind::Cubes => {
             (PictureOptions::default(), ArrayOptions { values: Values::Keep, ..ArrayOptions::default() })
         }

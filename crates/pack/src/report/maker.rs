@@ -6,7 +6,7 @@ use crate::pack::{FolderSource, PackOptions};
 use shardpack_array::{ArrayOptions, ArraySettings};
 use shardpack_format::{Error, Record, Schema};
 use shardpack_reader::Dataset;
-use shardpack_recipe::{DatasetRecipe, PictureOptions};
+use shardpack_recipe::{DatasetRecipe, Jpeg, PictureOptions};
 use shardpack_sources::{Listing, SourceOptions};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource as _};
 
@@ -105,7 +105,7 @@ pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptio
     let max_error = recipe.arrays("cube").and_then(|cube| cube.asked.max_error);
     PackOptions {
         source: source.clone(),
-        pictures: recipe.pictures("image").unwrap_or(PictureOptions::Keep),
+        pictures: recipe.pictures("image").unwrap_or_else(|| PictureOptions::of(Jpeg::Keep)),
         arrays: ArrayOptions { max_error, ..ArrayOptions::default() },
         ..PackOptions::default()
     }

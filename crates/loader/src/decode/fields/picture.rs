@@ -65,7 +65,8 @@ impl FieldDecoder for PictureFieldDecoder {
             None => {
                 let Some(value) = of.value(position)? else { return Ok(None) };
                 let (media_type, how) = of.record.rendering(&value, view, orientation)?;
-                (StoredPicture::new(media_type, value.bytes), how)
+                let segments = of.record.segments(position)?;
+                (StoredPicture { media_type, bytes: value.bytes, segments }, how)
             }
         };
         let (changes, scaling, limits) = (&*recipe.fields.changes, &recipe.fields.scaling, &recipe.limits);
@@ -88,7 +89,8 @@ impl PictureFieldDecoder {
             let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
             return Err(Error::format("value", expected, "a list of pictures"));
         }
-        Ok(Some((StoredPicture::new(media_type, value.bytes), how)))
+        let segments = of.record.segments(position)?;
+        Ok(Some((StoredPicture { media_type, bytes: value.bytes, segments }, how)))
     }
 
     /// Decodes frames of a clip in order, each as a picture.

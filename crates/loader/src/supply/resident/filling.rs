@@ -58,6 +58,8 @@ struct StoredValue<'a> {
     field: usize,
     value: FieldValue<'a>,
     descriptor: Option<ArrayDescriptor>,
+    /// Segment index of a picture.
+    segments: Option<&'a [u8]>,
     orientation: u8,
 }
 
@@ -283,14 +285,22 @@ impl Filling<'_> {
                 locked(&self.resident).note(sample, number, Residence::Missing);
                 continue;
             };
-            let (descriptor, orientation) = match &field.kind {
-                FieldType::Array(_) => (Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?), 1),
+            let mut stored =
+                StoredValue { sample, field: number, value, descriptor: None, segments: None, orientation: 1 };
+            match &field.kind {
+                FieldType::Array(_) => {
+                    stored.descriptor = Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?);
+                }
                 FieldType::Picture(PictureField { orientation, .. }) => {
-                    (None, orientation_of(*orientation, shard, record, &value))
+                    stored.orientation = orientation_of(*orientation, shard, record, &value);
+                    if let Some(position) = shard.segments_at(position) {
+                        let index = Record::field_at(&frame, bytes, position, &limits).map_err(place)?;
+                        stored.segments = index.map(|index| index.bytes);
+                    }
                 }
                 _ => continue,
-            };
-            found.push(StoredValue { sample, field: number, value, descriptor, orientation });
+            }
+            found.push(stored);
         }
         let classes = self.fields.patches.as_ref().and_then(|patches| patches.classes.as_ref());
         if let Some(classes) = classes
@@ -318,7 +328,7 @@ impl Filling<'_> {
                 limits: &shard.options().limits,
             },
             None => RecordValue::Picture {
-                picture: StoredPicture::new(JPEG, bytes),
+                picture: StoredPicture { media_type: JPEG, bytes, segments: found.segments },
                 how,
                 changes: &[],
                 dtype: Dtype::U8.into(),

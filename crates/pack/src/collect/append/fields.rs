@@ -63,6 +63,7 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -
             || (described.is_some() && PictureRecorder::SIZE.iter().any(|(column, _)| *column == name))
             || shaped.is_some_and(|(_, axes)| ArrayRecorder::SHAPE.iter().take(axes).any(|column| *column == name))
             || is_count
+            || schema.is_segment_index(field)
             || is_figure(schema, name)
     };
     let mut kinds = Vec::new();
@@ -82,6 +83,8 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -
     }
     let position = |name: &str| kinds.iter().position(|(known, _)| known == name);
     let figures = |(name, kind): &(String, Kind)| matches!(kind, Kind::Array(_)) && fidelity::has_figures(schema, name);
+    let is_indexed =
+        |name: &str| schema.stored_position(name).is_some_and(|position| schema.segments_position(position).is_some());
     let parts = LayoutParts {
         pictures: how.clone(),
         takes_profile,
@@ -89,6 +92,7 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -
         described_picture: described.and_then(position),
         described_array: shaped.and_then(|(name, axes)| Some((position(name)?, axes))),
         figures: kinds.iter().map(figures).collect(),
+        indexed: kinds.iter().map(|(name, kind)| *kind == Kind::Image && is_indexed(name)).collect(),
         kinds,
     };
     refuse_others(schema, &parts.declare())?;

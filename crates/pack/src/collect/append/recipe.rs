@@ -3,7 +3,7 @@
 use crate::collect::error::Result;
 use crate::encode::picture_figures;
 use shardpack_array::{ArrayOptions, ArraySettings, BandDifference, Trial};
-use shardpack_format::{FieldKind, Manifest};
+use shardpack_format::{FieldKind, Manifest, SEGMENT_INDEXES};
 use shardpack_recipe::{
     ArgumentError, DatasetRecipe, Declared, Jpeg, OptionValue, Order, PictureOptions, StorageOptions, values_of,
 };
@@ -115,7 +115,11 @@ fn pictures(
         return Err(ArgumentError::new("jpeg", expected, asked).into());
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };
-    let mut options = StorageOptions { pictures: PictureOptions::of(jpeg), ..StorageOptions::default() };
+    let pictures = match jpeg {
+        Jpeg::Keep => PictureOptions::Keep { segment_index: base.schema.optional_features() & SEGMENT_INDEXES != 0 },
+        other => PictureOptions::of(other),
+    };
+    let mut options = StorageOptions { pictures, ..StorageOptions::default() };
     // The columns of tiled pictures show no other options, so the caller's options apply.
     let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
     if jpeg == Jpeg::Tile {

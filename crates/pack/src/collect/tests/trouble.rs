@@ -77,7 +77,10 @@ fn odd_pictures_that_are_kept_are_named_and_damaged_ones_refused() {
     damaged[at + 1] = 0xD5;
     let odd = [&whole[..20], b"odd", &whole[20..]].concat();
     let folder = tempfile::tempdir().unwrap();
-    let options = CollectOptions { pictures: shardpack_recipe::PictureOptions::Keep, ..CollectOptions::default() };
+    let options = CollectOptions {
+        pictures: shardpack_recipe::PictureOptions::Keep { segment_index: false },
+        ..CollectOptions::default()
+    };
     let collector = open(&folder, options);
     for (key, left, right) in [("c", &odd, &whole), ("b", &whole, &whole), ("a", &odd, &odd)] {
         let sample = Sample::new().with_key(key).with("left", left.clone()).with("right", right.clone());
