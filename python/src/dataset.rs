@@ -48,7 +48,7 @@ type Described = (String, String, Option<&'static str>);
 impl PyDataset {
     fn over(inner: shardpack_reader::Dataset, is_far: bool) -> Self {
         let schema = inner.schema();
-        let fields = schema.fields().iter().filter(|field| !is_figure(schema, &field.name)).cloned().collect();
+        let fields = schema.user_fields().filter(|field| !is_figure(schema, &field.name)).cloned().collect();
         Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 

@@ -38,7 +38,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
         },
     };
     let Some(field) = dataset.schema().fields().iter().find(|f| f.name == name) else {
-        let names: Vec<&str> = dataset.schema().fields().iter().map(|f| f.name.as_str()).collect();
+        let names: Vec<&str> = dataset.schema().user_fields().map(|f| f.name.as_str()).collect();
         bail!("the dataset has no field `{}`: its fields are {}", show::plain(name), names.join(", "));
     };
     let content = match field.kind {

@@ -30,6 +30,7 @@ mod error;
 mod fetch;
 mod generation;
 mod handles;
+mod head;
 mod key_table;
 mod keys;
 mod manifest_file;
@@ -69,5 +70,6 @@ pub mod raw {
     pub use crate::decode::{name_field, orientation};
     pub use crate::fetch::slice;
     pub use crate::handles::ShardFile;
+    pub use crate::head::{HEAD_BYTES, read_head};
     pub use crate::scratch::{STEP_BYTES, room};
 }

@@ -163,7 +163,7 @@ fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'
 /// The option would have no effect on a dataset without fields of this kind.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
-        let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
+        let fields: Vec<&str> = dataset.schema().user_fields().map(|field| &*field.name).collect();
         bail!("`{flag} {value}`: there are no {what} to load: the fields are {}", fields.join(", "));
     }
     Ok(())

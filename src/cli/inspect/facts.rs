@@ -2,6 +2,7 @@
 //! one record.
 
 use super::first::{ArrayFacts, Wavelengths};
+use super::segments::SegmentFacts;
 use super::span::Span;
 use crate::cli::show;
 use crate::explain::explain;
@@ -24,7 +25,8 @@ pub(super) struct Facts {
     pub(super) class_counts: Option<Vec<u64>>,
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
-    /// Number of shards that cannot be read, followed by a text for each problem.
+    pub(super) segments: Option<SegmentFacts>,
+    /// Number of unreadable shards, and all problems in words.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }
@@ -50,6 +52,10 @@ impl Facts {
                 Err(error) => problems.push(explain(&error, Voice::Command)),
             }
         }
+        let segments = SegmentFacts::of(dataset, &shards).unwrap_or_else(|error| {
+            problems.push(show::said(&error));
+            None
+        });
         let lengths = || {
             let rows =
                 shards.iter().flat_map(|(_, shard)| (0..shard.len()).filter_map(|record| shard.row(record).ok()));
@@ -62,6 +68,7 @@ impl Facts {
             spans,
             arrays,
             wavelengths,
+            segments,
             unreadable_shards,
             problems,
         }

@@ -3,6 +3,7 @@
 
 mod facts;
 mod first;
+mod segments;
 mod span;
 
 use super::args::InspectArgs;
@@ -10,6 +11,7 @@ use super::exit_status::ExitStatus;
 use super::{open, show, summary, units};
 use crate::read_limits;
 use facts::Facts;
+use segments::SegmentFacts;
 use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
 use shardpack_pack::pack::is_figure;
@@ -58,7 +60,8 @@ fn to_json(facts: &Facts, dataset: &Dataset) -> Value {
         "samples": dataset.len(),
         "bytes": facts.bytes,
         "record_bytes": facts.record_bytes.map(|(min, max)| json!({ "min": min, "max": max })),
-        "schema": dataset.schema(),
+        "schema": json!({ "fields": dataset.schema().user_fields().collect::<Vec<_>>() }),
+        "segment_index": facts.segments.as_ref().map(SegmentFacts::to_json),
         "ranges": ranges,
         "arrays": arrays,
         "wavelengths": facts.wavelengths.as_ref().map(|w| w.to_json()),
@@ -86,6 +89,9 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     }
     if let Some(wavelengths) = &facts.wavelengths {
         rows.push(("wavelengths", wavelengths.to_text()));
+    }
+    if let Some(segments) = &facts.segments {
+        rows.push(("segment index", segments.to_text()));
     }
     out += &show::pairs(&rows);
     out += &fields_text(facts, dataset);
@@ -131,7 +137,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
 /// The fidelity figures have their own section.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
-    let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));
+    let fields = schema.user_fields().filter(|f| !is_figure(schema, &f.name));
     let rows: Vec<Vec<String>> = fields
         .map(|field| {
             if let Some(array) = facts.arrays.iter().find(|a| a.field == field.name) {

@@ -9,10 +9,11 @@ use super::tools::Tools;
 use crate::rows::{PartMut, RowMut};
 use crate::sample::{RowId, SampleAt};
 use crate::stage::{StagedPart, StagedParts};
-use crate::supply::{KeptBytes, LargeRecord, MadeField, PartTarget, RecordPart, StagedValue, UnmadeRow, read_head};
+use crate::supply::{KeptBytes, LargeRecord, MadeField, PartTarget, RecordPart, StagedValue, UnmadeRow};
 use crate::supply::{size, steps, within};
 use shardpack_format::{FRAME_BYTES, FieldPlace, Frame, Record};
 use shardpack_reader::Shard;
+use shardpack_reader::raw::read_head;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -5,12 +5,13 @@ use crate::fields::{Cut, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::sample::{SampleAt, name};
 use crate::stage::RecordValue;
-use crate::supply::{HEAD_BYTES, check, read_head};
+use crate::supply::check;
 use shardpack_array::{ArrayDecoder, As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Setting,
 };
 use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::raw::{HEAD_BYTES, read_head};
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::ops::Range;
 use std::sync::Arc;

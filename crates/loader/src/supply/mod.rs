@@ -23,7 +23,7 @@ pub(crate) use parts::{
     KeptBytes, LargeRecord, MadeField, PartScratch, PartTarget, RecordPart, StagedValue, UnmadeRow, WindowedSplit,
 };
 pub(crate) use parts::{size, steps, within};
-pub(crate) use record::{HEAD_BYTES, check, read_alone, read_head};
+pub(crate) use record::{check, read_alone};
 pub use resident::Watch;
 pub(crate) use resident::{Residence, Resident, ResidentValue, fill};
 pub(crate) use run::LoadedRun;

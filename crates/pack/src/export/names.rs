@@ -57,7 +57,8 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    /// Plans names for the fields of `schema` that `wanted` accepts. Each call to `keys` iterates over all
+    /// Plans names for the fields of `schema` that `wanted` accepts. Segment indexes are parts of their pictures, and
+    /// get no files. Each call to `keys` iterates over all
     /// keys. Names in `taken` are not used.
     ///
     /// # Errors
@@ -71,7 +72,8 @@ impl FileNames {
         // In a dataset with pictures, an array is a mask or similar, not the sample itself.
         let has_images = schema.stored().any(|field| field.kind == FieldKind::Image);
         let mut kinds = Vec::new();
-        let fields = schema.stored().filter(|field| wanted(field)).map(|field| {
+        let stored = schema.stored().filter(|field| !schema.is_segment_index(field) && wanted(field));
+        let fields = stored.map(|field| {
             let is_main = !(kinds.contains(&field.kind) || has_images && field.kind == FieldKind::Array);
             kinds.push(field.kind);
             FileField { field: field.clone(), is_main }

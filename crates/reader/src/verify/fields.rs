@@ -1,5 +1,5 @@
-//! Checks the content of records whose structure is sound. Labels are compared with the classes and, on
-//! request, every field is decoded.
+//! Checks the content of structurally sound records: compares labels with the classes, and decodes every
+//! field and compares segment indexes with their pictures on request.
 
 use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;
@@ -8,13 +8,15 @@ use crate::scalar::Scalar;
 use crate::scratch::room;
 use crate::shard::Shard;
 use shardpack_array::{ArrayDecoder, decode_bytes};
-use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldKind, FieldValue, Limits, Record, bug, check_json};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, FieldKind, FieldValue, Limits, Record, bug, check_json};
+use shardpack_jpeg::{SegmentIndex, SegmentIndexer};
 
 /// Checks the fields of records, and keeps its scratch memory for the next record.
 #[derive(Default)]
 pub(super) struct FieldChecker {
     decoder: ArrayDecoder,
     decoded: Vec<u8>,
+    indexer: SegmentIndexer,
 }
 
 impl FieldChecker {
@@ -24,6 +26,11 @@ impl FieldChecker {
         if let Some(classes) = &metadata.classes {
             out.extend(check_label(shard, record, classes.len() as u64));
         }
+        for (position, field) in metadata.schema.stored().enumerate() {
+            if let Some(Err(error)) = self.segments(shard, record, position, options) {
+                out.push(name_field(&field.name, error));
+            }
+        }
         let Some(picture) = options.deep else { return out };
         for (field, value) in metadata.schema.stored().zip(&record.fields) {
             let Some(value) = value else { continue };
@@ -32,6 +39,30 @@ impl FieldChecker {
             }
         }
         out
+    }
+
+    /// Checks the segment index of a picture; `None` if stored field `position` has none.
+    fn segments(
+        &mut self,
+        shard: &Shard,
+        record: &Record<'_>,
+        position: usize,
+        options: &VerifyOptions<'_>,
+    ) -> Option<Result<(), Error>> {
+        let value = |position: usize| record.fields.get(position).and_then(Option::as_ref);
+        let index = value(shard.segments_at(position)?)?;
+        let wrong = |expected: &str, found: &str| Some(Err(Error::format("segment index", expected, found)));
+        if index.codec != Codec::Raw {
+            return wrong("codec raw", index.codec.name());
+        }
+        match value(position) {
+            None => wrong("none, because there is no picture", "one"),
+            Some(picture) if picture.codec != Codec::Jpeg => wrong("none, because the picture is no JPEG", "one"),
+            Some(picture) if options.deep.is_some() => {
+                Some(self.indexer.verify(picture.bytes, index.bytes, &options.limits))
+            }
+            Some(_) => Some(SegmentIndex::parse(index.bytes).map(drop)),
+        }
     }
 
     fn decode(
