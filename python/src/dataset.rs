@@ -246,7 +246,8 @@ impl PyDataset {
     fn raw_all<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
         let sample = self.read(py, move |dataset| dataset.get(index))?;
         let dict = PyDict::new(py);
-        for field in self.inner.schema().stored() {
+        let schema = self.inner.schema();
+        for field in schema.stored().filter(|field| !schema.is_segment_index(field)) {
             let value = sample.field(&field.name).map_err(raise)?;
             dict.set_item(&field.name, value.map(|value| PyBytes::new(py, value.bytes)))?;
         }

@@ -52,7 +52,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::options::check_augmentation;
     #[pymodule_export]
-    use crate::pack::{add, compact, merge, pack, plan, remove, size, verify};
+    use crate::pack::{add, add_indexes, compact, merge, pack, plan, remove, size, verify};
     #[pymodule_export]
     use crate::report::report;
     #[pymodule_export]

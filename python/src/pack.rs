@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack::place::{Destination, for_packing};
 use shardpack_format::{Note, Voice};
-use shardpack_pack::grow::{AddOptions, RemoveOptions};
+use shardpack_pack::grow::{AddOptions, RewriteOptions};
 use shardpack_pack::pack::{FidelityTotals, Hooks, PackOptions};
 use shardpack_recipe::parse_size;
 use std::path::PathBuf;
@@ -175,15 +175,34 @@ pub(crate) fn remove(
     let limits = shardpack::read_limits(max_record);
     let removed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         let on_progress = |now: &shardpack_writer::Progress| tell(*now);
-        let base = RemoveOptions { force, limits, on_progress: Some(&on_progress), ..RemoveOptions::default() };
-        let options = RemoveOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
+        let base = RewriteOptions { force, limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
+        let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
         shardpack_pack::grow::remove(&dataset, &keys, &options)
     })?;
     let removed = removed.map_err(raise)?;
     Ok((removed.to_json().to_string(), removed.notes))
 }
 
-/// Deletes all generations except the newest. Returns the JSON that `shardpack compact --json` prints.
+/// Adds segment indexes to kept JPEGs. Returns a JSON object, and notes for the user.
+#[pyfunction]
+pub(crate) fn add_indexes(
+    py: Python<'_>,
+    dataset: PathBuf,
+    threads: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);
+    let indexed = watch(py, progress, crate::writer::describe, |cancel, tell| {
+        let on_progress = |now: &shardpack_writer::Progress| tell(*now);
+        let base = RewriteOptions { limits, on_progress: Some(&on_progress), ..RewriteOptions::default() };
+        let options = RewriteOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
+        shardpack_pack::grow::add_indexes(&dataset, &options)
+    })?;
+    let indexed = indexed.map_err(raise)?;
+    Ok((indexed.to_json().to_string(), indexed.notes))
+}
+
+/// Deletes all generations but the newest, and returns the JSON that `shardpack compact --json` prints.
 #[pyfunction]
 pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<String> {
     let gone = detached(py, || shardpack_pack::grow::compact(&dataset))?.map_err(raise)?;

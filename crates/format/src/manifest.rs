@@ -128,14 +128,15 @@ impl Manifest {
         recipe
     }
 
-    /// Creates the manifest of another generation, without shards and figures.
+    /// Creates the manifest of another generation, without shards and figures. Its new shards have this metadata.
     #[must_use]
-    pub fn following(&self, generation: u32, classes: Option<Vec<String>>) -> Self {
-        let mut recipe = self.shard_recipe();
+    pub fn following(&self, generation: u32, metadata: &Metadata) -> Self {
+        let Metadata { schema, classes, mut recipe, .. } = metadata.clone();
         recipe.insert(GENERATION.into(), generation.into());
         Self {
             version: GROWN_VERSION.into(),
             samples: 0,
+            schema,
             classes,
             recipe,
             fidelity: Map::new(),

@@ -275,6 +275,21 @@ impl DatasetRecipe {
         }
     }
 
+    /// Replaces the storage options of the pictures in `field`, if the recipe has them.
+    pub fn set_pictures(&mut self, field: &str, pictures: &PictureOptions) {
+        let entry = entry_of(field);
+        match self {
+            Self::Folder(folder) if field == "image" && folder.image.is_some() => {
+                folder.image = Some(pictures.clone().into());
+            }
+            Self::Program(program) if program.stored.contains_key(&entry) => program.add_pictures(field, pictures),
+            Self::Other(recipe) if recipe.contains_key(&entry) => {
+                recipe.insert(entry, to_json(pictures));
+            }
+            Self::Folder(_) | Self::Program(_) | Self::Other(_) => {}
+        }
+    }
+
     /// Returns the storage of the arrays in `field`.
     #[must_use]
     pub fn arrays(&self, field: &str) -> Option<ArrayRecipe> {

@@ -149,6 +149,10 @@ impl<'a> Growth<'a> {
         if options.part.is_some() {
             return Err(Error::usage("a generation cannot be written in parts", ""));
         }
+        if plan.metadata().schema != self.manifest.schema && !next.kept.is_empty() {
+            let what = "a generation of other fields must replace every shard";
+            return Err(Error::usage(what, ""));
+        }
         let folder = self.target.below(NEXT);
         let head = JournalHead::new(plan, None);
         if let Some(report) = self.end(&head)? {
@@ -223,7 +227,7 @@ impl<'a> Growth<'a> {
         mut next: Next<'_, T>,
     ) -> Result<Manifest> {
         let taken: HashSet<String> = self.target.names()?.into_iter().collect();
-        let mut manifest = self.manifest.following(generation, plan.metadata().classes.clone());
+        let mut manifest = self.manifest.following(generation, plan.metadata());
         let mut total = T::default();
         let count = plan.metadata().shards.unwrap_or(0);
         for number in 0..count {

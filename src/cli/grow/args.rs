@@ -56,6 +56,9 @@ pub(crate) struct RemoveArgs {
 
 /// Delete all generations except the newest, and the shards that only they use.
 ///
+/// With `--segment-index`, first rewrites the shards of a dataset of kept JPEGs with a segment index
+/// beside each picture, so that loaders decode them in parts.
+///
 /// Afterwards no file of the folder contains the bytes of removed samples. Copies and backups of the
 /// folder, and free blocks of the disk, may still contain them. Class names stay in the manifest and
 /// in every shard; classes without samples are listed.
@@ -64,6 +67,12 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct CompactArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
+    /// First add segment indexes to kept JPEGs
+    #[arg(long)]
+    pub segment_index: bool,
+    /// Worker threads, with `--segment-index` [default: all cores]
+    #[arg(long, value_name = "N", requires = "segment_index", value_parser = parse_threads)]
+    pub threads: Option<usize>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

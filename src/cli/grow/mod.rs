@@ -10,7 +10,7 @@ use crate::read_limits;
 use args::{AddArgs, CompactArgs, RemoveArgs};
 use shardpack_format::{ErrorKind, Voice};
 use shardpack_pack::Context;
-use shardpack_pack::grow::{AddOptions, AddReport, RemoveOptions, add, compact, remove};
+use shardpack_pack::grow::{AddOptions, AddReport, IndexReport, RewriteOptions, add, add_indexes, compact, remove};
 use shardpack_pack::pack::{Hooks, Planned};
 use shardpack_writer::Outcome as Written;
 use std::cell::OnceCell;
@@ -104,7 +104,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     let on_progress = |p: &shardpack_writer::Progress| {
         bar.get_or_init(|| Bar::new("remove", p.bytes_in_total, Some(p.samples_total))).pack(p);
     };
-    let options = RemoveOptions {
+    let options = RewriteOptions {
         force: args.force,
         threads: args.threads.unwrap_or_else(open::all_cores).max(1),
         limits: read_limits(args.max_record),
@@ -195,10 +195,24 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
 
 pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
     refuse_url(&args.dataset, "compact", COPY_AND_DELETE)?;
+    let indexed = match args.segment_index {
+        true => match add_segment_indexes(args) {
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(interrupted()),
+            other => Some(other?),
+        },
+        false => None,
+    };
     let gone = compact(&args.dataset)?;
     if args.json {
-        show::json(&gone.to_json())?;
+        let mut all = gone.to_json();
+        if let Some(indexed) = &indexed {
+            all["segment_index"] = indexed.to_json();
+        }
+        show::json(&all)?;
         return Ok(ExitStatus::Fine);
+    }
+    if let Some(indexed) = &indexed {
+        show::print(&indexed_text(indexed, &args.dataset))?;
     }
     let name = args.dataset.display();
     if gone.generations.is_empty() && gone.shards.is_empty() {
@@ -213,6 +227,48 @@ pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
     }
     show::print(&empty_text(&gone.empty_classes))?;
     Ok(ExitStatus::Fine)
+}
+
+fn add_segment_indexes(args: &CompactArgs) -> crate::Result<IndexReport> {
+    let interrupt = interrupt::install(true)?;
+    let bar = OnceCell::new();
+    let on_progress = |p: &shardpack_writer::Progress| {
+        bar.get_or_init(|| Bar::new("index", p.bytes_in_total, Some(p.samples_total))).pack(p);
+    };
+    let options = RewriteOptions {
+        force: false,
+        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
+        limits: read_limits(crate::MAX_RECORD_BYTES),
+        on_progress: Some(&on_progress),
+        cancel: Some(&interrupt.raised),
+    };
+    let result = add_indexes(&args.dataset, &options);
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
+    let indexed = result?;
+    indexed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
+    Ok(indexed)
+}
+
+fn indexed_text(indexed: &IndexReport, dataset: &Path) -> String {
+    let name = dataset.display();
+    if indexed.shards == 0 {
+        return format!("`{name}` already has segment indexes\n");
+    }
+    let mut text = format!(
+        "added segment indexes to {} of `{name}`, {}: generation {}; rewrote {}, {}\n",
+        units::plural(indexed.indexed, "picture"),
+        units::bytes(indexed.index_bytes),
+        indexed.generation,
+        units::plural(u64::from(indexed.shards), "shard"),
+        units::bytes(indexed.bytes_out),
+    );
+    if indexed.damaged > 0 {
+        text +=
+            &format!("{} stayed as they are, because they are damaged\n", units::plural(indexed.damaged, "picture"));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Datasets that grow and shrink. Each change is a new generation; older ones stay unchanged (spec §3.5).
 //!
+//! [`add_indexes`] stores segment indexes beside the pictures of a dataset.
 //! [`add`] packs new files with the dataset's recipe. [`remove`] removes samples. [`compact`] deletes older
 //! generations, and with them the bytes of removed samples.
 //! [`Collector::append`](crate::collect::Collector::append) adds a program's samples.
@@ -10,12 +11,14 @@ mod fit;
 mod held;
 mod recipe;
 mod remove;
+mod segments;
 #[cfg(test)]
 mod tests;
 
 pub use add::{AddReport, add};
 pub use add_options::{AddOptions, OnKnownKey};
-pub use remove::{CompactReport, RemoveOptions, RemoveReport, compact, remove};
+pub use remove::{CompactReport, RemoveReport, RewriteOptions, compact, remove};
+pub use segments::{IndexReport, add_indexes};
 
 use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
 use shardpack_sources::words::plural;

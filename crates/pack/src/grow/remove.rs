@@ -16,16 +16,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Options of [`remove`].
+/// Options of [`remove`] and [`add_indexes`](super::add_indexes), which rewrite shards.
 ///
 /// ```
-/// assert!(!shardpack_pack::grow::RemoveOptions::default().force);
+/// assert!(!shardpack_pack::grow::RewriteOptions::default().force);
 /// ```
 #[derive(Clone)]
-pub struct RemoveOptions<'a> {
+pub struct RewriteOptions<'a> {
     /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
-    /// Number of threads that read. Default: all cores.
+    /// Number of threads. Default: all cores.
     pub threads: usize,
     /// Limits on the sizes that the dataset's files may declare.
     pub limits: Limits,
@@ -35,16 +35,16 @@ pub struct RemoveOptions<'a> {
     pub cancel: Option<&'a AtomicBool>,
 }
 
-impl Default for RemoveOptions<'_> {
+impl Default for RewriteOptions<'_> {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self { force: false, threads, limits: Limits::default(), on_progress: None, cancel: None }
     }
 }
 
-impl std::fmt::Debug for RemoveOptions<'_> {
+impl std::fmt::Debug for RewriteOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoveOptions")
+        f.debug_struct("RewriteOptions")
             .field("force", &self.force)
             .field("threads", &self.threads)
             .finish_non_exhaustive()
@@ -94,7 +94,7 @@ impl RemoveReport {
 /// # Errors
 /// Fails if there is no dataset, no key, or an unknown key; if no sample would be left; if a record in an
 /// affected shard is damaged, or the dataset cannot be written.
-pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> crate::Result<RemoveReport> {
+pub fn remove(dataset: &Path, keys: &[String], options: &RewriteOptions<'_>) -> crate::Result<RemoveReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
     let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
@@ -160,7 +160,7 @@ fn is_last_removal(
     dataset: &Path,
     opened: &Dataset,
     keys: &BTreeSet<&str>,
-    options: &RemoveOptions<'_>,
+    options: &RewriteOptions<'_>,
 ) -> crate::Result<bool> {
     let Some(before) = before(dataset, opened, &options.limits) else { return Ok(false) };
     Ok(before.len() == opened.len() + keys.len() as u64 && all_held(&before, keys, true)?)

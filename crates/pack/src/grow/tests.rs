@@ -349,10 +349,10 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     };
     assert!(found() >= 2);
     let out = place.path("out");
-    let error = remove(&out, &keys(&["07.jpg", "7.jpg", "x"]), &RemoveOptions::default()).unwrap_err().to_string();
+    let error = remove(&out, &keys(&["07.jpg", "7.jpg", "x"]), &RewriteOptions::default()).unwrap_err().to_string();
     assert!(error.starts_with("2 of 3 keys") && error.contains("`7.jpg`, `x`"), "{error}");
     assert_eq!(place.open(None).generation(), 1);
-    let removed = remove(&out, &keys(&["07.jpg"]), &RemoveOptions::default()).unwrap();
+    let removed = remove(&out, &keys(&["07.jpg"]), &RewriteOptions::default()).unwrap();
     assert_eq!((removed.removed, removed.samples, removed.generation, removed.shards), (1, 11, 2, 1));
     assert!(found() >= 2, "the older generation has it");
     let after = place.open(None);
@@ -396,7 +396,7 @@ fn an_interrupted_removal_makes_no_other_command_a_success() {
     place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);
     place.pack(&small());
     let out = place.path("out");
-    let remove = |names: &[&str]| remove(&out, &keys(names), &RemoveOptions::default());
+    let remove = |names: &[&str]| remove(&out, &keys(names), &RewriteOptions::default());
     remove(&["a.jpg"]).unwrap();
     unsettle(&out);
     let error = remove(&["x.jpg"]).unwrap_err().to_string();
@@ -439,9 +439,9 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     place.photos(1, &["src/ant/1.jpg", "src/patient 17/x.jpg", "src/zebra/2.jpg"]);
     place.pack(&small());
     let out = place.path("out");
-    let removed = remove(&out, &keys(&["ant/1.jpg"]), &RemoveOptions::default()).unwrap();
+    let removed = remove(&out, &keys(&["ant/1.jpg"]), &RewriteOptions::default()).unwrap();
     assert_eq!(removed.empty_classes, ["ant"]);
-    let removed = remove(&out, &keys(&["patient 17/x.jpg"]), &RemoveOptions::default()).unwrap();
+    let removed = remove(&out, &keys(&["patient 17/x.jpg"]), &RewriteOptions::default()).unwrap();
     assert_eq!(removed.empty_classes, ["ant", "patient 17"]);
     let gone = compact(&out).unwrap();
     assert_eq!((gone.generations, gone.empty_classes), (vec![1, 2], keys(&["ant", "patient 17"])));
@@ -472,9 +472,9 @@ fn not_all_samples_can_be_removed_and_an_empty_shard_is_fine() {
     place.photos(1, &["src/a.jpg", "src/b.jpg"]);
     place.pack(&PackOptions { shard_bytes: 1, ..small() });
     let out = place.path("out");
-    let error = remove(&out, &keys(&["a.jpg", "b.jpg"]), &RemoveOptions::default()).unwrap_err().to_string();
+    let error = remove(&out, &keys(&["a.jpg", "b.jpg"]), &RewriteOptions::default()).unwrap_err().to_string();
     assert!(error.starts_with("cannot remove all 2 samples"), "{error}");
-    remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
+    remove(&out, &keys(&["a.jpg"]), &RewriteOptions::default()).unwrap();
     let newest = place.open(None);
     assert_eq!((newest.len(), newest.shards().len()), (1, 2));
     place.verify(2);

@@ -26,7 +26,7 @@ pub(crate) use fields::{FolderFields, has_profile};
 pub(crate) use folder::{FolderSource, default_memory};
 pub use forecast::{Forecast, Measured, PartForecast, forecast};
 pub use json::{report_json, unfinished_json};
-pub(crate) use next_generation::{NextGeneration, first_id};
+pub(crate) use next_generation::{NextGeneration, first_id, with_notes};
 pub use options::PackOptions;
 pub use overlap::refuse_inside;
 pub(crate) use overlap::refuse_overlap;

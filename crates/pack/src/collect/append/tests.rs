@@ -1,7 +1,7 @@
 //! Tests additions by a program by reading them back.
 
 use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, SampleValue};
-use crate::grow::{OnKnownKey, RemoveOptions, compact, remove};
+use crate::grow::{OnKnownKey, RewriteOptions, compact, remove};
 use proptest::prelude::*;
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Explain};
@@ -305,7 +305,7 @@ fn an_array_of_fewer_axes_than_the_columns_of_its_dataset_is_no_defect() {
     let with = |i: u64, shape: &[u64]| named(i).with("cube", SampleValue::Array(floats(shape, i)));
     // After the removal, no array shows the number of axes.
     write(&out, small(), [with(0, &[6, 5, 4]), named(1).without("cube"), named(2).without("cube")]);
-    remove(&out, &["s/000".to_owned()], &RemoveOptions::default()).unwrap();
+    remove(&out, &["s/000".to_owned()], &RewriteOptions::default()).unwrap();
     let collector = Collector::append(&out, None, AppendOptions { threads: 2, ..Default::default() }).unwrap();
     let refused = collector.add(with(3, &[8])).err().map(|error| error.kind());
     assert!(!matches!(refused, Some(shardpack_format::ErrorKind::Internal)), "{refused:?}");
@@ -354,7 +354,7 @@ fn additions_removals_and_compactions_follow_each_other() {
     let out = folder.path().join("out");
     write(&out, small(), (0..4).map(sample));
     append(&out, (4..8).map(sample)).unwrap();
-    remove(&out, &["s/001".to_owned(), "s/005".to_owned()], &RemoveOptions::default()).unwrap();
+    remove(&out, &["s/001".to_owned(), "s/005".to_owned()], &RewriteOptions::default()).unwrap();
     append(&out, (8..12).map(sample)).unwrap();
     check(&out, 4);
     // A removed sample may be added again.

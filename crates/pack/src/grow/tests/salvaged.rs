@@ -21,7 +21,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let by = |name: &str, n: u32| format!("generation {n} is used, as listed in `{name}`");
     let notes = texts(&survey.notes);
     assert_eq!((survey.samples(), survey.places_lost(), notes), (4, 0, vec![by("manifest.json", 2)]));
-    remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
+    remove(&out, &keys(&["a.jpg"]), &RewriteOptions::default()).unwrap();
     let survey = scan(&newest);
     assert_eq!((survey.samples(), survey.places_lost()), (3, 0), "{:?}", survey.lost);
     assert!(survey.notes[0].text.starts_with("1 shard of older generations left out"), "{:?}", survey.notes);
@@ -73,7 +73,7 @@ fn withdrawn() -> (Place, std::path::PathBuf) {
     place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);
     place.pack(&kept());
     let out = place.path("out");
-    remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
+    remove(&out, &keys(&["a.jpg"]), &RewriteOptions::default()).unwrap();
     (place, out)
 }
 

@@ -1,0 +1,242 @@
+//! Adds segment indexes to the pictures of a dataset (spec §5.5), as a generation of rewritten shards.
+
+use super::{RewriteOptions, open};
+use crate::encode::{FidelityTotals, RecordNumber, copy_record};
+use crate::lock::lock;
+use crate::pack::{default_memory, with_notes};
+use crate::{Error, bail};
+use serde_json::{Value, json};
+use shardpack_format::{
+    Codec, Dtype, Field, FieldKind, FieldValue, Hinted, Limits, Manifest, Metadata, Record, Schema, bug,
+};
+use shardpack_jpeg::SegmentIndexer;
+use shardpack_reader::{Dataset, Shard};
+use shardpack_recipe::{DatasetRecipe, PictureOptions};
+use shardpack_writer::{Encoded, Growth, KeptSample, Next, Plan, SampleSource, Tally as _, WriteOptions};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The result of [`add_indexes`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexReport {
+    /// Newest generation.
+    pub generation: u32,
+    /// Number of pictures that got an index.
+    pub indexed: u64,
+    /// Total size of these indexes in bytes.
+    pub index_bytes: u64,
+    /// Number of damaged pictures, which stay as they are.
+    pub damaged: u64,
+    /// Number of shards that were rewritten; 0 if the dataset already has indexes.
+    pub shards: u32,
+    /// Bytes of the rewritten shards.
+    pub bytes_out: u64,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+}
+
+impl IndexReport {
+    /// Returns the object in the output of `compact --segment-index --json`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "generation": self.generation,
+            "indexed": self.indexed,
+            "index_bytes": self.index_bytes,
+            "damaged": self.damaged,
+            "shards": self.shards,
+            "bytes_out": self.bytes_out,
+        })
+    }
+}
+
+/// Creates a generation of the dataset in the folder `dataset` with a segment index beside each JPEG that is kept
+/// byte for byte and has use for one. Rewrites all shards; the pictures keep their bytes. Older generations stay until
+/// [`compact`](super::compact) deletes them.
+///
+/// An interrupted run leaves the dataset unchanged, and the same call continues it. A dataset that already has indexes
+/// does not change.
+///
+/// # Errors
+/// Fails if there is no dataset, or it keeps no pictures byte for byte; if a record is damaged, or the dataset cannot
+/// be written.
+pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Result<IndexReport> {
+    let growth = Growth::take(dataset)?;
+    let opened = open(dataset, &options.limits)?;
+    let base = growth.manifest();
+    let wanted = pictures(base);
+    if wanted.is_empty() {
+        let text = format!("`{}` has no field of pictures that are kept byte for byte", dataset.display());
+        bail!(Hinted::new(text, "tiles and re-encoded pictures need no segment index"));
+    }
+    let has_index = |name: &&&str| base.schema.fields().contains(&Field::segments(name));
+    if wanted.iter().all(|name| has_index(&name)) {
+        let generation = opened.generation();
+        let (indexed, index_bytes, damaged, shards, bytes_out) = (0, 0, 0, 0, 0);
+        return Ok(IndexReport { generation, indexed, index_bytes, damaged, shards, bytes_out, notes: Vec::new() });
+    }
+    let metadata = metadata(base, &wanted)?;
+    let source = IndexedRecords::new(&opened, &metadata.schema, &options.limits)?;
+    let plan = Plan::anew(base, metadata.clone(), &source.shards()?)?;
+    let largest = source.records.iter().filter_map(|(shard, record)| shard.row(*record).ok()).map(|row| row.length);
+    let write = WriteOptions {
+        threads: options.threads.max(1),
+        memory_bytes: default_memory(options.threads, memory(largest.max().unwrap_or(0))),
+        part: None,
+        force: options.force,
+        on_progress: options.on_progress,
+        cancel: options.cancel,
+    };
+    let fidelity = |total: &FidelityTotals| with_notes(total.fidelity(), &base.fidelity);
+    let written = growth.write(&plan, &source, Next { kept: BTreeMap::new(), fidelity: &fidelity }, &write)?;
+    Ok(IndexReport {
+        generation: open(dataset, &options.limits)?.generation(),
+        indexed: source.indexed.into_inner(),
+        index_bytes: source.index_bytes.into_inner(),
+        damaged: source.damaged.into_inner(),
+        shards: written.shards,
+        bytes_out: written.bytes_out,
+        notes: written.notes,
+    })
+}
+
+/// Returns the picture fields whose JPEGs are kept byte for byte, as far as the recipe tells. Clips have no index.
+fn pictures(base: &Manifest) -> Vec<&str> {
+    let recipe = DatasetRecipe::read(&base.shard_recipe());
+    let is_kept = |name: &str| recipe.pictures(name).is_none_or(|how| how.keeps_files());
+    let is_clip = |name: &str| {
+        base.schema.scalar_position(&format!("{name}.frames")).is_some_and(|(_, dtype)| dtype == Dtype::U32)
+    };
+    let pictures = base.schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
+    pictures.map(|field| field.name.as_str()).filter(|name| is_kept(name) && !is_clip(name)).collect()
+}
+
+/// Returns the dataset's metadata with indexes of the pictures in these fields.
+fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
+    let mut recipe = DatasetRecipe::read(&base.shard_recipe());
+    let mut fields = Vec::new();
+    for field in base.schema.fields() {
+        fields.push(field.clone());
+        let index = Field::segments(&field.name);
+        if wanted.contains(&field.name.as_str()) && !base.schema.fields().contains(&index) {
+            fields.push(index);
+        }
+    }
+    for name in wanted {
+        recipe.set_pictures(name, &PictureOptions::Keep { segment_index: true });
+    }
+    let schema = Schema::new(fields)?;
+    Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
+}
+
+/// Returns the memory for a record of this size: its bytes, a copy, and the buffers of the indexer.
+const fn memory(record_bytes: u64) -> u64 {
+    record_bytes.saturating_mul(4)
+}
+
+/// All records of a dataset, with indexes, as samples for the writer.
+struct IndexedRecords<'a> {
+    schema: &'a Schema,
+    limits: &'a Limits,
+    records: Vec<(Arc<Shard>, u64)>,
+    idle: Mutex<Vec<SegmentIndexer>>,
+    indexed: AtomicU64,
+    index_bytes: AtomicU64,
+    damaged: AtomicU64,
+}
+
+impl<'a> IndexedRecords<'a> {
+    fn new(opened: &Dataset, schema: &'a Schema, limits: &'a Limits) -> crate::Result<Self> {
+        let mut records = Vec::new();
+        for number in opened.shard_numbers() {
+            let shard = opened.shard(number)?;
+            records.extend((0..shard.len()).map(|record| (Arc::clone(&shard), record)));
+        }
+        let (idle, indexed, index_bytes, damaged) = Default::default();
+        Ok(Self { schema, limits, records, idle, indexed, index_bytes, damaged })
+    }
+
+    /// Returns the records of each shard, for the plan.
+    fn shards(&self) -> crate::Result<Vec<(u32, Vec<KeptSample>)>> {
+        let mut shards: Vec<(u32, Vec<KeptSample>)> = Vec::new();
+        for (shard, record) in &self.records {
+            let (number, row) = (shard.identity().shard_number, shard.row(*record)?);
+            let sample = KeptSample { sample_id: row.sample_id, record_bytes: row.length, crc32: row.crc32 };
+            match shards.last_mut() {
+                Some((last, samples)) if *last == number => samples.push(sample),
+                _ => shards.push((number, vec![sample])),
+            }
+        }
+        Ok(shards)
+    }
+
+    fn record(&self, sample: u64) -> Option<&(Arc<Shard>, u64)> {
+        self.records.get(usize::try_from(sample).ok()?)
+    }
+
+    /// Returns the index of a stored picture; empty if it has no use for one.
+    fn index(&self, indexer: &mut SegmentIndexer, picture: Option<&FieldValue<'_>>) -> Vec<u8> {
+        let mut index = Vec::new();
+        let Some(picture) = picture.filter(|picture| picture.codec == Codec::Jpeg) else { return index };
+        match indexer.index(picture.bytes, self.limits, &mut index) {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                self.indexed.fetch_add(1, Ordering::Relaxed);
+                self.index_bytes.fetch_add(index.len() as u64, Ordering::Relaxed);
+            }
+            Err(_) => {
+                self.damaged.fetch_add(1, Ordering::Relaxed);
+                index.clear();
+            }
+        }
+        index
+    }
+}
+
+impl SampleSource for IndexedRecords<'_> {
+    type Tally = FidelityTotals;
+    type Error = Error;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        let key = self.record(sample).and_then(|(shard, record)| shard.index().key(*record));
+        Cow::Borrowed(key.unwrap_or_default())
+    }
+
+    fn memory_bytes(&self, sample: u64) -> u64 {
+        let row = self.record(sample).and_then(|(shard, record)| shard.row(*record).ok());
+        row.map_or(0, |row| memory(row.length))
+    }
+
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
+        let Some((shard, record)) = self.record(sample) else { bug("a record that is not of the plan") };
+        let mut bytes = Vec::new();
+        let record = shard.record(*record, &mut bytes)?;
+        let own = &shard.index().metadata().schema;
+        let old = |name: &str| record.fields.get(own.stored_position(name)?).copied().flatten();
+        let mut indexer = lock(&self.idle).pop().unwrap_or_default();
+        // The fields that the record lacks are its indexes.
+        let indexes: Vec<Option<Vec<u8>>> = (self.schema.stored().map(|field| field.name.as_str()))
+            .map(|name| {
+                let picture = name.strip_suffix(".segments").filter(|_| own.stored_position(name).is_none())?;
+                Some(self.index(&mut indexer, old(picture).as_ref()))
+            })
+            .collect();
+        lock(&self.idle).push(indexer);
+        let fields = self.schema.stored().zip(&indexes).map(|(field, index)| match index {
+            None => old(&field.name),
+            Some(index) if index.is_empty() => None,
+            Some(bytes) => {
+                let decoded_bytes = bytes.len() as u64;
+                Some(FieldValue { codec: Codec::Raw, decoded_bytes, descriptor: &[], bytes })
+            }
+        });
+        let fields = fields.collect();
+        let record = Record { fields, ..record };
+        let totals = FidelityTotals::of_record(self.schema, record.key, record.scalars);
+        let copy = copy_record(&record, self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
+        Ok(Encoded::Record(copy.into_sample(record.frame.record_bytes, totals)))
+    }
+}
