@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An independent reader of shardpack 1.0. Its parts have the order and the numbers of the specification (README.md).
+"""An independent reader of shardpack 1.2, laid out and numbered like the specification (README.md).
 
 It is written to be read, not to be fast, and needs only the standard library. Values (JSON, arrays, codecs) are in
 values.py, which needs numpy, zstandard and blosc2 to decode some of them.
@@ -18,18 +18,18 @@ import sys
 from collections import namedtuple
 from zlib import crc32
 
-from values import (BLOSC2, JPEG, RAW, TYPES, ZSTD, Bad, Cursor, align, check, check_crc, decode_field, need, parse_descriptor,
+from values import (BLOSC2, JPEG, RAW, TYPES, ZSTD, Bad, Cursor, align, check, check_crc, check_segments, decode_field, need, parse_descriptor,
                     parse_json, parse_text, same, within)
 
 
 # ---- §2.1 Header and identity
 def parse_identity(data):
-    major, _minor, alignment, required, _optional, dataset_id, number, reserved = struct.unpack("<HHIQQ16sI8s", data)
+    major, _minor, alignment, required, optional, dataset_id, number, reserved = struct.unpack("<HHIQQ16sI8s", data)
     need(major == 1, f"format version: expected 1.x, found {major}")
     need(alignment == 64, f"record alignment: expected 64, found {alignment}")
     need(required == 0, f"required features: unknown bits {required:#x}")
     need(not any(reserved), "identity: reserved bytes")
-    return dataset_id.hex(), number
+    return dataset_id.hex(), number, optional
 
 
 def check_header(data, footer):
@@ -201,7 +201,7 @@ class Shard:
         self.path, size = path, os.path.getsize(path)
         need(size >= 192, f"shard size: expected at least 192 bytes, found {size} (truncated)")
         footer = self.read(size - 128, 128)
-        (dataset_id, self.number), count, index_offset, index_bytes, index_crc = parse_footer(footer, size)
+        (dataset_id, self.number, self.optional), count, index_offset, index_bytes, index_crc = parse_footer(footer, size)
         check_header(self.read(0, 64), footer)
         index = self.read(index_offset, index_bytes)
         need(crc32(index) == index_crc, "index CRC32: damaged")
@@ -280,7 +280,11 @@ def verify(path):
                 need(not twice, f"sample key or id twice: {twice}")
             with noting(f"{file}: record {i}"):
                 need(not any(shard.read(row.offset + row.length, -row.length % 64)), "padding after the record: not zero")
-                for name, dtype, value in shard.record(row):
+                values = shard.record(row)
+                for name, dtype, value in values:
+                    if shard.optional & 1 and name.endswith(".segments") and dtype == "bytes":
+                        picture = {field: found for field, *found in values}.get(name.removesuffix(".segments"), ("", None))
+                        check_segments(value, *picture)
                     if name == "label" and dtype in TYPES and "int" in dtype and "classes" in shard.metadata:
                         label = int.from_bytes(value, "little", signed=dtype.startswith("int"))
                         need(0 <= label < len(shard.metadata["classes"]), f"label: {label}")

@@ -1,5 +1,5 @@
-"""Values: strict JSON, arrays and codecs of shardpack 1.0 (sections 3, 4 and 5 of the specification), and the checks
-that this module shares with reader.py (section 1).
+"""Values: strict JSON, arrays and codecs of shardpack 1.2 (sections 3, 4 and 5 of the specification), and the checks
+that reader.py shares with them (section 1).
 
 numpy, zstandard and blosc2 are imported only when a value needs them. A `raw` value without a transform needs none
 of them.
@@ -315,3 +315,70 @@ def decode_field(field, stored):
     if kind in ("text", "json"):
         (parse_text if kind == "text" else parse_json)(value, kind)
     return descriptor.decode() if kind == "image" else kind, value
+
+
+# ---- §5.5 Segment indexes
+SAMPLINGS = {(1, 1): 3, (2, 1): 4, (1, 2): 4, (2, 2): 6}  # blocks of an MCU of three components
+
+
+def parse_jpeg(jpeg):
+    """Returns the number of MCUs, MCUs in a row, blocks of an MCU, restart interval, components, and the bytes after the
+    header of the first scan.
+    """
+    cursor, restart, frame = Cursor(jpeg, "JPEG"), 0, None
+    need(cursor.take(2) == b"\xff\xd8", "JPEG: its first marker")
+    while True:
+        fill, marker = cursor.take(2)
+        need(fill == 0xFF, "JPEG: bytes outside segments")
+        if marker == 0xFF:
+            cursor.pos -= 1
+            continue
+        body = cursor.take(int.from_bytes(cursor.take(2), "big") - 2)
+        if marker == 0xDD:
+            restart = int.from_bytes(body, "big")
+        elif marker in (0xC0, 0xC1):
+            frame = struct.unpack(">BHHB", body[:6]) + (tuple(divmod(body[7], 16)), body[10::3])
+        elif marker == 0xDA:
+            break
+    need(frame, "segment index: the picture is not baseline")
+    precision, height, width, count, (h, v), others = frame
+    need(precision == 8 and count in (1, 3) and body[0] == count, "segment index: the picture allows none")
+    h, v = (1, 1) if count == 1 else (h, v)
+    need(count == 1 or (h, v) in SAMPLINGS and set(others) == {0x11}, "segment index: the subsampling of the picture")
+    columns, rows = -(-width // (8 * h)), -(-height // (8 * v))
+    restart = restart if restart < columns * rows else 0
+    return columns * rows, columns, 1 if count == 1 else SAMPLINGS[h, v], restart, count, len(jpeg) - cursor.pos
+
+
+def check_segments(index, media_type, jpeg):
+    """Checks the rules of the table. That the numbers are those of the picture only a walk through it would show."""
+    if index is None:
+        return
+    need(media_type == "image/jpeg", "segment index: without a JPEG")
+    mcus, columns, blocks, restart, count, after = parse_jpeg(jpeg)
+    cursor = Cursor(index, "segment index")
+    segments, interval, components, length_bits, d0, d1, d2, reserved = cursor.unpack("IHBBBBBB")
+    *bases, reserved_too, scan_bytes = cursor.unpack("hhhHI")
+    need(components == count, f"segment index: {components} components, {count} in the picture")
+    allowed = [k for k in range(1, min(24 // blocks, columns) + 1) if restart % k == 0]
+    need(interval == max(allowed), f"segment index: interval {interval}")
+    need(segments == -(-mcus // interval) >= 2, f"segment index: {segments} segments")
+    need(not reserved | reserved_too, "segment index: reserved bytes")
+
+    def numbers(n, bits):
+        packed = int.from_bytes(cursor.take(-(-n * bits // 8)), "little")
+        need(packed >> n * bits == 0, "segment index: padding")
+        return [packed >> i * bits & (1 << bits) - 1 for i in range(n)]
+
+    lengths = numbers(segments, length_bits)
+    need(length_bits == max(1, max(lengths).bit_length()) <= 32, f"segment index: {length_bits} bits of a length")
+    need(-(-sum(lengths) // 8) == scan_bytes <= after - 2, f"segment index: {sum(lengths)} bits in {scan_bytes} bytes")
+    for component, (bits, base) in enumerate(zip((d0, d1, d2), bases)):
+        if component >= components:
+            need((bits, base) == (0, 0), "segment index: numbers for a component that does not exist")
+            continue
+        found = numbers(segments + 1, bits)
+        need(min(found) == 0 and bits == max(found).bit_length() <= 16, f"segment index: {bits} bits of a prediction")
+        need(base + max(found) < 1 << 15, "segment index: a prediction out of range")
+        need(base + found[0] == 0, "segment index: its first prediction")
+    need(cursor.pos == len(index), "segment index: bytes after its end")

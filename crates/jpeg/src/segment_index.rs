@@ -1,4 +1,4 @@
-//! The segment index of a JPEG: where decoding can begin within its entropy-coded data (spec §5.4).
+//! The segment index of a JPEG: where decoding can begin within its entropy-coded data (spec §5.5).
 //!
 //! A baseline JPEG can be decoded from any MCU on if the position of its first bit and the DC predictions are
 //! known. The index lists both for every segment of a few MCUs, so that a JPEG without restart markers can be
