@@ -110,9 +110,9 @@ fn every_fixture_reads_as_listed() {
             }
             let named = report.problems.iter().any(|p| p.kind == verdict && p.to_string().contains(&message));
             assert!(named, "{target}: no problem of kind {verdict} that says {message:?}: {:#?}", report.problems);
-            let verify_alone = target.strip_prefix("invalid/").is_some_and(|name| {
-                FOUND_BY_VERIFY_ALONE.contains(&name) || name.starts_with("V02-segment-index")
-            });
+            let verify_alone = target
+                .strip_prefix("invalid/")
+                .is_some_and(|name| FOUND_BY_VERIFY_ALONE.contains(&name) || name.starts_with("V02-segment-index"));
             match read {
                 Ok(_) => assert!(verify_alone, "{target}: read without an error"),
                 Err(error) => {

@@ -27,6 +27,7 @@ mod payload;
 #[path = "../reading/mod.rs"]
 mod reading;
 mod salvage;
+mod segments;
 #[path = "../../fuzz/src/shard.rs"]
 mod shard;
 #[path = "../../fuzz/src/sources.rs"]

@@ -13,8 +13,8 @@ use shardpack_sources::{Listing, SourceSample};
 const OVERHEAD_BYTES: u64 = 256;
 /// Number of pictures to re-encode for estimating stored sizes, and their maximum size.
 const TRIED: usize = 8;
-/// Pixels for each byte of a segment index: a segment of 24 blocks takes about five bytes.
-const PIXELS_PER_INDEX_BYTE: u64 = 200;
+/// Pixels for each byte of a segment index: a segment of 1,024 pixels (4:2:0) takes about eight bytes.
+const PIXELS_PER_INDEX_BYTE: u64 = 110;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// Maximum pixels of a decoded picture, from the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;

@@ -1,0 +1,264 @@
+//! Segment indexes: which pictures get one, that they change no pixel, and that wrong ones are noticed.
+
+use crate::make::segments::strip;
+use crate::making::run;
+use shardpack::{Dataset, View};
+use shardpack_format::{Codec, Field, Limits, SEGMENT_INDEXES};
+use shardpack_jpeg::SegmentIndexer;
+use shardpack_loader::order::End;
+use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Kind, Sample, SampleValue};
+use shardpack_pack::grow::{AddOptions, OnKnownKey, RewriteOptions, add, add_indexes, compact};
+use shardpack_pack::pack::{Hooks, PackOptions};
+use shardpack_recipe::{Jpeg, PictureOptions};
+use shardpack_sources::{OnBadInput, SourceOptions};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+fn with(segment_index: bool) -> PackOptions {
+    PackOptions { pictures: PictureOptions::Keep { segment_index }, shard_bytes: 1 << 12, ..PackOptions::default() }
+}
+
+/// Writes two pictures that have use for an index, and one that is too small.
+fn write_pictures(folder: &Path) -> PathBuf {
+    let src = folder.join("src");
+    fs::create_dir_all(&src).unwrap();
+    fs::write(src.join("a.jpg"), strip(255)).unwrap();
+    fs::write(src.join("b.jpg"), strip(130)).unwrap();
+    fs::write(src.join("c.jpg"), crate::make::valid::jpeg()).unwrap();
+    src
+}
+
+/// Returns picture and index of each sample, by key.
+fn stored(dataset: &Path, field: &str) -> BTreeMap<String, (Vec<u8>, Option<Vec<u8>>)> {
+    let dataset = Dataset::open(dataset).unwrap();
+    let samples = (0..dataset.len()).map(|i| dataset.get(i).unwrap());
+    let row = |sample: shardpack::Sample| {
+        let index = sample.field(&format!("{field}.segments")).unwrap();
+        assert!(index.is_none_or(|index| index.codec == Codec::Raw));
+        let index = index.map(|index| index.bytes.to_vec());
+        (sample.key().to_owned(), (sample.image(field).unwrap().bytes.to_vec(), index))
+    };
+    samples.map(row).collect()
+}
+
+fn check(found: &BTreeMap<String, (Vec<u8>, Option<Vec<u8>>)>) {
+    for (key, (picture, index)) in found {
+        let mut expected = Vec::new();
+        let count = SegmentIndexer::new().index(picture, &Limits::default(), &mut expected).unwrap();
+        assert_eq!(count.map(|_| &expected), index.as_ref(), "{key}");
+    }
+}
+
+fn indexed(found: &BTreeMap<String, (Vec<u8>, Option<Vec<u8>>)>) -> Vec<&str> {
+    found.iter().filter(|(_, (_, index))| index.is_some()).map(|(key, _)| key.as_str()).collect()
+}
+
+fn recipe(dataset: &Path) -> String {
+    serde_json::to_string(&Dataset::open(dataset).unwrap().recipe()["image"]).unwrap()
+}
+
+/// Returns the rows of a view in the middle of the pictures, by key, and the number of wrong indexes.
+fn batch(dataset: &Path) -> (BTreeMap<String, Vec<u8>>, u64) {
+    let dataset = Dataset::open(dataset).unwrap();
+    let options = dataset.loader().batch_size(8).end(End::Uneven).image(View::center_crop(8, (8, 8)));
+    let mut loader = options.fields(["image"]).open().unwrap();
+    let mut rows = BTreeMap::new();
+    for batch in loader.epoch(0) {
+        let batch = batch.unwrap();
+        let bytes = batch.field("image").unwrap().to_host().unwrap();
+        for (row, &index) in bytes.chunks(8 * 8 * 3).zip(batch.indices()) {
+            rows.insert(dataset.key(index).unwrap(), row.to_vec());
+        }
+    }
+    (rows, loader.stats().wrong_indexes)
+}
+
+#[test]
+fn kept_pictures_get_indexes_unless_the_user_declines() {
+    let scratch = tempfile::tempdir().unwrap();
+    let src = write_pictures(scratch.path());
+    let (out, plain) = (scratch.path().join("out"), scratch.path().join("plain"));
+    run(&src, &out, &PackOptions { pictures: PictureOptions::of(Jpeg::Keep), ..with(true) }).unwrap();
+    run(&src, &plain, &with(false)).unwrap();
+    let found = stored(&out, "image");
+    check(&found);
+    assert_eq!(indexed(&found), ["a.jpg", "b.jpg"]);
+    for (key, (picture, _)) in &found {
+        assert_eq!(*picture, fs::read(src.join(key)).unwrap(), "{key}");
+    }
+    assert_eq!(recipe(&out), r#"{"jpeg":"keep","segment_index":true}"#);
+    assert_eq!(recipe(&plain), r#"{"jpeg":"keep"}"#);
+    let dataset = Dataset::open(&out).unwrap();
+    assert!(dataset.schema().user_fields().all(|field| !field.name.contains("segments")));
+    for number in dataset.shard_numbers() {
+        assert_eq!(dataset.shard(number).unwrap().identity().optional_features, SEGMENT_INDEXES);
+    }
+    let plain_dataset = Dataset::open(&plain).unwrap();
+    assert!(!plain_dataset.schema().fields().contains(&Field::segments("image")));
+    assert_eq!(plain_dataset.shard(0).unwrap().identity().optional_features, 0);
+    let (rows, wrong) = batch(&out);
+    assert_eq!((&rows, wrong), (&batch(&plain).0, 0));
+    assert!(rows["a.jpg"] != rows["b.jpg"]);
+    for dataset in [&out, &plain] {
+        assert!(shardpack::verify(dataset).unwrap().report.is_whole());
+    }
+}
+
+#[test]
+fn making_an_index_finds_damage_that_markers_do_not_show() {
+    let scratch = tempfile::tempdir().unwrap();
+    let src = write_pictures(scratch.path());
+    let mut damaged = strip(255);
+    // No code of AC coefficients begins with a one.
+    let at = damaged.len() - 6;
+    damaged[at] = 0x7F;
+    fs::write(src.join("d.jpg"), damaged).unwrap();
+    let out = scratch.path().join("out");
+    let error = run(&src, &out, &with(true)).unwrap_err().to_string();
+    assert!(error.contains("d.jpg`: cannot decode the picture"), "{error}");
+    let source = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
+    let report = run(&src, &out, &PackOptions { source, ..with(true) }).unwrap().report;
+    assert_eq!((report.samples, report.skipped[0].key.as_str()), (3, "d.jpg"));
+    assert_eq!(run(&src, &scratch.path().join("plain"), &with(false)).unwrap().report.samples, 4);
+}
+
+#[test]
+fn a_source_without_baseline_jpegs_gets_no_field_for_indexes() {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::create_dir(scratch.path().join("src")).unwrap();
+    let progressive = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/progressive.jpg");
+    fs::copy(progressive, scratch.path().join("src/b.jpg")).unwrap();
+    let out = scratch.path().join("out");
+    run(&scratch.path().join("src"), &out, &with(true)).unwrap();
+    assert!(!Dataset::open(&out).unwrap().schema().fields().contains(&Field::segments("image")));
+    // A program can add to it all the same.
+    let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
+    collector.add(Sample::new().with_key("new").with("image", SampleValue::Bytes(strip(255)))).unwrap();
+    collector.commit(None, None).unwrap();
+    assert_eq!(Dataset::open(&out).unwrap().len(), 2);
+}
+
+#[test]
+fn additions_get_indexes_if_the_dataset_has_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    let src = write_pictures(scratch.path());
+    let more = scratch.path().join("more");
+    fs::create_dir(&more).unwrap();
+    fs::write(more.join("x.jpg"), strip(200)).unwrap();
+    let cancel = AtomicBool::new(false);
+    let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };
+    for segment_index in [true, false] {
+        let out = scratch.path().join(format!("out-{segment_index}"));
+        run(&src, &out, &with(segment_index)).unwrap();
+        add(&out, &more, &AddOptions { on_known_key: OnKnownKey::Stop, ..AddOptions::default() }, &hooks).unwrap();
+        let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
+        collector.add(Sample::new().with_key("y").with("image", SampleValue::Bytes(strip(210)))).unwrap();
+        collector.commit(None, None).unwrap();
+        assert!(shardpack::verify(&out).unwrap().report.is_whole());
+        assert_eq!(recipe(&out).contains("segment_index"), segment_index);
+        if segment_index {
+            let found = stored(&out, "image");
+            check(&found);
+            assert_eq!(indexed(&found), ["a.jpg", "b.jpg", "x.jpg", "y"]);
+        } else {
+            assert!(!Dataset::open(&out).unwrap().schema().fields().contains(&Field::segments("image")));
+        }
+    }
+}
+
+#[test]
+fn programs_get_indexes_beside_each_kept_picture_and_cannot_name_a_field_like_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = || CollectOptions { pictures: PictureOptions::of(Jpeg::Keep), ..CollectOptions::default() };
+    let out = scratch.path().join("out");
+    let collector = Collector::open(&out, None, options()).unwrap();
+    let sample = || {
+        Sample::new()
+            .with("left", SampleValue::Bytes(strip(255)))
+            .with("n", 1_i64)
+            .with("right", SampleValue::Bytes(crate::make::valid::jpeg()))
+    };
+    collector.add(sample().with_key("both")).unwrap();
+    collector
+        .add(
+            Sample::new()
+                .with_key("one")
+                .with("left", SampleValue::Bytes(strip(99 + 64)))
+                .with("n", 2_i64)
+                .without("right"),
+        )
+        .unwrap();
+    collector.commit(None, None).unwrap();
+    let found = stored(&out, "left");
+    check(&found);
+    assert_eq!(indexed(&found), ["both", "one"]);
+    let dataset = Dataset::open(&out).unwrap();
+    let names: Vec<_> = dataset.schema().stored().map(|field| field.name.clone()).collect();
+    assert_eq!(names, ["left", "left.segments", "right", "right.segments"]);
+    assert!(shardpack::verify(&out).unwrap().report.is_whole());
+    for pictures in [Jpeg::Tile, Jpeg::Keep].map(PictureOptions::of) {
+        let kinds = vec![("image".to_owned(), Kind::Image), ("image.segments".to_owned(), Kind::Bytes)];
+        let collector =
+            Collector::open(&*scratch.path().join("other"), Some(kinds), CollectOptions { pictures, ..options() })
+                .unwrap();
+        let error = collector.add(
+            Sample::new()
+                .with("image", SampleValue::Bytes(strip(255)))
+                .with("image.segments", SampleValue::Bytes(b"x".to_vec())),
+        );
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("`image.segments`: the name is reserved"), "{error}");
+    }
+}
+
+#[test]
+fn an_older_dataset_gets_indexes_in_a_generation_of_its_own() {
+    let scratch = tempfile::tempdir().unwrap();
+    let src = write_pictures(scratch.path());
+    let (out, packed) = (scratch.path().join("out"), scratch.path().join("packed"));
+    run(&src, &out, &with(false)).unwrap();
+    run(&src, &packed, &with(true)).unwrap();
+    let before = batch(&out);
+    let report = add_indexes(&out, &RewriteOptions::default()).unwrap();
+    let bytes: usize = stored(&packed, "image").values().filter_map(|(_, index)| index.as_ref()).map(Vec::len).sum();
+    assert_eq!((report.generation, report.indexed, report.index_bytes, report.damaged), (2, 2, bytes as u64, 0));
+    assert_eq!(stored(&out, "image"), stored(&packed, "image"));
+    assert_eq!(recipe(&out), recipe(&packed));
+    assert_eq!(Dataset::open(&out).unwrap().schema(), Dataset::open(&packed).unwrap().schema());
+    assert_eq!(batch(&out), before);
+    assert!(shardpack::verify(&out).unwrap().report.is_whole());
+    // The first generation is there until it is compacted away, and nothing is done twice.
+    assert_eq!(add_indexes(&out, &RewriteOptions::default()).unwrap().shards, 0);
+    assert_eq!(compact(&out).unwrap().generations, [1]);
+    assert_eq!(stored(&out, "image"), stored(&packed, "image"));
+    assert!(shardpack::verify(&out).unwrap().report.is_whole());
+
+    let tiled = scratch.path().join("tiled");
+    run(&src, &tiled, &PackOptions::default()).unwrap();
+    let error = add_indexes(&tiled, &RewriteOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("no field of pictures that are kept"), "{error}");
+}
+
+/// Every index of the invalid fixtures leads to the pixels of the picture, and is counted.
+#[test]
+fn a_wrong_index_changes_no_pixel_and_is_counted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let (sound, wrong) = batch(&root.join("valid/segment-indexes.shard"));
+    assert_eq!(wrong, 0);
+    let mut seen = 0;
+    for case in crate::make::segments::invalid() {
+        if case.target.contains("without-picture") {
+            continue;
+        }
+        let (rows, wrong) = batch(&root.join(&case.target));
+        assert_eq!(rows["a.jpg"], sound["indexed.jpg"], "{}", case.target);
+        // Decoders need not look at padding.
+        assert_eq!(wrong, u64::from(!case.target.contains("padding")), "{}", case.target);
+        seen += 1;
+    }
+    assert!(seen > 15);
+    // Without the feature bit, the field is not an index.
+    assert_eq!(batch(&root.join("valid/field-named-like-a-segment-index.shard")).1, 0);
+}
