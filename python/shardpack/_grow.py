@@ -148,25 +148,54 @@ def remove(
     return report
 
 
-def compact(dataset: StrPath) -> dict[str, Any]:
-    """Delete all generations of a dataset except the newest, and the shards that only older generations use.
+def compact(
+    dataset: StrPath,
+    *,
+    segment_index: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Delete all generations of a dataset but the newest, and the shards that only older ones use.
 
     After :func:`remove`, this deletes the bytes of the removed samples from every file of the folder. It does not
     delete them from copies of the folder, from backups or from free disk blocks. The names of classes stay in the
     manifest and in every shard, even if a class has no samples any more.
 
+    With ``segment_index``, all shards are first rewritten as a new generation with a segment index beside each JPEG that
+    is kept byte for byte, as :func:`pack` with ``jpeg="keep"`` stores it. The pictures keep their bytes.
+
+    Parameters
+    ----------
+    dataset : str or os.PathLike
+        Folder of the dataset.
+    segment_index : bool, default False
+        First add segment indexes to kept JPEGs.
+    threads : int, optional
+        Threads that add the indexes. Default: all cores.
+    progress : callable, optional
+        Called about ten times a second while indexes are added: see :data:`Progress`.
+
     Returns
     -------
     dict
         The deleted ``generations`` and ``shards``, their ``bytes``, and ``empty_classes`` (classes without samples).
+        With ``segment_index``, also a dict of that name: ``generation``, ``indexed`` (pictures), ``index_bytes``,
+        ``damaged`` (pictures that stay as they are), ``shards`` (rewritten; 0 if there were indexes), ``bytes_out``.
 
     Raises
     ------
     UsageError
-        There is no dataset, or an addition or removal is unfinished.
+        There is no dataset, an addition or removal is unfinished, or no pictures are kept byte for byte.
     FormatError, OSError
-        The newest generation is damaged, or a file cannot be deleted.
+        The newest generation is damaged; a file cannot be written or deleted.
     """
     refuse("compact", hint=COPY_AND_DELETE, dataset=dataset)
-    report: dict[str, Any] = json.loads(_shardpack.compact(os.fspath(dataset)))
+    path, indexed = os.fspath(dataset), None
+    if segment_index:
+        indexed, notes = _shardpack.add_indexes(path, threads, progress)
+        for note in notes:
+            _warn.warn(note)
+    report: dict[str, Any] = json.loads(_shardpack.compact(path))
+    if indexed is not None:
+        report["segment_index"] = json.loads(indexed)
     return report

@@ -33,6 +33,7 @@ __all__ = [
     "Writer",
     "__version__",
     "add",
+    "add_indexes",
     "command",
     "compact",
     "described",
@@ -264,6 +265,9 @@ def remove(
     threads: int | None,
     max_record: int,
     progress: Callable[[dict[str, int]], object] | None,
+) -> tuple[str, list[str]]: ...
+def add_indexes(
+    dataset: str, threads: int | None, progress: Callable[[dict[str, int]], object] | None
 ) -> tuple[str, list[str]]: ...
 def compact(dataset: str) -> str: ...
 def command(args: list[str]) -> int: ...

@@ -200,6 +200,7 @@ impl PyLoader {
             ("output_bytes", stats.output_bytes),
             ("skipped", stats.skipped),
             ("narrowed_pictures", stats.narrowed_pictures),
+            ("wrong_indexes", stats.wrong_indexes),
             ("extra_slots", stats.extra_slots),
             ("grown_slots", stats.grown_slots),
             ("device_rows", stats.device_rows),

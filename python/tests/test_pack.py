@@ -59,6 +59,51 @@ def test_pack_and_what_it_returns(tmp_path: Path) -> None:
     assert dataset.raw(dataset.index_of("b/001.jpg"), "image") == (source / "b/001.jpg").read_bytes()
 
 
+def test_segment_indexes_are_no_fields_and_change_no_pixel(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    y, x = np.mgrid[:96, :128]
+    for number in range(4):
+        pixels = np.stack([x * 2 + number, y * 2, x + y], axis=-1).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"src/{number}.jpg", quality=90)
+    sp.pack(tmp_path / "src", tmp_path / "plain", jpeg="keep", no_segment_index=True)
+    sp.pack(tmp_path / "src", tmp_path / "out", jpeg="keep")
+    plain, dataset = sp.Dataset(tmp_path / "plain"), sp.Dataset(tmp_path / "out")
+    assert [field.name for field in dataset.schema] == [field.name for field in plain.schema]
+    assert dataset[0].keys() == plain[0].keys() and dataset.raw(0).keys() == plain.raw(0).keys()
+    assert dataset.recipe["image"] == {"jpeg": "keep", "segment_index": True} and plain.recipe["image"] == {"jpeg": "keep"}
+    # Whoever names the field gets its bytes.
+    index = dataset.raw(0, "image.segments")
+    assert index is not None and int.from_bytes(index[:4], "little") > 1
+    options: dict[str, Any] = {"batch_size": 4, "image": sp.view.center_crop(32, short_side=96), "shuffle": False}
+    rows = []
+    for one in (plain, dataset):
+        loader = sp.Loader(one, **options)
+        (batch,) = loader
+        assert not any("segments" in name for name in batch)
+        rows.append(np.array(batch["image"]))
+        assert loader.stats()["wrong_indexes"] == 0
+    assert np.array_equal(*rows)
+
+
+def test_indexes_are_added_to_an_older_dataset(tmp_path: Path) -> None:
+    Image.effect_mandelbrot((160, 120), (-3, -2.5, 2, 2.5), 90).save(tmp_path / "a.jpg")
+    with sp.Writer(tmp_path / "out", jpeg="keep", no_segment_index=True) as writer:
+        writer.add({"photo": (tmp_path / "a.jpg").read_bytes(), "n": 1}, key="a")
+    before = sp.Dataset(tmp_path / "out")[0]
+    report = sp.compact(tmp_path / "out", segment_index=True)
+    assert report["generations"] == [1] and report["segment_index"]["indexed"] == 1
+    after = sp.Dataset(tmp_path / "out")
+    assert after.raw(0, "photo.segments") is not None and after[0].keys() == before.keys()
+    assert np.array_equal(after[0]["photo"], before["photo"])
+    assert sp.compact(tmp_path / "out", segment_index=True)["segment_index"]["shards"] == 0
+    # Additions follow the dataset.
+    with sp.Writer(tmp_path / "out", append=True) as writer:
+        writer.add({"photo": (tmp_path / "a.jpg").read_bytes(), "n": 2}, key="b")
+    grown = sp.Dataset(tmp_path / "out")
+    assert grown.raw(grown.index_of("b"), "photo.segments") == after.raw(0, "photo.segments")
+    assert sp.verify(tmp_path / "out", deep=True)["whole"]
+
+
 def test_splits_are_datasets_with_the_same_classes(tmp_path: Path) -> None:
     photos(tmp_path / "src" / "train")
     photos(tmp_path / "src" / "val", 6)

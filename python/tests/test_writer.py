@@ -400,7 +400,7 @@ def test_the_recipe_says_how_it_was_made(tmp_path: Path) -> None:
     with sp.Writer(tmp_path / "out", seed=5, jpeg="keep") as writer:
         writer.write({"image": jpeg(1), "cube": np.ones((2, 3, 4), np.float32)})
     recipe = json.loads((tmp_path / "out/manifest.json").read_text())["recipe"]
-    assert recipe["order"] == {"shuffle_seed": 5} and recipe["image"] == {"jpeg": "keep"}
+    assert recipe["order"] == {"shuffle_seed": 5} and recipe["image"] == {"jpeg": "keep", "segment_index": True}
     assert recipe["fields"] == {"image": "image", "cube": "array:float32"}
     assert recipe["cube"]["settings"]["codec"] and recipe["cube"]["asked"]["values"] == "auto"
 

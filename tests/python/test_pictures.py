@@ -177,6 +177,56 @@ class Tiled(CommandTest):
             self.assertFalse((self.tmp / "out").exists(), options)
 
 
+class SegmentIndexes(CommandTest):
+    def source(self):
+        source = self.tmp / "src"
+        source.mkdir()
+        for seed in range(3):
+            (source / f"{seed}.jpg").write_bytes(jpeg(seed, height=128, width=160))
+        (source / "tiny.jpg").write_bytes(jpeg(9, height=8, width=8))
+        Image.new("RGB", (9, 9)).save(source / "other.png")
+        return source
+
+    def test_kept_jpegs_have_an_index_that_is_no_field_of_the_user(self):
+        source, out = self.source(), self.tmp / "out"
+        self.ok("pack", source, out, "--jpeg", "keep")
+        self.assertEqual(json.loads((out / "manifest.json").read_text())["recipe"]["image"], {"jpeg": "keep", "segment_index": True})
+        text = self.ok("inspect", out).out
+        self.assertRegex(text, r"segment index +3 of 5 pictures, [0-9.]+ k?B\n")
+        self.assertNotIn("image.segments", text)
+        found = self.ok("inspect", out, "--json").json()
+        self.assertEqual((found["segment_index"]["indexed"], found["segment_index"]["pictures"]), (3, 5))
+        self.assertNotIn("image.segments", [field["name"] for field in found["schema"]["fields"]])
+        self.assertNotIn("image.segments", self.expect(2, "cat", out, "0.jpg", "--field", "none").err)
+        self.ok("verify", out, "--deep")
+        self.ok("unpack", out, self.tmp / "back")
+        self.assertSameTree(source, self.tmp / "back")
+
+    def test_indexes_are_declined_and_added_later(self):
+        source, out = self.source(), self.tmp / "out"
+        self.ok("pack", source, out, "--jpeg", "keep", "--no-segment-index")
+        self.assertNotIn("segment index", self.ok("inspect", out).out)
+        manifest = json.loads((out / "manifest.json").read_text())
+        self.assertEqual(manifest["recipe"]["image"], {"jpeg": "keep"})
+        self.assertNotIn("image.segments", [field["name"] for field in manifest["schema"]["fields"]])
+        said = self.ok("compact", out, "--segment-index")
+        self.assertRegex(said.out, r"added segment indexes to 3 pictures of `.*`, .*: generation 2; rewrote 1 shard")
+        self.assertIn("deleted 1 older generation", said.out)
+        self.assertRegex(self.ok("inspect", out).out, r"segment index +3 of 5 pictures")
+        self.ok("verify", out, "--deep", "--digest")
+        self.ok("unpack", out, self.tmp / "back")
+        self.assertSameTree(source, self.tmp / "back")
+        again = self.ok("compact", out, "--segment-index", "--json").json()
+        self.assertEqual((again["segment_index"]["shards"], again["generations"]), (0, []))
+
+    def test_without_kept_jpegs_there_is_nothing_to_index(self):
+        source = self.source()
+        for options in (("--jpeg", "tile", "--no-segment-index"), ("--jpeg", "reencode", "--no-segment-index")):
+            self.assertIn("`--jpeg keep` only", self.expect(2, "pack", source, self.tmp / "out", *options).err)
+        self.ok("pack", source, self.tmp / "tiled")
+        self.assertIn("no field of pictures that are kept", self.expect(2, "compact", self.tmp / "tiled", "--segment-index").err)
+
+
 class Reencoded(CommandTest):
     def test_quality_size_and_score_are_stored_and_summarised(self):
         source = pictures(self.tmp / "src")

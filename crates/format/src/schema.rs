@@ -341,3 +341,32 @@ impl Metadata {
         Ok(metadata)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segment_indexes_belong_to_the_picture_of_their_name() {
+        let fields = vec![
+            Field::scalar("label", Dtype::I64),
+            Field::stored("image", FieldKind::Image),
+            Field::segments("image"),
+            Field::stored("mask", FieldKind::Array),
+            // No picture has this name, this kind is another, and this name ends differently.
+            Field::segments("mask"),
+            Field::stored("b", FieldKind::Image),
+            Field::stored("b.segments", FieldKind::Text),
+            Field::stored("bb.segments", FieldKind::Bytes),
+        ];
+        let schema = Schema::new(fields.clone()).unwrap();
+        let hidden: Vec<_> = schema.fields().iter().filter(|field| schema.is_segment_index(field)).collect();
+        assert_eq!(hidden, [&Field::segments("image")]);
+        assert_eq!(schema.user_fields().count(), 7);
+        let places: Vec<_> = (0..8).map(|position| schema.segments_position(position)).collect();
+        assert_eq!(places, [Some(1), None, None, None, None, None, None, None]);
+        assert_eq!(schema.optional_features(), SEGMENT_INDEXES);
+        let without = fields.into_iter().filter(|field| field.name != "image.segments").collect();
+        assert_eq!(Schema::new(without).unwrap().optional_features(), 0);
+    }
+}

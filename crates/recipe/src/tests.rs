@@ -19,6 +19,7 @@ fn a_recipe_has_the_bytes_of_the_manifest_that_it_was_read_from() {
     let program = r#"{"shardpack":"0.1.0","kind":"samples of a program","order":"as they were added","shard_bytes":64,"fields":{"photo":"image","order":"array","image":"image"},"#;
     let pictures = [
         r#"{"jpeg":"keep"}"#,
+        r#"{"jpeg":"keep","segment_index":true}"#,
         r#"{"jpeg":"tile","upright":true,"check_pixels":"all","keep_metadata":false}"#,
         r#"{"jpeg":"reencode","reencode":{"quality":80,"subsampling":"4:2:0","long_side":64},"score":"none","keep_metadata":true}"#,
         r#"{"jpeg":"reencode","reencode":{"quality":{"ssimulacra2":80.5},"subsampling":"keep"},"score":"sample","keep_metadata":false}"#,
@@ -71,6 +72,11 @@ fn fields_are_found_by_their_names_in_recipes_of_all_kinds() {
     let keep = [("kind", "videos".into()), ("image", serde_json::json!({ "jpeg": "keep" }))];
     let other = DatasetRecipe::read(&keep.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
     assert_eq!(other.pictures("image"), Some(PictureOptions::Keep { segment_index: false }));
+    let mut indexed = other.clone();
+    indexed.set_pictures("image", &PictureOptions::of(Jpeg::Keep));
+    indexed.set_pictures("photo", &PictureOptions::of(Jpeg::Keep));
+    assert_eq!(serde_json::to_string(&indexed.to_map()["image"]).unwrap(), r#"{"jpeg":"keep","segment_index":true}"#);
+    assert_eq!(indexed.to_map().len(), other.to_map().len());
 }
 
 #[test]
