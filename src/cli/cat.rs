@@ -146,7 +146,7 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> c
 
 fn describe(view: &RecordView<'_>, limits: &Limits) -> crate::Result<Value> {
     let mut fields = Map::new();
-    for field in view.schema().fields() {
+    for field in view.schema().user_fields() {
         let entry = match field.kind {
             FieldKind::Scalar => show::scalar(view.scalar(&field.name)?),
             kind => match view.field(&field.name)? {

@@ -98,6 +98,10 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
             }
         }
     }
+    if !asked && args.ladder("short_side").is_empty() && args.ladder("long_side").is_empty() {
+        let (name, group) = ("keep, with index".to_owned(), "keep".to_owned());
+        rungs.push(Rung { name, group, own: own([("jpeg", word("keep"))]) });
+    }
     rungs
 }
 

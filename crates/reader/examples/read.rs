@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let sample = dataset.get(index)?;
     println!("sample {index} is `{}`", sample.key());
-    for field in dataset.schema().fields() {
+    for field in dataset.schema().user_fields() {
         let name = &field.name;
         match field.kind {
             FieldKind::Scalar => println!("  {name}: {:?}", sample.scalar(name)?),

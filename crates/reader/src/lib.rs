@@ -4,7 +4,7 @@
 //! ```no_run
 //! use shardpack_reader::Dataset;
 //! let dataset = Dataset::open("train")?;
-//! println!("{} samples, fields {:?}", dataset.len(), dataset.schema().fields());
+//! println!("{} samples, fields {:?}", dataset.len(), dataset.schema().user_fields().collect::<Vec<_>>());
 //! let sample = dataset.get(7)?;
 //! println!("{}: {} bytes", sample.key(), sample.record_bytes().len());
 //! # Ok::<(), shardpack_reader::Error>(())

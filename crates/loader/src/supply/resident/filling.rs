@@ -187,16 +187,22 @@ impl Filling<'_> {
             self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.kind.position()).collect();
         let sum = AtomicU64::new(0);
         self.on_threads(threads, |_, piece| {
-            let staged: Vec<usize> = staged.iter().filter_map(|&position| piece.shard.stored_at(position)).collect();
-            let schema = &piece.shard.index().metadata().schema;
-            let only_these = schema.stored_count() == staged.len() && (0..staged.len()).all(|p| staged.contains(&p));
+            let shard = &piece.shard;
+            // The segment index of a picture is kept with it.
+            let own: Vec<usize> = staged
+                .iter()
+                .flat_map(|&position| [shard.stored_at(position), shard.segments_at(position)])
+                .flatten()
+                .collect();
+            let schema = &shard.index().metadata().schema;
+            let only_these = schema.stored_count() == own.len() && (0..own.len()).all(|p| own.contains(&p));
             for record in piece.records.clone() {
-                let length = piece.shard.index().row(record).map_or(0, |row| row.length);
-                // If records also contain other values, only the head tells the length of each. A record
-                // whose head cannot be read is not kept.
+                let length = shard.index().row(record).map_or(0, |row| row.length);
+                // If records have other values too, only the head gives each value's length. A record whose
+                // head cannot be read is not kept.
                 let bytes = match only_these {
                     true => length,
-                    false => value_bytes(&piece.shard, record, &staged).unwrap_or(0),
+                    false => value_bytes(shard, record, &own).unwrap_or(0),
                 };
                 let each = self.keeper.value_bytes(0).saturating_mul(staged.len() as u64);
                 sum.fetch_add(bytes.saturating_add(each), Ordering::Relaxed);
