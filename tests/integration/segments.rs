@@ -262,3 +262,14 @@ fn a_wrong_index_changes_no_pixel_and_is_counted() {
     // Without the feature bit, the field is not an index.
     assert_eq!(batch(&root.join("valid/field-named-like-a-segment-index.shard")).1, 0);
 }
+
+#[test]
+fn the_specification_shows_the_index_of_the_fixture() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("format-spec/README.md")).unwrap();
+    let section = text.split("### 5.5 Segment indexes").nth(1).unwrap();
+    let dump = section.split("```").nth(1).unwrap().lines().filter_map(|line| line.get(6..53));
+    let shown = dump.flat_map(str::split_ascii_whitespace).map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    let found = stored(&root.join("fixtures/valid/segment-indexes.shard"), "image");
+    assert_eq!(found["indexed.jpg"].1, Some(shown.collect()));
+}

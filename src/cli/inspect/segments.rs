@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn figures_of_a_sample_are_approximate() {
         let all = SegmentFacts { samples: 3, looked_at: 3, pictures: 2, indexed: 1, bytes: 1_500 };
-        assert_eq!(all.to_text(), "1 of 2 pictures, 1.5 kB");
+        assert_eq!(all.to_text(), "1 of 2 pictures, 1.50 kB");
         let some = SegmentFacts { samples: 300, ..all };
         assert_eq!(some.to_text(), "about 50 % of the pictures, about 150 kB (3 records looked at)");
     }

@@ -127,7 +127,11 @@ impl PictureEncoder {
         let mut index = Vec::new();
         let checked = match picture.jpeg {
             None => Ok(()),
-            Some(_) if is_indexed && is_usual => self.indexer.index(source, &limits, &mut index).map(drop),
+            Some(_) if is_indexed && is_usual => match self.indexer.index(source, &limits, &mut index) {
+                // A picture that is too large to be checked is kept like one without an index.
+                Err(Error::Limit { .. }) => check_markers(source),
+                indexed => indexed.map(drop),
+            },
             Some(_) => check_markers(source),
         };
         let oddity = checked.err().map(|error| error.to_string());
