@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An independent reader of shardpack 1.2, laid out and numbered like the specification (README.md).
+"""An independent reader of shardpack 1.2. Its parts have the order and the numbers of the specification (README.md).
 
 It is written to be read, not to be fast, and needs only the standard library. Values (JSON, arrays, codecs) are in
 values.py, which needs numpy, zstandard and blosc2 to decode some of them.

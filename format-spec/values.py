@@ -1,5 +1,5 @@
 """Values: strict JSON, arrays and codecs of shardpack 1.2 (sections 3, 4 and 5 of the specification), and the checks
-that reader.py shares with them (section 1).
+that this module shares with reader.py (section 1).
 
 numpy, zstandard and blosc2 are imported only when a value needs them. A `raw` value without a transform needs none
 of them.
@@ -359,6 +359,8 @@ def check_segments(index, media_type, jpeg):
     cursor = Cursor(index, "segment index")
     segments, interval, components, length_bits, d0, d1, d2, reserved = cursor.unpack("IHBBBBBB")
     *bases, reserved_too, scan_bytes = cursor.unpack("hhhHI")
+    (crc,) = cursor.unpack("I")
+    need(crc == crc32(index[:24] + index[28:]), "segment index CRC32: damaged")
     need(components == count, f"segment index: {components} components, {count} in the picture")
     allowed = [k for k in range(1, min(24 // blocks, columns) + 1) if restart % k == 0]
     need(interval == max(allowed), f"segment index: interval {interval}")
@@ -378,7 +380,7 @@ def check_segments(index, media_type, jpeg):
             need((bits, base) == (0, 0), "segment index: numbers for a component that does not exist")
             continue
         found = numbers(segments + 1, bits)
-        need(min(found) == 0 and bits == max(found).bit_length() <= 16, f"segment index: {bits} bits of a prediction")
-        need(base + max(found) < 1 << 15, "segment index: a prediction out of range")
-        need(base + found[0] == 0, "segment index: its first prediction")
+        need(min(found) == 0 and bits == max(found).bit_length() <= 16, f"segment index: {bits} bits of a DC coefficient")
+        need(base + max(found) < 1 << 15, "segment index: a DC coefficient out of range")
+        need(base + found[0] == 0, "segment index: its first DC coefficient")
     need(cursor.pos == len(index), "segment index: bytes after its end")

@@ -155,7 +155,7 @@ def compact(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Delete all generations of a dataset but the newest, and the shards that only older ones use.
+    """Delete all generations of a dataset except the newest, and the shards that only older generations use.
 
     After :func:`remove`, this deletes the bytes of the removed samples from every file of the folder. It does not
     delete them from copies of the folder, from backups or from free disk blocks. The names of classes stay in the

@@ -352,12 +352,13 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """Figures counted since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model is the bottleneck;
-        else compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by disk). ``extra_slots`` counts
-        batches beyond ``prefetch``, made because you kept the others; ``skipped``, damaged samples;
-        ``narrowed_pictures``, pictures of more than 8 bits a sample that were decoded to 8; ``wrong_indexes``, pictures
-        whose segment index was wrong, decoded without it. ``window_in_page_cache`` is 1 if the current epoch uses the
-        page cache as its ``window``.
+        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model is the
+        bottleneck. Otherwise compare ``decode_s`` (limited by cores) with ``idle_for_data_s`` (limited by the disk).
+        ``extra_slots`` counts batches beyond ``prefetch``, which were needed because you kept the others.
+        ``skipped`` counts damaged samples. ``narrowed_pictures`` counts pictures with more than 8 bits a sample that
+        were decoded to 8 bits. ``wrong_indexes`` counts pictures whose segment index was wrong, and which were decoded
+        without it. ``window_in_page_cache`` is 1 if the current epoch uses the page cache as its
+        ``window``.
 
         For a dataset behind a URL, these figures count since the dataset was opened, for all its loaders together:
         ``requests``, ``retried_requests`` (after an error or a time-out) and ``fetched_bytes``.

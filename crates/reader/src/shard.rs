@@ -114,7 +114,7 @@ impl Shard {
         self.index.metadata().schema.segments_position(picture)
     }
 
-    /// Returns whether the samples have scalar field `position` of [`Shard::schema`].
+    /// Returns whether the samples of this shard have values for scalar field `position` of [`Shard::schema`].
     #[must_use]
     pub fn has_scalar(&self, position: usize) -> bool {
         self.values(position).is_some_and(|values| !matches!(values, UnionColumn::Absent(_)))

@@ -37,14 +37,14 @@ impl Word for Jpeg {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "jpeg", rename_all = "lowercase", remote = "Self")]
 pub enum PictureOptions {
-    /// Stored byte for byte.
+    /// JPEGs are stored byte for byte.
     Keep {
         /// Store a segment index beside each picture that has use for one. Default: true. A recipe without the entry
         /// means false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         segment_index: bool,
     },
-    /// Stored in tiles.
+    /// JPEGs are stored in tiles.
     Tile {
         /// If true, turns pictures upright by rearranging their coefficients, if their edges allow it.
         /// Decoders then need not turn them, but some pixels differ by a rounding step or two. Default:

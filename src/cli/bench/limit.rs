@@ -80,7 +80,7 @@ pub(super) enum WorkloadContent {
         side: Option<u32>,
         /// True if a decoder can skip parts outside the view: tiles, or segments with an index.
         in_parts: bool,
-        /// Mean shorter side of the pictures, if the index has it.
+        /// Mean length of the pictures' shorter side, if the index has it.
         short_side: Option<f64>,
     },
     /// The samples are arrays, with the codec that the recipe names.

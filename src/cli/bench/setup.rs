@@ -224,7 +224,7 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // Without a recipe entry, avoid advice that may already be followed.
+            // If the recipe has no entry, do not give advice that may already have been followed.
             in_parts: recipe.pictures(picture).is_none_or(|how| !how.keeps_files() || how.has_segment_index()),
             short_side: short_side(dataset),
         },

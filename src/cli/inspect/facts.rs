@@ -26,7 +26,7 @@ pub(super) struct Facts {
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
     pub(super) segments: Option<SegmentFacts>,
-    /// Number of unreadable shards, and all problems in words.
+    /// Number of shards that cannot be read, followed by a text for each problem.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }

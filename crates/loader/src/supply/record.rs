@@ -4,7 +4,8 @@ use crate::fault;
 use shardpack_format::{Error as FormatError, Frame, Record};
 use shardpack_reader::{Result, Shard};
 
-/// Reads a record into the front of `buffer`, which grows if needed. The bytes, including padding, are not checked yet.
+/// Reads a record into the front of `buffer`, which grows if needed. The returned bytes include padding and
+/// are not checked yet.
 ///
 /// # Errors
 /// `Io`, with the name of the sample, if the record cannot be read; `Limit` if it is too large.

@@ -1,5 +1,5 @@
-//! Checks the content of structurally sound records: compares labels with the classes, and decodes every
-//! field and compares segment indexes with their pictures on request.
+//! Checks the content of records whose structure is sound. Labels are compared with the classes and, on
+//! request, every field is decoded, and segment indexes are compared with their pictures.
 
 use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;

@@ -198,8 +198,8 @@ impl Filling<'_> {
             let only_these = schema.stored_count() == own.len() && (0..own.len()).all(|p| own.contains(&p));
             for record in piece.records.clone() {
                 let length = shard.index().row(record).map_or(0, |row| row.length);
-                // If records have other values too, only the head gives each value's length. A record whose
-                // head cannot be read is not kept.
+                // If records also contain other values, only the head tells the length of each value. A
+                // record whose head cannot be read is not kept.
                 let bytes = match only_these {
                     true => length,
                     false => value_bytes(shard, record, &own).unwrap_or(0),
