@@ -13,9 +13,9 @@ use shardpack_sources::{Listing, SourceSample};
 const OVERHEAD_BYTES: u64 = 256;
 /// Number of pictures to re-encode for estimating stored sizes, and their maximum size.
 const TRIED: usize = 8;
-/// Pixels for each byte of a segment index: a segment of 1,024 pixels (4:2:0) takes about eight bytes.
-const PIXELS_PER_INDEX_BYTE: u64 = 110;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
+/// Pixels for each byte of a segment index: a segment of 1,024 pixels (4:2:0) takes about nine bytes.
+const PIXELS_PER_INDEX_BYTE: u64 = 110;
 /// Maximum pixels of a decoded picture, from the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
 
@@ -57,8 +57,9 @@ impl<'a> PictureSizes<'a> {
     /// Returns the memory for packing a picture, including its source and record.
     ///
     /// - Making a segment index takes a copy of the entropy-coded data, and a list of the segments.
-    /// - A transcoded JPEG also takes its coefficients (6 bytes per pixel, twice if it is turned).
-    /// - A re-encoded JPEG takes its pixels (decoded, resized, compared: 3 bytes each).
+    /// - A transcoded JPEG also takes its symbols (at most 12 bytes per pixel) or its coefficients (6 bytes, twice if
+    ///   it is turned).
+    /// - A re-encoded JPEG takes its pixels (decoded, resized, compared: 3 bytes each), and may be transcoded instead.
     /// - A score takes planes of floats.
     /// - Other pictures are decoded, with up to 11 bytes per pixel.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
@@ -71,9 +72,8 @@ impl<'a> PictureSizes<'a> {
                 let index = if *segment_index { entry.bytes.saturating_mul(2).saturating_add(pixels / 16) } else { 0 };
                 return both.saturating_add(index);
             }
-            PictureOptions::Keep { .. } | PictureOptions::Reencode { .. } => 9,
-            PictureOptions::Tile { upright, .. } if *upright || checks.pixels => 12,
-            PictureOptions::Tile { .. } => 6,
+            PictureOptions::Keep { .. } => 9,
+            PictureOptions::Tile { .. } | PictureOptions::Reencode { .. } => 12,
         };
         let scored = match self.options {
             PictureOptions::Reencode { how, .. } => checks.score || matches!(how.quality, Quality::Ssimulacra2(_)),
