@@ -195,18 +195,20 @@ impl LayoutParts {
 
     /// Returns the program's fields in records of `schema`, which has all declared fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
-        let field = |(position, (((name, kind), figures), indexed)): (usize, ((&(String, Kind), &bool), &bool))| {
+        let field = |(position, (name, kind)): (usize, &(String, Kind))| {
+            let has = |flags: &[bool]| flags.get(position).copied().unwrap_or_default();
             let encoder = match *kind {
                 Kind::Image | Kind::Frames => {
                     let is_described = self.described_picture == Some(position);
                     let takes_profile = is_described && self.takes_profile;
                     let has_frames = *kind == Kind::Frames;
-                    let columns = PictureColumns { is_described, takes_profile, has_frames, has_segments: *indexed };
+                    let columns =
+                        PictureColumns { is_described, takes_profile, has_frames, has_segments: has(&self.indexed) };
                     FieldEncoder::Picture(PictureRecorder::new(schema, name, columns, &self.pictures)?)
                 }
                 Kind::Array(_) => {
                     let axes = self.described_array.filter(|(described, _)| *described == position);
-                    let field = ArrayRecorder::new(schema, name, axes.map(|(_, axes)| axes), *figures)?;
+                    let field = ArrayRecorder::new(schema, name, axes.map(|(_, axes)| axes), has(&self.figures))?;
                     FieldEncoder::Array(field, choice(name))
                 }
                 Kind::Text | Kind::Json | Kind::Bytes => {
@@ -219,7 +221,7 @@ impl LayoutParts {
             };
             Ok(ProgramField { name: name.clone(), kind: *kind, encoder })
         };
-        self.kinds.iter().zip(&self.figures).zip(&self.indexed).enumerate().map(field).collect()
+        self.kinds.iter().enumerate().map(field).collect()
     }
 }
 
