@@ -45,6 +45,7 @@ mod turn;
 mod units;
 mod values;
 mod wanted;
+mod warp;
 mod zstd_frame;
 
 pub use angles::Angles;
@@ -57,7 +58,9 @@ pub use error::{EncodeError, EncodeResult};
 pub use exact::{common_dtype, decoded_as};
 pub use fidelity::{F16_MIN_NORMAL, Fidelity};
 pub use filter::Filter;
-pub use finish::{As, Factors, Fill, Finish, NoDataBits, Origins, OutputRow, change_runs, integer_bytes};
+pub use finish::{
+    As, Factors, Fill, Finish, NoDataBits, Origins, OutputRow, change_runs, element_bytes, integer_bytes,
+};
 pub use floats::floats_of;
 pub use options::{ArrayOptions, BandDifference, Prefer, Values};
 pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
@@ -68,3 +71,4 @@ pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};
 pub use turn::Turn;
 pub use units::reserved_values;
 pub use wanted::Wanted;
+pub use warp::{Sampling, Warp};

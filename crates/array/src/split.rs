@@ -200,7 +200,9 @@ impl ArraySplit {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
         let is_ordered = descriptor.layout == Layout::AsShape || wanted.is_given_by_band(descriptor);
         let is_summed = descriptor.band_difference && descriptor.stored.size() > 2;
-        !is_stored && is_ordered && !is_summed && container(codec).is_ok()
+        // Pixels of a warped array are made of several parts.
+        let is_warped = wanted.finish.warp.is_some();
+        !is_stored && is_ordered && !is_summed && !is_warped && container(codec).is_ok()
     }
 
     /// Makes the pixels that extend across borders from the leftover elements of all parts, which must be in

@@ -2,8 +2,8 @@
 
 use super::singles::RUN;
 use crate::element::{Element, Float, Integer};
-use half::f16;
-use shardpack_format::Dtype;
+use half::{bf16, f16};
+use shardpack_format::{Dtype, ElementType};
 
 /// Replacement of no-data elements by a float32 value. The replacement is rounded to the output type like all
 /// other values, but [`Factors`](super::Factors) do not change it.
@@ -117,6 +117,38 @@ pub fn integer_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
         Dtype::U64 => u64::from_no_data(value)?.to_le_bytes().to_vec(),
         Dtype::I64 => i64::from_no_data(value)?.to_le_bytes().to_vec(),
         _ => return None,
+    })
+}
+
+/// Returns a number as a little-endian element of this type; `None` if the type has no such value. Floats are
+/// rounded, but not to an infinity.
+///
+/// ```
+/// use shardpack_array::element_bytes;
+/// use shardpack_format::{Dtype, ElementType};
+/// assert_eq!(element_bytes(ElementType::Bf16, -2.0), Some(vec![0x00, 0xC0]));
+/// assert_eq!(element_bytes(Dtype::Bool.into(), 1.0), Some(vec![1]));
+/// assert_eq!(element_bytes(Dtype::F16.into(), 1e6), None);
+/// ```
+#[must_use]
+pub fn element_bytes(element: ElementType, value: f64) -> Option<Vec<u8>> {
+    macro_rules! float {
+        ($float:expr) => {{
+            let float = $float;
+            (float.is_finite() == value.is_finite()).then(|| float.to_le_bytes().to_vec())?
+        }};
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
+    let single = value as f32;
+    Some(match element {
+        ElementType::Bf16 => float!(bf16::from_f64(value)),
+        ElementType::Dtype(dtype) => match dtype {
+            Dtype::F16 => float!(f16::from_f64(value)),
+            Dtype::F32 => float!(single),
+            Dtype::F64 => float!(value),
+            Dtype::Bool => [0.0, 1.0].contains(&value).then(|| vec![u8::from(value == 1.0)])?,
+            integer => return integer_bytes(integer, value),
+        },
     })
 }
 

@@ -10,9 +10,10 @@ mod taker;
 mod target;
 #[cfg(test)]
 mod tests;
+mod warped;
 
 pub use factors::Factors;
-pub use fill::{Fill, NoDataBits, integer_bytes};
+pub use fill::{Fill, NoDataBits, element_bytes, integer_bytes};
 pub(crate) use room::place;
 pub use room::{Origins, OutputRow};
 pub use runs::change_runs;
@@ -20,6 +21,7 @@ pub(crate) use taker::{Taker, TakerScratch};
 pub(crate) use target::Target;
 
 use crate::turn::Turn;
+use crate::warp::{Sampling, Warp};
 use shardpack_base::parts::part;
 use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
 use std::ops::Range;
@@ -97,6 +99,8 @@ pub struct Finish {
     pub factors: Option<Factors>,
     /// Replacement of no-data; requires a float type.
     pub fill: Option<Fill>,
+    /// Affine map of the pixels, before they are flipped and turned.
+    pub warp: Option<Warp>,
     /// Flips and turns of the pixels.
     pub turn: Turn,
 }
@@ -109,13 +113,14 @@ impl From<As> for Finish {
 
 impl Finish {
     /// A conversion that neither changes nor moves elements.
-    pub const NOTHING: Self = Self { to: As::Decoded, factors: None, fill: None, turn: Turn::NONE };
+    pub const NOTHING: Self = Self { to: As::Decoded, factors: None, fill: None, warp: None, turn: Turn::NONE };
 
     /// True if this conversion neither changes nor moves elements of this type.
     #[must_use]
     pub fn is_nothing(&self, decoded: Dtype) -> bool {
         self.factors.is_none()
             && self.fill.is_none()
+            && self.warp.is_none()
             && self.turn.is_none()
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
@@ -124,7 +129,8 @@ impl Finish {
     ///
     /// # Errors
     /// `Usage` if a boolean is to become a float; if values are normalised or no-data is filled in a type
-    /// that is not a float of at most 32 bits; if there is neither one factor for all bands nor one per band;
+    /// that is not a float of at most 32 bits, or pixels are mixed in one; if a value outside the array is not
+    /// one of the output type; if there is neither one factor for all bands nor one per band;
     /// or if rows and columns are exchanged in an array that is not square.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
@@ -134,6 +140,16 @@ impl Finish {
         }
         if let Some(factors) = &self.factors {
             factors.check(bands)?;
+        }
+        match self.warp.map(|warp| warp.sampling) {
+            Some(Sampling::Bilinear { .. }) if As::float(element).is_none() => {
+                let expected = "expected float16, bfloat16 or float32";
+                return Err(Error::usage(format!("values between pixels: {expected}, found {element}")));
+            }
+            Some(Sampling::Nearest { outside }) if element_bytes(element, outside).is_none() => {
+                return Err(Error::usage(format!("value outside an array of {element}: found {outside}")));
+            }
+            _ => {}
         }
         if self.turn.transpose && rows != columns {
             let found = format!("{rows} × {columns}");
@@ -196,9 +212,9 @@ impl Finish {
             return Err(Error::usage(format!("window {window:?} is not within {rows} × {columns}")));
         }
         let size = [y.end - y.start, x.end - x.start, bands];
-        let turned = self.turn.transpose;
-        let target = match turned {
-            // Rows become columns. Pass all rows, so that the output is written contiguously.
+        let is_held = self.turn.transpose || self.warp.is_some();
+        let target = match is_held {
+            // Rows become columns, or are mixed.
             true => Target::new(self, decoded, size, Layout::AsShape, layout)?,
             false => Target::of_window(self, decoded, shape, Layout::AsShape, layout, window.clone())?,
         };
@@ -210,7 +226,7 @@ impl Finish {
         taker.expect(to_usize(size[0]) * to_usize(size[1]));
         for row in y.clone() {
             let first = to_usize(row * columns + x.start);
-            if !turned {
+            if !is_held {
                 taker.skip_to(first)?;
             }
             taker.take(part(elements, first * pixel..first * pixel + run, "window row")?)?;

@@ -2,7 +2,9 @@
 
 use super::room::{OutputRow, place};
 use super::target::Target;
+use super::warped::{Held, WarpScratch, warped};
 use crate::arrange::PIECE_ELEMENTS;
+use crate::warp::Warp;
 use shardpack_base::parts::{grow, part, rest};
 use shardpack_format::{Layout, Result};
 use std::ops::Range;
@@ -12,6 +14,9 @@ pub(crate) struct TakerScratch {
     finished: Vec<u8>,
     /// Elements held until all have arrived. This buffer never shrinks.
     held: Vec<u8>,
+    /// Marks of the held elements that are no-data, if needed.
+    marks: Vec<u8>,
+    warp: WarpScratch,
 }
 
 /// Writes a row, or the part of a row that begins with a given unit.
@@ -44,14 +49,15 @@ impl<'a> Taker<'a> {
     /// If units are to be held, reserves memory for exactly `units` units.
     pub(crate) fn expect(&mut self, units: usize) {
         if self.holds() {
-            let bytes = units * self.target.each() * self.target.element.size();
+            let bytes = units * self.target.each() * self.target.converted.size();
             self.scratch.held.reserve_exact(bytes.saturating_sub(self.scratch.held.len()));
         }
     }
 
-    /// Units are held until many rows are available, so that the output can be written contiguously.
+    /// True if units are held: if rows become columns, because with many rows available the output is written
+    /// contiguously, or if pixels are made of several pixels.
     fn holds(&self) -> bool {
-        self.target.turn.transpose && !self.target.is_straight()
+        self.target.warp.is_some() || self.target.turn.transpose && !self.target.is_straight()
     }
 
     /// Returns the number of elements in a unit, which is at least 1.
@@ -95,9 +101,13 @@ impl<'a> Taker<'a> {
         for piece in elements.chunks((step * width).max(1)) {
             let units = piece.len() / width;
             if self.holds() {
-                let start = (self.next - self.held) * size;
-                let held = grow(&mut self.scratch.held, start + units * size);
-                target.convert(self.next, piece, held.get_mut(start..).unwrap_or_default())?;
+                let (start, size) = ((self.next - self.held) * target.each(), target.converted.size());
+                let end = start + units * target.each();
+                let held = grow(&mut self.scratch.held, end * size);
+                target.convert(self.next, piece, held.get_mut(start * size..).unwrap_or_default())?;
+                if target.marked_fill().is_some() {
+                    target.mark(piece, grow(&mut self.scratch.marks, end).get_mut(start..).unwrap_or_default())?;
+                }
             } else if target.converts() {
                 let finished = grow(&mut self.scratch.finished, units * size);
                 target.convert(self.next, piece, finished)?;
@@ -113,6 +123,9 @@ impl<'a> Taker<'a> {
     /// Writes the held elements to their places.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let target = self.target;
+        if let Some(warp) = &target.warp {
+            return self.warp(warp);
+        }
         if self.holds() {
             // Some units at the end may have been skipped.
             let bytes = (self.next - self.held) * target.each() * target.element.size();
@@ -120,6 +133,19 @@ impl<'a> Taker<'a> {
             self.held = self.next;
         }
         Ok(())
+    }
+
+    /// Makes all pixels of the held ones, and puts them in their places.
+    fn warp(&mut self, warp: &Warp) -> Result<()> {
+        let TakerScratch { held, marks, warp: scratch, .. } = &mut *self.scratch;
+        let elements = (self.next - self.held) * self.target.each();
+        let no_data = match self.target.marked_fill() {
+            Some(with) => Some((part(marks, 0..elements, "marks of held elements")?, with)),
+            None => None,
+        };
+        let elements = part(held, 0..elements * self.target.converted.size(), "held elements")?;
+        let held = Held { elements, no_data };
+        warped(self.target, warp, &held, scratch, |first, line| put(self.target, first, line, self.out))
     }
 }
 

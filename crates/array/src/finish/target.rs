@@ -5,6 +5,7 @@ use super::singles::{self, RUN};
 use super::{Factors, Fill, Finish};
 use crate::halves::widen;
 use crate::turn::Turn;
+use crate::warp::Warp;
 use shardpack_base::parts::{check_length, part_mut, split_mut};
 use shardpack_format::{Dtype, ElementType, Layout, Result, to_usize};
 use std::ops::Range;
@@ -16,8 +17,11 @@ use std::ops::Range;
 pub(crate) struct Target {
     pub(super) decoded: Dtype,
     pub(super) element: ElementType,
+    /// Type of the converted elements before they are mixed; otherwise the output type.
+    pub(super) converted: ElementType,
     factors: Option<Factors>,
     fill: Option<Fill>,
+    pub(super) warp: Option<Warp>,
     pub(super) turn: Turn,
     pub(super) size: [usize; 2],
     pub(super) window: [Range<usize>; 2],
@@ -53,11 +57,14 @@ impl Target {
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
         // Either every axis fits into the address space, or there are no elements.
         let [rows, columns, bands] = shape.map(to_usize);
+        let is_mixed = finish.warp.is_some_and(|warp| warp.sampling.mixes());
         Ok(Self {
             decoded,
             element,
+            converted: if is_mixed { Dtype::F32.into() } else { element },
             factors: finish.factors.clone(),
             fill: finish.fill,
+            warp: finish.warp,
             turn: finish.turn,
             size: [rows, columns],
             window: window.map(|range| to_usize(range.start)..to_usize(range.end)),
@@ -96,11 +103,11 @@ impl Target {
     pub(crate) fn is_straight(&self) -> bool {
         let [rows, columns] = self.size;
         let whole = self.window == [0..rows, 0..columns];
-        whole && self.turn.is_none() && (self.from == self.to || self.bands == 1)
+        whole && self.warp.is_none() && self.turn.is_none() && (self.from == self.to || self.bands == 1)
     }
 
     pub(crate) fn converts(&self) -> bool {
-        self.changes() || self.element != self.decoded
+        self.changes() || self.converted != self.decoded
     }
 
     fn changes(&self) -> bool {
@@ -136,7 +143,7 @@ impl Target {
     /// not turned.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
-        if !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
+        if self.warp.is_some() || !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
             return None;
         }
         let (row, column) = (units.start.checked_div(columns)?, units.start.checked_rem(columns)?);
@@ -176,13 +183,13 @@ impl Target {
 
     /// Converts elements to output elements, starting with unit `first`.
     pub(super) fn convert(&self, first: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
-        let (width, size) = (self.decoded.size(), self.element.size());
+        let (width, size) = (self.decoded.size(), self.converted.size());
         check_length("finished elements", from.len() / width * size, to.len())?;
         if !self.converts() {
             to.copy_from_slice(from);
             return Ok(());
         }
-        if (self.decoded, self.element) == (Dtype::F16, Dtype::F32.into()) && !self.changes() {
+        if (self.decoded, self.converted) == (Dtype::F16, Dtype::F32.into()) && !self.changes() {
             widen(from, to);
             return Ok(());
         }
@@ -206,7 +213,7 @@ impl Target {
     /// other; otherwise all elements belong to that band.
     fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let mut singles = [0.0; RUN];
-        let (width, size) = (self.decoded.size(), self.element.size());
+        let (width, size) = (self.decoded.size(), self.converted.size());
         for (number, (from, to)) in from.chunks(RUN * width).zip(to.chunks_mut(RUN * size)).enumerate() {
             let run = part_mut(&mut singles, 0..from.len() / width, "elements in a run")?;
             singles::load(self.decoded, from, run);
@@ -219,7 +226,25 @@ impl Target {
             if let Some(fill) = self.fill {
                 fill.put(self.decoded, from, run);
             }
-            singles::store(self.element, run, to);
+            singles::store(self.converted, run, to);
+        }
+        Ok(())
+    }
+
+    /// Returns the replacement of no-data if elements must be marked, because a mean with no-data is no-data.
+    pub(super) fn marked_fill(&self) -> Option<f32> {
+        let is_mixed = self.warp.is_some_and(|warp| warp.sampling.mixes());
+        self.fill.filter(|_| is_mixed).map(|fill| fill.with)
+    }
+
+    /// Marks elements that are no-data by 1, and others by 0.
+    pub(super) fn mark(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+        let Some(fill) = self.fill else { return Ok(()) };
+        for (from, to) in from.chunks(RUN * self.decoded.size()).zip(to.chunks_mut(RUN)) {
+            let mut marks = [0.0; RUN];
+            let marks = part_mut(&mut marks, 0..to.len(), "marks of a run")?;
+            Fill { with: 1.0, ..fill }.put(self.decoded, from, marks);
+            to.iter_mut().zip(marks).for_each(|(to, mark)| *to = u8::from(*mark != 0.0));
         }
         Ok(())
     }

@@ -52,6 +52,11 @@ fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u
     if element == decoded && finish.factors.is_none() && finish.fill.is_none() {
         return bytes.to_vec();
     }
+    rounded(element, float(finish, decoded, band, bytes))
+}
+
+/// Returns the value of an element before it is rounded to the output type.
+fn float(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> f32 {
     let mut value = single(decoded, bytes);
     if let Some(factors) = &finish.factors {
         let (scale, bias) = factors.pairs().nth(if factors.len() == 1 { 0 } else { band }).unwrap();
@@ -66,11 +71,93 @@ fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u
     {
         value = fill.with;
     }
+    value
+}
+
+fn rounded(element: ElementType, value: f32) -> Vec<u8> {
     match element {
         ElementType::Bf16 => bf16::from_f32(value).to_le_bytes().to_vec(),
         ElementType::Dtype(Dtype::F16) => f16::from_f32(value).to_le_bytes().to_vec(),
         _ => value.to_le_bytes().to_vec(),
     }
+}
+
+/// Makes one value of a warped array, the slow way: by the pixels that the place of `[y, x]` is made of.
+/// `at` returns an element of the array.
+fn warped<'a>(
+    finish: &Finish,
+    decoded: Dtype,
+    [rows, columns]: [usize; 2],
+    [y, x]: [usize; 2],
+    band: usize,
+    at: impl Fn([usize; 2]) -> &'a [u8],
+) -> Vec<u8> {
+    let Some(Warp { map: [a, b, c, d, e, f], sampling }) = finish.warp else {
+        return finished(finish, decoded, band, at([y, x]));
+    };
+    let (element, wide, high) = (finish.to.of(decoded).unwrap(), columns as f64, rows as f64);
+    let (xc, yc) = (x as f64 + 0.5 - wide / 2.0, y as f64 + 0.5 - high / 2.0);
+    let (x, y) = (a * xc + (b * yc + c + wide / 2.0), d * xc + (e * yc + f + high / 2.0));
+    let inside = |x: f64, y: f64| (0.0 <= x && x < wide && 0.0 <= y && y < high).then(|| at([y as usize, x as usize]));
+    let outside = match sampling {
+        Sampling::Nearest { outside } => {
+            return match inside(x, y) {
+                Some(bytes) => finished(finish, decoded, band, bytes),
+                None => element_bytes(element, outside).unwrap(),
+            };
+        }
+        Sampling::Bilinear { outside } => outside,
+    };
+    let near = 2.0_f64.powi(-20);
+    let split = |at: f64| {
+        let low = (at - 0.5 + near).floor();
+        let beyond = at - 0.5 - low;
+        (low, if beyond < near { 0.0 } else { beyond as f32 })
+    };
+    let ((left, right_weight), (top, bottom_weight)) = (split(x), split(y));
+    let mut sum = None;
+    let (mut is_replaced, mut is_inside) = (false, false);
+    for (row, high) in [(top, 1.0 - bottom_weight), (top + 1.0, bottom_weight)] {
+        for (column, wide) in [(left, 1.0 - right_weight), (left + 1.0, right_weight)] {
+            let weight: f32 = wide * high;
+            if weight == 0.0 {
+                continue;
+            }
+            let bytes = inside(column, row);
+            is_inside |= bytes.is_some();
+            is_replaced |= bytes.zip(finish.fill).is_some_and(|(bytes, fill)| is_no_data(decoded, bytes, fill.no_data));
+            let term = weight * bytes.map_or(outside, |bytes| float(finish, decoded, band, bytes));
+            sum = Some(sum.map_or(term, |sum: f32| sum + term));
+        }
+    }
+    let mean = if is_inside { sum.unwrap() } else { outside };
+    let mean = if mean.is_nan() { f32::from_bits(0x7FC0_0000) } else { mean };
+    rounded(element, if is_replaced { finish.fill.unwrap().with } else { mean })
+}
+
+/// Makes a map from some numbers: exact ones, and ones that move everything a little or far away.
+fn warp(numbers: [f64; 6], sampling: Sampling) -> Warp {
+    let [kind, angle, scale, right, down, far] = numbers;
+    let (sin, cos) =
+        if kind < 0.5 { (angle * 7.0).sin_cos() } else { ((angle * 4.0).floor() * 1.570_796_326_794_896_6).sin_cos() };
+    let scale = if kind < 0.75 { 0.5 + scale } else { 1.0 };
+    let shift = |by: f64| if kind < 0.25 { 9.0 * by - 4.5 } else { (by * 4.0).floor() / 2.0 };
+    let far = if far > 0.95 {
+        f64::INFINITY
+    } else if far > 0.9 {
+        1e9
+    } else {
+        1.0
+    };
+    Warp { map: [cos * scale, -sin * scale, shift(right), sin * scale, cos * scale * far, shift(down)], sampling }
+}
+
+fn sampled(moves: Option<(bool, [f64; 6])>, is_float: bool) -> Option<Warp> {
+    let (mixes, numbers) = moves?;
+    Some(warp(
+        numbers,
+        if mixes && is_float { Sampling::Bilinear { outside: 2.5 } } else { Sampling::Nearest { outside: 1.0 } },
+    ))
 }
 
 fn check(finish: &Finish, decoded: Dtype, [rows, columns, bands]: [usize; 3], layout: Layout, elements: &[u8]) {
@@ -83,9 +170,10 @@ fn check(finish: &Finish, decoded: Dtype, [rows, columns, bands]: [usize; 3], la
     let mut expected = vec![0; rows * columns * bands * size];
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
         for band in 0..bands {
-            let from = width * at(finish.turn.source([row, column], [rows, columns]), band);
+            let source = finish.turn.source([row, column], [rows, columns]);
+            let element = |pixel: [usize; 2]| &elements[width * at(pixel, band)..][..width];
             let to = size * at([row, column], band);
-            expected[to..to + size].copy_from_slice(&finished(finish, decoded, band, &elements[from..from + width]));
+            expected[to..to + size].copy_from_slice(&warped(finish, decoded, [rows, columns], source, band, element));
         }
     }
     let mut out = vec![0xAA; expected.len()];
@@ -105,6 +193,7 @@ proptest! {
         (normalises, fills) in any::<(bool, bool)>(),
         each_band: bool,
         by_band: bool,
+        moves in prop::option::of((any::<bool>(), prop::array::uniform6(0.0..1.0))),
         noise in prop::collection::vec(any::<u8>(), 64..400),
     ) {
         if transpose {
@@ -116,8 +205,9 @@ proptest! {
         let numbers = |n: usize, step: f64| (0..n).map(|n| n as f64 * step + 0.3).collect::<Vec<_>>();
         let factors = (normalises && is_float).then(|| Factors::new(&numbers(count, -7.7), &numbers(count, 0.9)).unwrap());
         let turn = Turn { flip_rows, flip_columns, transpose };
+        let warp = sampled(moves, is_float);
         let no_data = noise.get(..decoded.size()).map_or(0.0, |first| double(decoded, first));
-        let finish = Finish { to, factors, fill: (fills && is_float).then_some(Fill { no_data, with: -5.5 }), turn };
+        let finish = Finish { to, factors, fill: (fills && is_float).then_some(Fill { no_data, with: -5.5 }), turn, warp };
         let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
         let bytes = rows * columns * bands * decoded.size();
         let elements: Vec<u8> = noise.into_iter().cycle().take(bytes).collect();
@@ -138,6 +228,7 @@ proptest! {
         (flip_rows, flip_columns, transpose) in any::<(bool, bool, bool)>(),
         normalises: bool,
         by_band: bool,
+        moves in prop::option::of((any::<bool>(), prop::array::uniform6(0.0..1.0))),
         noise in prop::collection::vec(any::<u8>(), 64..400),
     ) {
         let wide = if transpose { wide.min(columns).min(rows) } else { wide.min(columns) };
@@ -149,7 +240,7 @@ proptest! {
         let means: Vec<f64> = (0..bands).map(|band| band as f64 * -7.7).collect();
         let factors = (normalises && is_float).then(|| Factors::new(&means, &vec![1.7; bands]).unwrap());
         let fill = is_float.then_some(Fill { no_data: double(decoded, &noise[..decoded.size()]), with: 3.25 });
-        let finish = Finish { to, factors, fill, turn: Turn { flip_rows, flip_columns, transpose } };
+        let finish = Finish { to, factors, fill, warp: sampled(moves, is_float), turn: Turn { flip_rows, flip_columns, transpose } };
         let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
         let width = decoded.size();
         let elements: Vec<u8> = noise.into_iter().cycle().take(rows * columns * bands * width).collect();
@@ -201,7 +292,7 @@ fn rounding_is_to_nearest_and_ties_go_to_even() {
 fn no_data_is_compared_in_the_type_of_the_array() {
     let filled = |dtype: Dtype, no_data: f64, elements: &[u8]| {
         let factors = Some(Factors::new(&[10.0], &[0.5]).unwrap());
-        let finish = Finish { to: As::F32, factors, fill: Some(Fill { no_data, with: 0.25 }), turn: Turn::NONE };
+        let finish = Finish { to: As::F32, factors, fill: Some(Fill { no_data, with: 0.25 }), ..Finish::NOTHING };
         let count = elements.len() / dtype.size();
         let mut out = vec![0; 4 * count];
         finish.apply(dtype, [1, count as u64, 1], Layout::AsShape, elements, &mut out).unwrap();
@@ -229,6 +320,13 @@ fn impossible_conversions_are_refused() {
     let error = fill.check(Dtype::U8, [1, 1, 1]).unwrap_err().to_string();
     assert!(error.contains("no-data to fill: expected float16, bfloat16 or float32, found uint8"), "{error}");
     let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
+    let sampled = |sampling| Finish { warp: Some(Warp { map: [0.0; 6], sampling }), ..Finish::NOTHING };
+    let mixed = sampled(Sampling::Bilinear { outside: 0.0 });
+    assert!(
+        apply(&mixed, Dtype::I32, [1, 1, 1]).contains("values between pixels: expected float16, bfloat16 or float32")
+    );
+    let outside = sampled(Sampling::Nearest { outside: 255.0 });
+    assert!(apply(&outside, Dtype::I8, [1, 1, 1]).contains("value outside an array of int8: found 255"));
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
     assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("quarter turns require a square array, found 4 × 5"));
     assert!(apply(&As::Bf16.into(), Dtype::Bool, [1, 1, 1]).contains("bool"));

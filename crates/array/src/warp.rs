@@ -1,0 +1,143 @@
+//! Affine maps of an array's pixels: places between the pixels, and the pixels that a place is made of.
+//!
+//! Host and device compute the same: every product and sum is rounded by itself.
+
+/// Distance in pixels within which a place counts as the centre of a pixel, so that quarter turns and shifts
+/// by whole pixels change no value in spite of rounded sines.
+const NEAR: f64 = 1.0 / 1_048_576.0;
+
+/// An affine map of an array's pixels, and how a pixel is made of the pixels around its place.
+///
+/// ```
+/// use shardpack_array::{Finish, Sampling, Warp};
+/// use shardpack_format::{Dtype, Layout};
+/// // One row of four pixels, moved to the right by half a pixel.
+/// let sampling = Sampling::Bilinear { outside: -1.0 };
+/// let warp = Warp { map: [1.0, 0.0, -0.5, 0.0, 1.0, 0.0], sampling };
+/// let finish = Finish { warp: Some(warp), ..Finish::NOTHING };
+/// let (pixels, mut out) = ([1.0_f32, 2.0, 4.0, 8.0].map(f32::to_le_bytes).concat(), [0; 16]);
+/// finish.apply(Dtype::F32, [1, 4, 1], Layout::AsShape, &pixels, &mut out)?;
+/// assert_eq!(out, *[0.0_f32, 1.5, 3.0, 6.0].map(f32::to_le_bytes).concat());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Warp {
+    /// `[a, b, c, d, e, f]`: the output pixel at (x, y) shows the array at (a x + b y + c, d x + e y + f). Both
+    /// count pixels to the right and down, from the centre of the array.
+    pub map: [f64; 6],
+    /// How a pixel is made.
+    pub sampling: Sampling,
+}
+
+/// How an output pixel is made of the pixels around its place in the array.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampling {
+    /// The pixel at the place, for values that must not be mixed, such as classes.
+    Nearest {
+        /// Value outside the array, in the output type.
+        outside: f64,
+    },
+    /// The mean of the four pixels around the place, weighted by their distance along both axes, in float32.
+    /// Pixels come after normalisation. They are multiplied by their weights and added in reading order; the
+    /// sum is rounded to the output type. A pixel without weight does not count. A place within 2⁻²⁰ pixels
+    /// of a pixel's centre counts as the centre. A mean with no-data is no-data, and a NaN is the quiet NaN
+    /// without sign and payload.
+    Bilinear {
+        /// Value of the pixels outside the array.
+        outside: f32,
+    },
+}
+
+impl Sampling {
+    pub(crate) const fn mixes(&self) -> bool {
+        matches!(self, Self::Bilinear { .. })
+    }
+}
+
+/// A pixel that a place is made of. It does not count if its weight is 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Tap {
+    pub(crate) weight: f32,
+    /// Number of the pixel in its array; `None` outside.
+    pub(crate) pixel: Option<usize>,
+}
+
+impl Warp {
+    /// Calls `each` with the place of every pixel of an output row, in pixels from the array's upper left corner.
+    pub(crate) fn places(&self, row: usize, [rows, columns]: [usize; 2], mut each: impl FnMut([f64; 2])) {
+        let [a, b, c, d, e, f] = self.map;
+        let [middle_y, middle_x] = [rows, columns].map(|side| side as f64 * 0.5);
+        // A pixel's centre is half a pixel from its edge.
+        let y = row as f64 + 0.5 - middle_y;
+        let (x_from, y_from) = (b * y + c + middle_x, e * y + f + middle_y);
+        for column in 0..columns {
+            let x = column as f64 + 0.5 - middle_x;
+            each([a * x + x_from, d * x + y_from]);
+        }
+    }
+}
+
+/// Returns the number of the pixel at this place; `None` outside.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
+pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<usize> {
+    let is_inside = x >= 0.0 && x < columns as f64 && y >= 0.0 && y < rows as f64;
+    is_inside.then(|| y as usize * columns + x as usize)
+}
+
+/// Returns the four pixels around this place, in reading order, with their weights.
+pub(crate) fn around([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> [Tap; 4] {
+    const OUTSIDE: [Tap; 4] = {
+        let nothing = Tap { weight: 0.0, pixel: None };
+        [Tap { weight: 1.0, pixel: None }, nothing, nothing, nothing]
+    };
+    let (x, y) = (x - 0.5, y - 0.5);
+    // Also false for NaN.
+    let is_near = x > -1.0 && x < columns as f64 && y > -1.0 && y < rows as f64;
+    if !is_near {
+        return OUTSIDE;
+    }
+    let ([left, right], [top, bottom]) = (along(x, columns), along(y, rows));
+    let tap = |(row, high): (Option<usize>, f32), (column, wide): (Option<usize>, f32)| {
+        let pixel = row.zip(column).map(|(row, column)| row * columns + column);
+        Tap { weight: wide * high, pixel }
+    };
+    let taps = [tap(top, left), tap(top, right), tap(bottom, left), tap(bottom, right)];
+    // The weights of four pixels outside may not add up to 1.
+    let is_inside = |tap: &Tap| tap.weight != 0.0 && tap.pixel.is_some();
+    if taps.iter().any(is_inside) { taps } else { OUTSIDE }
+}
+
+/// Returns the two pixels around a place along an axis, with their weights. The place is more than -1 and less
+/// than `side`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
+fn along(at: f64, side: usize) -> [(Option<usize>, f32); 2] {
+    let first = (at + NEAR).floor();
+    let beyond = at - first;
+    let second_weight = if beyond < NEAR { 0.0 } else { beyond as f32 };
+    let pixel = |number: f64| (number >= 0.0 && number < side as f64).then_some(number as usize);
+    [(pixel(first), 1.0 - second_weight), (pixel(first + 1.0), second_weight)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_the_distances_to_the_pixels_on_the_other_side() {
+        let taps = |place, size| around(place, size).map(|tap| (tap.weight, tap.pixel));
+        assert_eq!(
+            taps([1.75, 2.0], [4, 5]),
+            [(0.375, Some(6)), (0.125, Some(7)), (0.375, Some(11)), (0.125, Some(12))]
+        );
+        // On a pixel's centre, others do not count.
+        assert_eq!(taps([2.5, 0.5], [4, 5]), [(1.0, Some(2)), (0.0, Some(3)), (0.0, Some(7)), (0.0, Some(8))]);
+        assert_eq!(around([2.5 - 1e-9, 0.5 + 1e-9], [4, 5]), around([2.5, 0.5], [4, 5]));
+        // Half outside, wholly outside, and nowhere.
+        assert_eq!(taps([0.0, 0.5], [1, 1]), [(0.5, None), (0.5, Some(0)), (0.0, None), (0.0, None)]);
+        for place in [[-0.5, 0.5], [1.5, 0.5], [0.5, -0.5], [0.5, 1.5], [f64::NAN, 0.5], [0.5, f64::INFINITY]] {
+            assert_eq!(taps(place, [1, 1])[0], (1.0, None), "{place:?}");
+        }
+        assert_eq!([[-0.1, 0.0], [0.0, 2.0], [f64::NAN, 1.0]].map(|place| nearest(place, [2, 3])), [None; 3]);
+        assert_eq!(nearest([2.9, 1.0], [2, 3]), Some(5));
+    }
+}
