@@ -70,8 +70,8 @@ pub enum Augmentation {
         /// Probability. Default 1.
         p: f64,
     },
-    /// Rotation, shift, scale and shear about the centre, with probability `p`; see [`Affine`]. Pixels that
-    /// come from outside the picture are black.
+    /// Rotation, shift, scale and shear about the centre, with probability `p`; see [`Affine`]. Also for arrays.
+    /// Pixels that come from outside are black, and those of arrays `outside`.
     RandomAffine {
         /// Range of the rotation in degrees, clockwise.
         degrees: (f64, f64),
@@ -84,13 +84,17 @@ pub enum Augmentation {
         shear: [(f64, f64); 2],
         /// Probability. Default 1.
         p: f64,
+        /// Values of pixels from outside an array.
+        outside: Outside,
     },
-    /// Rotation about the centre, with probability `p`. Pixels that come from outside the picture are black.
+    /// Rotation about the centre, with probability `p`. Also for arrays, as above.
     RandomRotation {
         /// Range of the rotation in degrees, counterclockwise.
         degrees: (f64, f64),
         /// Probability. Default 1.
         p: f64,
+        /// Values of pixels from outside an array.
+        outside: Outside,
     },
     /// One operation, with probability `p`.
     Random {
@@ -99,6 +103,23 @@ pub enum Augmentation {
         /// Probability. Default 0.5.
         p: f64,
     },
+}
+
+/// Values of pixels that come from outside an array that is moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outside {
+    /// Value in cubes, in the unit of the output: normalised values, if there is a mean and a standard
+    /// deviation. Default 0.
+    pub fill: f32,
+    /// Value in masks and other arrays whose pixels are not mixed. Default 255, which segmentation losses
+    /// usually ignore.
+    pub mask_fill: f64,
+}
+
+impl Default for Outside {
+    fn default() -> Self {
+        Self { fill: 0.0, mask_fill: 255.0 }
+    }
 }
 
 /// Ranges of [`Augmentation::ColorJitter`]. An operation whose range is `None` is skipped.
@@ -195,6 +216,37 @@ impl Augmentation {
         }
     }
 
+    /// Returns the values of pixels from outside an array; `None` if this augmentation does not move arrays.
+    #[must_use]
+    pub const fn outside(&self) -> Option<Outside> {
+        match *self {
+            Self::RandomAffine { outside, .. } | Self::RandomRotation { outside, .. } => Some(outside),
+            _ => None,
+        }
+    }
+
+    /// Returns the map for a sample's arrays of this height and width, with the draws of
+    /// [`resolve`](Self::resolve); see [`Affine::inverse`]. `None` if they do not move.
+    ///
+    /// ```
+    /// use shardpack_augment::Augmentation;
+    /// use shardpack_base::DrawKey;
+    /// let draws = DrawKey { seed: 1, epoch: 0, sample: 7 }.draws();
+    /// let shift: Augmentation = "random_affine(degrees=0,translate=1:0)".parse()?;
+    /// let [a, b, right, c, d, down] = shift.map(&draws, 0, 32, 32).unwrap();
+    /// assert_eq!(([a, b, c, d], down), ([1.0, 0.0, 0.0, 1.0], 0.0));
+    /// assert_eq!(right, right.round());
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    #[must_use]
+    pub fn map(&self, draws: &Draws, place: u32, height: usize, width: usize) -> Option<[f64; 6]> {
+        self.outside()?;
+        match self.resolve(draws, place, height, width).first()? {
+            Operation::Affine(affine) => Some(affine.inverse(width as f64, height as f64)),
+            _ => None,
+        }
+    }
+
     /// Checks that the parameters are valid for any picture.
     ///
     /// # Errors
@@ -237,7 +289,7 @@ impl Augmentation {
                 Operation::Blur { size, sigma: sigma.0 }.check()?;
                 range("blur standard deviation", sigma, 1e3)
             }
-            Self::RandomAffine { degrees, translate, scale, shear, p } => {
+            Self::RandomAffine { degrees, translate, scale, shear, p, .. } => {
                 probability(p)?;
                 angles("angle in degrees for a random affine map", degrees, TURNS)?;
                 if let Some(share) = translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
@@ -248,7 +300,7 @@ impl Augmentation {
                 range("scale for a random affine map", scale, 1e3)?;
                 shear.into_iter().try_for_each(|shear| angles("shear for a random affine map", shear, UPRIGHT))
             }
-            Self::RandomRotation { degrees, p } => {
+            Self::RandomRotation { degrees, p, .. } => {
                 probability(p)?;
                 angles("angle in degrees for a random rotation", degrees, TURNS)
             }

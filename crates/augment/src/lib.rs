@@ -37,7 +37,7 @@ mod sharpness;
 mod space;
 
 pub use affine::Affine;
-pub use augmentation::{Augmentation, Jitter};
+pub use augmentation::{Augmentation, Jitter, Outside};
 pub use bands::BandAugmentation;
 pub use blur::blur_weights;
 pub use mix::{Mix, Mixed};

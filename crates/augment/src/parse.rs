@@ -1,6 +1,6 @@
 //! Parses augmentations, written like a call: `rand_augment(num_ops=2,magnitude=9)`.
 
-use super::augmentation::{Augmentation, Jitter};
+use super::augmentation::{Augmentation, Jitter, Outside};
 use super::operation::Operation;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
@@ -44,6 +44,7 @@ const ANGLES: &str = "NUMBER of at least 0, or LOW..HIGH";
 /// - `random_affine`: `degrees`, and `shear` and `shear_y` along x and y, each a range, or a distance on
 ///   either side of 0; `translate=X:Y`, or one share for both; `scale=LOW..HIGH`; `p=1`
 /// - `random_rotation`: `degrees`, as above; `p=1`
+/// - both, for arrays only: `fill=0`, `mask_fill=255`
 /// - `random_posterize`: `bits`; `random_solarize`: `threshold`; `random_adjust_sharpness`: `factor`;
 ///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each also has `p`, by
 ///   default 0.1 for `random_grayscale` and 0.5 for the others
@@ -90,10 +91,12 @@ impl FromStr for Augmentation {
                 scale: given.range("scale", (1.0, 1.0))?,
                 shear: [given.angles("shear")?, given.angles("shear_y")?].map(|range| range.unwrap_or((0.0, 0.0))),
                 p: given.or("p", 1.0)?,
+                outside: given.outside()?,
             },
             "random_rotation" => Self::RandomRotation {
                 degrees: given.angles("degrees")?.ok_or_else(|| given.bad("degrees", ANGLES))?,
                 p: given.or("p", 1.0)?,
+                outside: given.outside()?,
             },
             _ => {
                 let (operation, p) = match name {
@@ -226,6 +229,11 @@ impl<'a> OptionList<'a> {
         given.ok_or_else(|| self.bad(name, "NUMBER of at least 0, or LOW..HIGH"))
     }
 
+    fn outside(&mut self) -> Result<Outside> {
+        let Outside { fill, mask_fill } = Outside::default();
+        Ok(Outside { fill: self.or("fill", fill)?, mask_fill: self.or("mask_fill", mask_fill)? })
+    }
+
     fn colour(&mut self, name: &str) -> Result<[u8; 3]> {
         let Some(value) = self.take(name) else { return Ok([0; 3]) };
         let levels: Option<Vec<u8>> = value.split(':').map(|level| level.parse().ok()).collect();
@@ -271,7 +279,9 @@ mod tests {
         assert_eq!(erasing, expected);
         let (degrees, shear) = ((-10.0, 10.0), [(-5.0, 5.0), (0.0, 2.0)]);
         let affine = parsed("random_affine(degrees=10,translate=0.1:0.25,scale=0.5..2,shear=5,shear_y=0..2,p=0.5)");
-        let all = Augmentation::RandomAffine { degrees, translate: [0.1, 0.25], scale: (0.5, 2.0), shear, p: 0.5 };
+        let outside = Outside::default();
+        let all =
+            Augmentation::RandomAffine { degrees, translate: [0.1, 0.25], scale: (0.5, 2.0), shear, p: 0.5, outside };
         assert_eq!(affine, all);
         let moved = Augmentation::RandomAffine {
             degrees: (0.0, 0.0),
@@ -279,9 +289,10 @@ mod tests {
             scale: (1.0, 1.0),
             shear: [(0.0, 0.0); 2],
             p: 1.0,
+            outside: Outside { fill: -1.5, mask_fill: 7.0 },
         };
-        assert_eq!(parsed("random_affine(degrees=0,translate=0.5)"), moved);
-        let rotation = Augmentation::RandomRotation { degrees: (-30.0, 90.0), p: 1.0 };
+        assert_eq!(parsed("random_affine(degrees=0,translate=0.5,fill=-1.5,mask_fill=7)"), moved);
+        let rotation = Augmentation::RandomRotation { degrees: (-30.0, 90.0), p: 1.0, outside };
         assert_eq!(parsed("random_rotation(degrees=-30..90)"), rotation);
         let blur = Augmentation::GaussianBlur { size: 5, sigma: (0.1, 2.0), p: 0.2 };
         assert_eq!(parsed("gaussian_blur(kernel_size=5,p=0.2)"), blur);
@@ -320,7 +331,7 @@ mod tests {
             ("random_affine(degrees=5,translate=1.5)", "translation for a random affine map"),
             ("random_affine(degrees=5,scale=0..1)", "scale for a random affine map"),
             ("random_affine(degrees=5,shear=90)", "shear for a random affine map: expected −89"),
-            ("random_affine(degrees=5,fill=3)", "option `fill`"),
+            ("random_affine(degrees=5,fill=black)", "fill=NUMBER"),
             ("random_rotation", "degrees=NUMBER of at least 0"),
             ("random_rotation(degrees=nan..5)", "angle in degrees for a random rotation"),
             ("random_rotation(degrees=5,p=2)", "augmentation probability"),

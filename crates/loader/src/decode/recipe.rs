@@ -53,6 +53,11 @@ impl Recipe {
         self.stage.as_ref().is_some_and(|stage| stage.decodes())
     }
 
+    /// Returns true if arrays are flipped, turned or moved, alike for all arrays of a sample.
+    pub(crate) fn moves_arrays(&self) -> bool {
+        !self.augment.is_none() || self.fields.moves.is_some()
+    }
+
     pub(crate) fn key(&self, at: SampleAt) -> DrawKey {
         draw_key(self.seed, at)
     }

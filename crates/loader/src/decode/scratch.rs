@@ -13,15 +13,14 @@ pub(crate) struct RowMemory {
     pub(crate) element_bytes: u64,
     /// True if elements are converted or moved after decoding.
     pub(crate) is_finished: bool,
-    pub(crate) rows_are_columns: bool,
+    /// Bytes that are held until the array is complete, because its rows become columns or are mixed.
+    pub(crate) held_bytes: u64,
 }
 
 /// The array resembles the example but may have more or fewer pixels.
 pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let decoded_bytes = (row.bytes / row.element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
-    // The array must be complete before its rows can become columns.
-    let held = if row.rows_are_columns { row.bytes } else { 0 };
     let bytes = if let Some(cut) = cut {
         let mut region = cut.region.clone();
         if cut.place.is_none()
@@ -40,7 +39,7 @@ pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMem
             _ => bytes,
         }
     };
-    Ok(bytes.saturating_add(held))
+    Ok(bytes.saturating_add(row.held_bytes))
 }
 
 /// Same as [`scratch_bytes`], but for decoding one part of an array.
@@ -48,8 +47,7 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     let (codec, descriptor) = stored;
     let in_order = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
     let unit = (UNIT_BYTES as u64 / descriptor.stored.bytes()).saturating_mul(row.element_bytes);
-    let held = if row.rows_are_columns { unit.min(row.bytes) } else { 0 };
-    Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
+    Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(unit.min(row.held_bytes)))
 }
 
 /// `None` if no patches are cut from the field. `finished` is the size of one patch before the steps after
@@ -91,7 +89,7 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
         FieldType::Raw(_) => true,
         FieldType::Array(field) => {
             let is_cut = |stored: &StoredArray| part_bytes(stored, field, false, 0).is_some();
-            !field.stored.is_empty() && field.stored.iter().all(is_cut)
+            field.sampling.is_none() && !field.stored.is_empty() && field.stored.iter().all(is_cut)
         }
         FieldType::Scalar(_)
         | FieldType::OneHot(_)

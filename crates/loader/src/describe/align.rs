@@ -5,8 +5,8 @@ use super::examples::Examples;
 use super::parts::{Description, axes, several_shapes};
 use crate::fields::{ArrayField, Axis, Col, FieldType, Followed, MaskField};
 use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
-use shardpack_array::{As, Bands, integer_bytes};
-use shardpack_format::{Dtype, ElementType, FieldKind, Hint, Schema, Setting, Voice, bug, to_usize};
+use shardpack_array::{As, Bands, element_bytes};
+use shardpack_format::{FieldKind, Hint, Schema, Setting, Voice, bug, to_usize};
 use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
@@ -75,7 +75,7 @@ pub(crate) fn plan_mask(
     let mut fill = Vec::new();
     if let (Framing::Pad { .. }, Some(Align::Mask { fill: value, .. })) = (picture.view.framing, options.aligned(name))
     {
-        let Some(element) = element(dtype, *value) else {
+        let Some(element) = element_bytes(dtype, *value) else {
             let hint = Hint::new("choose another, such as ")
                 .only(Voice::Python, "sp.align.mask(fill=0)")
                 .only(Voice::Rust, "`mask,fill=0`");
@@ -91,28 +91,6 @@ pub(crate) fn plan_mask(
     };
     let bytes = to_usize(dtype.array_bytes(&shape)?);
     Ok(Description::dense(kind, dtype, shape, bytes))
-}
-
-/// Returns `None` if the type cannot represent the number. Floats are rounded.
-fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
-    macro_rules! float {
-        ($float:expr) => {{
-            let float = $float;
-            (float.is_finite() == value.is_finite()).then(|| float.to_le_bytes().to_vec())?
-        }};
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
-    let single = value as f32;
-    Some(match dtype {
-        ElementType::Bf16 => float!(half::bf16::from_f64(value)),
-        ElementType::Dtype(dtype) => match dtype {
-            Dtype::F16 => float!(half::f16::from_f64(value)),
-            Dtype::F32 => float!(single),
-            Dtype::F64 => float!(value),
-            Dtype::Bool => [0.0, 1.0].contains(&value).then(|| vec![u8::from(value == 1.0)])?,
-            integer => return integer_bytes(integer, value),
-        },
-    })
 }
 
 fn as_arrays(name: &str) -> Hint {

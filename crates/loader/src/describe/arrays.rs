@@ -2,6 +2,7 @@
 //! their rows.
 
 use super::examples::{DECLARED, Examples, is_banded, of_field};
+use super::moves;
 use super::parts::Description;
 use crate::fields::{ArrayField, Axis, Col, Cut, FieldPlan, FieldType, limits_of_a_part, sides_of, too_large};
 use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
@@ -133,10 +134,11 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         };
         return Err(Error::usage("flips and turns change arrays, but only pictures are loaded").with_hint(hint));
     }
-    // The planes of volumes are turned. Other arrays have different sides, so they cannot be turned in the same way.
+    // The planes of volumes are moved. Other arrays have different sides, so they cannot be moved in the same way.
+    let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
-        (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
+        (options.view.cube, options.view.augment.is_none() && !plans.iter().any(is_moved), plans.iter().find(is_other))
     {
         let name = other.name.escape_debug();
         let error = Error::usage(format!("field `{name}` is not a volume and cannot be turned with volumes"));
@@ -252,6 +254,7 @@ pub(crate) fn plan(
             channels_first: false,
             cut: None,
             indexed: false,
+            sampling: None,
             finish: None,
             is_banded: false,
             fill: None,
@@ -274,7 +277,10 @@ pub(crate) fn plan(
     };
     let fill = examples.fill(field, options)?;
     let (dtype, to) = examples.element(dataset, field, options)?;
-    let turns = !options.view.augment.is_none() && (2..=3).contains(&rank);
+    let sampling =
+        moves::sampling(dataset.schema(), field, dtype, &examples, options)?.filter(|_| (2..=3).contains(&rank));
+    examples.check_no_data(field, fill, sampling)?;
+    let turns = sampling.is_some() || !options.view.augment.is_none() && (2..=3).contains(&rank);
     let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
     let channels_first = rank == 3 && options.output.layout == PixelLayout::ChannelsHeightWidth;
     let mut cut = Cut::of(rank, options);
@@ -312,6 +318,7 @@ pub(crate) fn plan(
         channels_first,
         cut,
         indexed: known,
+        sampling,
         finish,
         is_banded,
         fill,

@@ -1,14 +1,15 @@
 //! Finds out how a field stores its arrays. A few samples spread over the dataset are inspected, so that the
 //! result does not depend on the first one alone.
 
-use crate::fields::{Cut, loses};
+use super::moves;
+use crate::fields::{Cut, check_no_data, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::sample::{SampleAt, name};
 use crate::stage::RecordValue;
 use crate::supply::check;
-use shardpack_array::{ArrayDecoder, As, Finish, common_dtype, decoded_as};
+use shardpack_array::{ArrayDecoder, As, Finish, Sampling, common_dtype, decoded_as};
 use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Setting,
+    ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Schema, Setting,
 };
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::raw::{HEAD_BYTES, read_head};
@@ -133,7 +134,7 @@ impl Examples {
 
     /// Returns the number of axes as options for cubes count them. Where volumes are cut, that is three for
     /// volumes, with or without channels, and two for their masks.
-    fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
+    pub(crate) fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         match (options.view.cube, axes) {
             (CubeMode::Volume { .. }, 3 | 4) => {
@@ -154,7 +155,8 @@ impl Examples {
         let has_factors = options.output.normalise.iter().any(|(name, _)| name == field);
         let fills = self.fill(field, options)?.is_some();
         let rank = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
-        let rounds = has_factors || is_banded(field, rank, options);
+        let is_mixed = self.are_mixed(dataset.schema(), field, options);
+        let rounds = has_factors || is_mixed || is_banded(field, rank, options);
         let normalised = rounds || fills;
         let element = match asked {
             Some(element) if normalised || element == ElementType::Bf16 => element,
@@ -173,6 +175,7 @@ impl Examples {
             let why = match (has_factors, fills) {
                 (true, _) => "which has mean and std",
                 (false, true) => "whose no-data is replaced",
+                (false, false) if is_mixed => "whose pixels are mixed",
                 (false, false) => "whose bands are augmented",
             };
             let what = format!("element type of field `{field}`, {why}");
@@ -187,6 +190,26 @@ impl Examples {
             }
         }
         Ok((element, to))
+    }
+
+    /// Returns true if affine maps mix the pixels of a field: all cubes and other floats, except masks.
+    pub(crate) fn are_mixed(&self, schema: &Schema, field: &str, options: &LoaderOptions) -> bool {
+        let axes = self.axes(field, options);
+        let asked = options.output.dtype.of(field, axes);
+        let is_float = |example: &Example| example.descriptor.decoded.is_float();
+        let has_floats = match asked {
+            Some(ElementType::Dtype(dtype)) => dtype.is_float(),
+            Some(ElementType::Bf16) => true,
+            None => self.samples.iter().any(is_float),
+        };
+        let is_cube = axes == 3 || axes == 2 && has_floats;
+        moves::of_arrays(schema, options).is_some() && !is_mask(field) && is_cube
+    }
+
+    /// Fails if an example has no-data that affine maps would mix with other values.
+    pub(crate) fn check_no_data(&self, field: &str, fill: Option<f32>, sampling: Option<Sampling>) -> Result<()> {
+        let descriptors = self.samples.iter().map(|example| &example.descriptor);
+        descriptors.into_iter().try_for_each(|one| check_no_data(field, one, fill, sampling)).map_err(Error::from)
     }
 
     /// If `asked` is `None`, returns the common type of all examples. Fails if the conversion would change a value.

@@ -6,6 +6,7 @@ mod arrays;
 mod classes;
 mod examples;
 mod mixing;
+mod moves;
 mod objects;
 mod parts;
 mod patches;
@@ -46,6 +47,7 @@ impl Fields {
             layout: options.output.layout,
             scaling,
             changes: options.view.augment_pictures.clone().into(),
+            moves: moves::of_arrays(schema, options),
             large_bytes: None,
             patches: None,
         };
@@ -71,6 +73,7 @@ impl Fields {
         if !dataset.is_empty() {
             arrays::check_used(&fields.plans, options)?;
             views::check(&fields.plans, options)?;
+            moves::check(&fields.plans, schema, options)?;
             pictures::check(&fields.plans, options)?;
             mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;

@@ -82,9 +82,8 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     }
     let refuse = |reason: String| Err(Error::usage(format!("picture augmentation: {reason}")));
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
-    let Some(first) = plans.iter().find(is_picture) else {
-        return refuse("no field with decoded pictures is loaded".into());
-    };
+    // Without pictures, arrays are moved.
+    let Some(first) = plans.iter().find(is_picture) else { return Ok(()) };
     if let Some(mask) = plans.iter().filter(is_picture).find(|plan| is_mask(&plan.name)) {
         return refuse(format!("the augmentation would change the classes in mask `{}`", mask.name.escape_debug()))
             .map_err(|error| error.with_hint("leave the mask out of the fields, or pack masks as arrays"));

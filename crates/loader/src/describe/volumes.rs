@@ -2,6 +2,7 @@
 
 use super::arrays;
 use super::examples::{Examples, is_banded, of_field};
+use super::moves;
 use super::parts::Description;
 use crate::fields::{FieldType, VolumeField};
 use crate::options::LoaderOptions;
@@ -58,6 +59,8 @@ pub(crate) fn plan(
     let shape: Vec<u64> = size.into_iter().chain(channels).collect();
     let bytes = to_usize(dtype.array_bytes(&shape)?);
     let stored = examples.stored(dtype, to);
-    let volume = VolumeField { position, size, place, finish, is_banded, fill, stored, scene };
+    let sampling = moves::sampling(dataset.schema(), field, dtype, &examples, options)?;
+    examples.check_no_data(field, fill, sampling)?;
+    let volume = VolumeField { position, size, place, finish, sampling, is_banded, fill, stored, scene };
     Ok(Some(Description::dense(FieldType::Volume(Box::new(volume)), dtype, shape, bytes)))
 }

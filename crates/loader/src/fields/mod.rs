@@ -8,18 +8,19 @@ mod picture;
 mod unfit;
 mod volume;
 
-pub(crate) use array::ArrayField;
+pub(crate) use array::{ArrayField, MOVED_BYTES};
 pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
 pub(crate) use picture::{Followed, JPEG, orientation_of};
-pub(crate) use unfit::{loses, too_large};
+pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 
 use crate::options::FrameMode;
 use crate::patches::PatchPlan;
 use crate::stage::{FieldSource, FieldSpec};
+use shardpack_array::Sampling;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES, to_usize};
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
@@ -100,6 +101,15 @@ impl FieldType {
         }
     }
 
+    /// Returns how pixels are made if random affine maps move the field.
+    pub(crate) const fn sampling(&self) -> Option<Sampling> {
+        match self {
+            Self::Array(field) => field.sampling,
+            Self::Volume(field) => field.sampling,
+            Self::Scalar(_) | Self::OneHot(_) | Self::Picture(_) | Self::Mask(_) | Self::Raw(_) => None,
+        }
+    }
+
     pub(crate) fn is_patch(&self) -> bool {
         match self {
             Self::Array(field) => field.is_patch(),
@@ -144,6 +154,8 @@ pub(crate) struct Fields {
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
     pub(crate) changes: Arc<[Augmentation]>,
+    /// The one of the changes that moves arrays, if no pictures are loaded.
+    pub(crate) moves: Option<Augmentation>,
     /// Size in bytes from which a record is large, so that several threads decode its parts.
     pub(crate) large_bytes: Option<u64>,
     pub(crate) patches: Option<Arc<PatchPlan>>,

@@ -1,7 +1,7 @@
 //! Errors for arrays that do not fit their field.
 
-use shardpack_array::common_dtype;
-use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Transform};
+use shardpack_array::{Sampling, common_dtype};
+use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Hint, Setting, Transform};
 
 /// The values of the array would change if they were converted to `dtype`.
 pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
@@ -24,4 +24,23 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
 pub(crate) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     let ([a, b], [height, width]) = (patch, array);
     FormatError::usage(format!("patch: expected at most {height} × {width}, the array's size, found {a} × {b}"))
+}
+
+/// Refuses an array whose no-data would be mixed with other values. A NaN makes every mean a NaN.
+pub(crate) fn check_no_data(
+    field: &str,
+    descriptor: &ArrayDescriptor,
+    fill: Option<f32>,
+    sampling: Option<Sampling>,
+) -> Result<(), FormatError> {
+    match (descriptor.no_data, sampling) {
+        (Some(no_data), Some(Sampling::Bilinear { .. })) if fill.is_none() && !no_data.is_nan() => {
+            let name = field.escape_debug();
+            let text =
+                format!("field `{name}` declares the no-data value {no_data}, which a map would mix with others");
+            let hint = Hint::new("replace it with ").and([Setting::named("no_data")]);
+            Err(FormatError::usage(text).with_hint(hint))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,8 +1,9 @@
 //! Volumes, from which boxes are cut. They are arrays `[depth, height, width]` or `[depth, height, width,
 //! channels]`, with the axes in this order.
 
+use super::array::MOVED_BYTES;
 use crate::patches::PatchPlace;
-use shardpack_array::{ArrayDecoder, Finish};
+use shardpack_array::{ArrayDecoder, Finish, Sampling};
 use shardpack_format::{ArrayDescriptor, Codec};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +13,8 @@ pub(crate) struct VolumeField {
     pub(crate) size: [u64; 3],
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
+    /// How pixels of a plane are made if random affine maps move them.
+    pub(crate) sampling: Option<Sampling>,
     /// True if channels are augmented; `finish` then has factors.
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,
@@ -24,7 +27,11 @@ impl VolumeField {
     pub(crate) fn scratch_bytes(&self) -> u64 {
         let bytes = |(codec, descriptor): &(Codec, ArrayDescriptor)| {
             let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).ok()?;
-            Some(descriptor.decoded_bytes().ok()?.saturating_mul(2).saturating_add(decoder))
+            let bytes = descriptor.decoded_bytes().ok()?.saturating_mul(2).saturating_add(decoder);
+            let [_, height, width] = self.size;
+            let plane = height.saturating_mul(width).saturating_mul(descriptor.shape.get(3).copied().unwrap_or(1));
+            let held = if self.sampling.is_some() { plane.saturating_mul(MOVED_BYTES) } else { 0 };
+            Some(bytes.saturating_add(held))
         };
         self.stored.iter().filter_map(bytes).max().unwrap_or(0)
     }

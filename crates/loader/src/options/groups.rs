@@ -127,6 +127,13 @@ group! {
         /// computed. The draws depend only on seed, epoch and sample. With a [`stage`](LoaderOptions::stage),
         /// the host decodes these pictures, and [`Loader::refusals`](crate::Loader::refusals) reports them.
         /// Default none.
+        ///
+        /// If no picture is decoded, a single `random_affine` or `random_rotation` moves arrays of two or three
+        /// axes instead, all arrays of a sample alike: patches after they are cut and before they are flipped
+        /// and turned, each plane of a volume's box by itself. Masks, and integers of two axes, take the nearest
+        /// pixel. All others are loaded as float16, bfloat16 or float32 and mixed of four pixels, after
+        /// [`normalise`](LoaderOptions::normalise) and before noise, see
+        /// [`Sampling`](shardpack_array::Sampling).
         augment_pictures: Vec<Augmentation> = Vec::new();
     }
 }

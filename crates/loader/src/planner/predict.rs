@@ -4,7 +4,7 @@ use super::pieces;
 use crate::decode::{
     RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
-use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MaskField, RowSize};
+use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MOVED_BYTES, MaskField, RowSize};
 use crate::options::LoaderOptions;
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
@@ -180,13 +180,17 @@ pub(crate) fn predict(
 /// Scratch bytes of a row, without the row itself.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
-        FieldType::Array(ArrayField { cut, finish, stored, .. }) => {
+        FieldType::Array(ArrayField { cut, finish, stored, sampling, .. }) => {
             let elements = largest_row / field.dtype.bytes();
             let row = RowMemory {
                 bytes: largest_row,
                 element_bytes: field.dtype.bytes(),
                 is_finished: finish.is_some(),
-                rows_are_columns: options.view.augment.rotate,
+                held_bytes: match sampling {
+                    Some(_) => elements.saturating_mul(MOVED_BYTES),
+                    None if options.view.augment.rotate => largest_row,
+                    None => 0,
+                },
             };
             // If all records are large, no record is decoded as a whole.
             let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.kind);

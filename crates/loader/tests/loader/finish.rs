@@ -1,16 +1,17 @@
-//! bfloat16, mean and standard deviation, and flips and turns of arrays. For all places of patches, on host
-//! and device, batches must be equal to the result of a slow twin on the whole array.
+//! bfloat16, mean and standard deviation, affine maps, and flips and turns of arrays. For all places of
+//! patches, on host and device, batches must be equal to the result of a slow twin on the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{RowOf, Seen, base, epoch, record, said, write};
 use proptest::prelude::*;
 use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Turn, ValueRule};
+use shardpack_augment::Outside;
 use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
-    ArrayDtype, Augment, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, PatchPlace, Patches,
+    ArrayDtype, Augment, Augmentation, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, PatchPlace, Patches,
 };
 use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 use std::collections::BTreeMap;
@@ -21,6 +22,11 @@ const CHANGES: [&[&str]; 3] = [
     &[],
     &["band_dropout(p=0.4,value=2.5)"],
     &["random_gain(gain=0.5)", "band_jitter(gain=0.2,offset=1)", "band_dropout(p=0.2)"],
+];
+const MOVES: [&str; 3] = [
+    "random_affine(degrees=40,translate=0.2:0.1,scale=0.6..1.6,shear=20,p=0.8,fill=0.5,mask_fill=7)",
+    "random_affine(degrees=0,translate=0.5)",
+    "random_rotation(degrees=-90..90)",
 ];
 const ALL: Augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
 
@@ -100,6 +106,39 @@ fn float(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
+/// Returns the pixels of an array that a pixel is made of, with their weights; `None` outside.
+fn around(
+    map: Option<[f64; 6]>,
+    [row, column]: [usize; 2],
+    [rows, columns]: [usize; 2],
+    is_mixed: bool,
+) -> Vec<(Option<[usize; 2]>, f32)> {
+    let Some([a, b, c, d, e, f]) = map else { return vec![(Some([row, column]), 1.0)] };
+    let (wide, high) = (columns as f64, rows as f64);
+    let (x, y) = (column as f64 + 0.5 - wide / 2.0, row as f64 + 0.5 - high / 2.0);
+    let (x, y) = (a * x + (b * y + c + wide / 2.0), d * x + (e * y + f + high / 2.0));
+    let inside = |x: f64, y: f64| (x >= 0.0 && x < wide && y >= 0.0 && y < high).then_some([y as usize, x as usize]);
+    if !is_mixed {
+        return vec![(inside(x, y), 1.0)];
+    }
+    let near = 1.0 / 1_048_576.0;
+    let [(left, right), (top, bottom)] = [x - 0.5, y - 0.5].map(|at| {
+        let low = (at + near).floor();
+        (low, if at - low < near { 0.0 } else { (at - low) as f32 })
+    });
+    let pixels = [(top, 1.0 - bottom), (top + 1.0, bottom)]
+        .into_iter()
+        .flat_map(|(y, high)| [(left, 1.0 - right), (left + 1.0, right)].map(|(x, wide)| (inside(x, y), wide * high)));
+    let pixels: Vec<_> = pixels.filter(|(_, weight)| *weight != 0.0).collect();
+    if pixels.iter().all(|(pixel, _)| pixel.is_none()) { vec![(None, 1.0)] } else { pixels }
+}
+
+fn mean(pixels: &[(Option<[usize; 2]>, f32)], outside: f32, value: impl Fn([usize; 2]) -> f32) -> f32 {
+    let terms = pixels.iter().map(|&(pixel, weight)| weight * pixel.map_or(outside, &value));
+    let mean = terms.reduce(|sum, term| sum + term).unwrap();
+    if mean.is_nan() { f32::NAN } else { mean }
+}
+
 fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) -> [Vec<u8>; 2] {
     let (cube, mask) = (cubes.array(sample, "cube"), cubes.array(sample, "mask"));
     let [height, width] = [cube.shape()[0], cube.shape()[1]];
@@ -130,33 +169,42 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
     let ArrayDtype::Cubes(element) = options.output.dtype else { panic!("a type for cubes") };
     let [rows, columns] = size.map(|n| n as usize);
     let mut out = [Vec::new(), Vec::new()];
-    let at = |row, column| {
-        let [y, x] = turn.source([row, column], [rows, columns]);
-        (origin[0] as usize + y) * width as usize + origin[1] as usize + x
+    let outside = options.view.augment_pictures.first().map(|moves| moves.outside().unwrap());
+    let map = options.view.augment_pictures.first().and_then(|moves| moves.map(&key.draws(), 0, rows, columns));
+    let pixels = |is_mixed: bool| {
+        let pixel = move |i| {
+            let source = turn.source([i / columns, i % columns], [rows, columns]);
+            around(map, source, [rows, columns], is_mixed)
+        };
+        (0..rows * columns).map(pixel).collect::<Vec<_>>()
     };
-    let value = |pixel: usize, band: u64| {
-        let from = 4 * (pixel * BANDS as usize + band as usize);
+    let number = |[y, x]: [usize; 2]| (origin[0] as usize + y) * width as usize + origin[1] as usize + x;
+    let single = |pixel: [usize; 2], band: usize| {
+        let from = 4 * (number(pixel) * BANDS as usize + bands[band] as usize);
         let value = f32::from_le_bytes(cube.bytes()[from..from + 4].try_into().unwrap());
-        let factors = options.output.normalise.first().map(|(_, factors)| factors);
-        let value = factors.map_or(value, |factors| factors.apply(band as usize, value));
-        float(element, value)
-    };
-    let value = |pixel: usize, band: usize| match varied.get(band) {
-        None => value(pixel, bands[band]),
-        Some(factors) => {
-            let from = 4 * (pixel * BANDS as usize + bands[band] as usize);
-            let value = f32::from_le_bytes(cube.bytes()[from..from + 4].try_into().unwrap());
-            float(element, factors.apply(0, value))
+        match (varied.get(band), options.output.normalise.first()) {
+            (Some(factors), _) => factors.apply(0, value),
+            (None, Some((_, factors))) => factors.apply(bands[band] as usize, value),
+            (None, None) => value,
         }
     };
-    let pixels: Vec<usize> = (0..rows * columns).map(|i| at(i / columns, i % columns)).collect();
-    out[1].extend(pixels.iter().map(|&pixel| mask.bytes()[pixel]));
+    let value = |around: &Vec<(Option<[usize; 2]>, f32)>, band: usize| match (map, &around[..]) {
+        (None, &[(Some(pixel), _)]) => float(element, single(pixel, band)),
+        (None, _) => panic!("a pixel stays in its place"),
+        (Some(_), around) => float(element, mean(around, outside.unwrap().fill, |pixel| single(pixel, band))),
+    };
+    let mask = |around: Vec<(Option<[usize; 2]>, f32)>| match around[0].0 {
+        Some(pixel) => mask.bytes()[number(pixel)],
+        None => outside.unwrap().mask_fill as u8,
+    };
+    out[1].extend(pixels(false).into_iter().map(mask));
+    let pixels = pixels(true);
     match options.output.layout {
         PixelLayout::HeightWidthChannels => {
-            pixels.iter().for_each(|&pixel| (0..bands.len()).for_each(|band| out[0].extend(value(pixel, band))));
+            pixels.iter().for_each(|pixel| (0..bands.len()).for_each(|band| out[0].extend(value(pixel, band))));
         }
         PixelLayout::ChannelsHeightWidth => {
-            (0..bands.len()).for_each(|band| pixels.iter().for_each(|&pixel| out[0].extend(value(pixel, band))));
+            (0..bands.len()).for_each(|band| pixels.iter().for_each(|pixel| out[0].extend(value(pixel, band))));
         }
     }
     out
@@ -176,7 +224,7 @@ fn check(cubes: &Cubes, options: &LoaderOptions, number: u32, found: &[Seen]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn arrays_are_finished_as_the_slow_twin_does(
         (flip_rows, flip_columns, rotate) in any::<(bool, bool, bool)>(),
@@ -190,6 +238,7 @@ proptest! {
         layout in prop::sample::select(&[PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][..]),
         normalise in prop::sample::select(&[0, 1, BANDS as usize][..]),
         changes in prop::sample::select(&CHANGES[..]),
+        moves in prop::option::of(prop::sample::select(&MOVES[..])),
         sizes in prop::sample::select(&[[9, 9], [8, 10], [0, 0]][..]),
         number in 0..3_u32,
     ) {
@@ -205,6 +254,7 @@ proptest! {
             .dtype(ArrayDtype::Cubes(element))
             .normalise(normalise)
             .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
+            .augment_pictures(moves.into_iter().map(|text| text.parse().unwrap()).collect())
             .cube(cube)
             .bands(bands)
             .layout(layout)
@@ -244,20 +294,23 @@ fn patches_do_not_depend_on_how_scenes_are_kept() {
         (ElementType::Bf16, Bands::List(vec![4, 0, 4]), last, ALL, &CHANGES[1]),
         (ElementType::Dtype(Dtype::F32), Bands::Range(1..4), first, ALL, &CHANGES[1]),
     ] {
-        let options = options()
-            .cube(CubeMode::Patch { height: 6, width: 6, place: PatchPlace::Random })
-            .patches(Patches::PerSample(48))
-            .open_scenes(1)
-            .augment(augment)
-            .dtype(ArrayDtype::Cubes(element))
-            .normalise([("cube", factors.clone())])
-            .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
-            .bands(bands)
-            .layout(layout)
-            .fields(["cube", "mask"]);
-        let (whole, apart) = (by_patch(&cubes, &options, 1), by_patch(&cubes, &options, 48));
-        assert_eq!(whole.len(), 3 * 48);
-        assert!(whole == apart, "{options:?}");
+        for moves in [None, Some(MOVES[0])] {
+            let options = options()
+                .cube(CubeMode::Patch { height: 6, width: 6, place: PatchPlace::Random })
+                .patches(Patches::PerSample(48))
+                .open_scenes(1)
+                .augment(augment)
+                .dtype(ArrayDtype::Cubes(element))
+                .normalise([("cube", factors.clone())])
+                .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
+                .augment_pictures(moves.into_iter().map(|text| text.parse().unwrap()).collect())
+                .bands(bands.clone())
+                .layout(layout)
+                .fields(["cube", "mask"]);
+            let (whole, apart) = (by_patch(&cubes, &options, 1), by_patch(&cubes, &options, 48));
+            assert_eq!(whole.len(), 3 * 48);
+            assert!(whole == apart, "{options:?}");
+        }
     }
 }
 
@@ -328,6 +381,31 @@ fn impossible_options_are_refused_at_open() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn arrays_that_cannot_be_moved_are_refused() {
+    let cubes = Cubes::new(4, |_| [8, 9], 0);
+    let moved = |texts: &[&str]| options().augment_pictures(texts.iter().map(|text| text.parse().unwrap()).collect());
+    let error = cubes.refused(moved(&[MOVES[0]]).fields(["flags"]));
+    assert!(error.contains("augmentation: no decoded picture, or array of two or three axes, to move"), "{error}");
+    for texts in [&MOVES[..2], &[MOVES[2], "random_invert"]] {
+        let error = cubes.refused(moved(texts));
+        let expected = "no field of decoded pictures is loaded\nhint: arrays take one `random_affine`";
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = cubes.refused(moved(&["random_rotation(degrees=9,mask_fill=256)"]));
+    assert!(error.contains("`mask_fill` of field `mask`: expected a value of uint8, found 256\nhint:"), "{error}");
+    let doubles = ArrayDtype::Cubes(Dtype::F64.into());
+    let error = cubes.refused(moved(&[MOVES[0]]).dtype(doubles));
+    assert!(error.contains("`cube`, whose pixels are mixed: expected float16, bfloat16 or float32"), "{error}");
+    let odd = Cubes::new(4, |_| [8, 9], 1);
+    let error = odd.refused(moved(&[MOVES[0]]).mode(Mode::Stored));
+    assert!(error.contains("arrays turned together: expected one size, 8 × 9, found 9 × 9 in field `mask`"), "{error}");
+    let mut wrong = moved(&[MOVES[0]]);
+    wrong.view.augment_pictures =
+        vec![Augmentation::RandomRotation { degrees: (5.0, -5.0), p: 1.0, outside: Outside::default() }];
+    assert!(cubes.refused(wrong).contains("degrees of a random rotation"));
 }
 
 #[test]

@@ -4,11 +4,15 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
 
 use crate::loader_support::{base, epoch, record, said, write};
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use shardpack_array::{
+    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Fill, Filter, Finish, Sampling, ValueRule, Warp,
+};
 use shardpack_format::*;
-use shardpack_jpeg::PixelLayout;
+use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{Align, ArrayDtype, CubeMode, Factors, Loader, LoaderOptions, NoData, PatchPlace, Patches};
+use shardpack_loader::{
+    Align, ArrayDtype, Augmentation, CubeMode, Factors, Loader, LoaderOptions, NoData, PatchPlace, Patches,
+};
 use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 4;
@@ -194,6 +198,38 @@ fn arrays_declare_it_one_by_one() {
             assert!(same(found, expected), "{value} became {found} in sample {sample}");
         }
     }
+}
+
+/// A mean with no-data is no-data, and is not mixed with the values around it.
+#[test]
+fn moved_no_data_stays_no_data() {
+    let moves: Augmentation = "random_affine(degrees=25,translate=0.1:0.1,p=0.9,fill=3)".parse().unwrap();
+    let cubes = Cubes::all_declare();
+    let (mut moved, mut replaced) = (0, 0);
+    for (sample, row) in rows(&cubes, options().augment_pictures(vec![moves])) {
+        let draws = DrawKey { seed: 0, epoch: 0, sample }.draws();
+        let map = moves.map(&draws, 0, SIDE as usize, SIDE as usize);
+        let finish = Finish {
+            to: As::F32,
+            factors: Some(factors()),
+            fill: Some(Fill { no_data: NO_DATA, with: FILL }),
+            warp: map.map(|map| Warp { map, sampling: Sampling::Bilinear { outside: 3.0 } }),
+            ..Finish::NOTHING
+        };
+        let elements: Vec<u8> = decoded(&cubes, sample).into_iter().flat_map(f32::to_le_bytes).collect();
+        let mut expected = vec![0; row.len()];
+        finish.apply(Dtype::F32, [SIDE, SIDE, BANDS], Layout::AsShape, &elements, &mut expected).unwrap();
+        assert!(row == expected, "sample {sample}");
+        moved += u32::from(map.is_some());
+        replaced += singles(&row).iter().filter(|value| **value == FILL).count();
+    }
+    assert!(moved > 4 && replaced > 1000, "{moved} {replaced}");
+    let error = cubes.refused(options().augment_pictures(vec![moves]).no_data(NoData::AsStored));
+    let expected = "field `cube` declares the no-data value -9999, which a map would mix with others\nhint: ";
+    assert!(error.contains(expected), "{error}");
+    // A NaN makes every mean a NaN.
+    let options = options().augment_pictures(vec![moves]).no_data(NoData::AsStored);
+    assert!(Loader::open(&Cubes::new(8, |_| Some(f64::NAN)).open(), options).is_ok());
 }
 
 #[test]

@@ -110,6 +110,9 @@ fn useless_or_harmful_augmentations_are_refused() {
     let disk = Disk::alike(&[4]);
     let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
     let none = "picture augmentation: no field with decoded pictures is loaded";
+    let filled = vec!["random_affine(degrees=5,fill=0.5)".parse().unwrap()];
+    let error = refused(options().augment_pictures(filled));
+    assert!(error.contains("picture augmentation: `fill` and `mask_fill` are for arrays only"), "{error}");
     assert!(refused(options().fields(["label"])).contains(none));
     assert!(refused(options().image(ImageMode::Raw)).contains(none));
     // The cube has the height and width of the picture.

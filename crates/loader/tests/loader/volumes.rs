@@ -3,13 +3,15 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{RowOf, base};
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Turn, ValueRule};
+use shardpack_array::{
+    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Sampling, Turn, ValueRule, Warp,
+};
 use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode, Unit};
 use shardpack_loader::{
-    Array, ArrayDtype, Augment, BandAugmentation, Batch, CubeMode, Loader, LoaderOptions, PatchClasses, PatchPlace,
-    Patches,
+    Array, ArrayDtype, Augment, Augmentation, BandAugmentation, Batch, CubeMode, Loader, LoaderOptions, PatchClasses,
+    PatchPlace, Patches,
 };
 use shardpack_reader::{Bands, Dataset};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,6 +194,36 @@ fn all_arrays_of_a_volume_are_turned_alike() {
             seen.insert((turn.flip_rows, turn.flip_columns, turn.transpose));
         }
         assert_eq!(seen.len(), if size[1] == size[2] { 8 } else { 4 });
+    }
+}
+
+#[test]
+fn planes_of_a_box_are_moved_alike_and_masks_by_nearest_pixels() {
+    let moves: Augmentation = "random_affine(degrees=60,scale=0.7..1.5,p=0.8,fill=-2,mask_fill=9)".parse().unwrap();
+    let flips = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    for size in [[3, 5, 7], [2, 6, 6]] {
+        // Integers of a volume become float32, because its pixels are mixed.
+        let rows = beside_stored(|options| options.augment(flips).augment_pictures(vec![moves]), size);
+        let [planes, height, width] = size.map(u64::from);
+        for ((sample, patch, _, fields), stored) in &rows {
+            let key = DrawKey { seed: 9, epoch: u64::from(*patch) << 32, sample: *sample };
+            let map = moves.map(&key.draws(), 0, height as usize, width as usize);
+            let turn = flips.turn(&key, [height, width]);
+            let made = [
+                (Dtype::U16, As::F32, 2, Sampling::Bilinear { outside: -2.0 }),
+                (Dtype::U8, As::Decoded, 1, Sampling::Nearest { outside: 9.0 }),
+            ];
+            for ((field, stored), (dtype, to, channels, sampling)) in fields.iter().zip(stored).zip(made) {
+                let finish = Finish { to, warp: map.map(|map| Warp { map, sampling }), turn, ..Finish::NOTHING };
+                let mut expected = vec![0; field.len()];
+                let [from, into] = [stored.len(), field.len()].map(|bytes| bytes / planes as usize);
+                for (plane, out) in stored.chunks(from).zip(expected.chunks_mut(into)) {
+                    let shape = [height, width, channels];
+                    finish.apply(dtype, shape, Layout::AsShape, plane, out).unwrap();
+                }
+                assert!(*field == expected, "sample {sample}, patch {patch}: {finish:?}");
+            }
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Boxes cut out of volumes. A volume is decoded whole, once for all of its boxes.
 
 use super::FieldDecoder;
-use super::array::{Voxels, check_alike, copy_box, fill, plain_bytes, set_turn, vary};
+use super::array::{Voxels, check_alike, copy_box, fill, plain_bytes, set_moves, vary};
 use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
-use crate::fields::{CutOf, VolumeField, loses};
+use crate::fields::{CutOf, VolumeField, check_no_data, loses};
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
 use crate::supply::{Scene, SceneField};
@@ -84,6 +84,7 @@ impl VolumeDecoder {
             })?;
             origins.push(origin);
         }
+        check_no_data(&of.field.name, &descriptor, volume.fill, volume.sampling)?;
         let mut finish = Finish { fill: fill(volume.fill, &descriptor), ..volume.finish.clone() };
         let base = volume.finish.factors.as_ref().filter(|_| volume.is_banded);
         let bytes = plain_bytes(descriptor.decoded, found, limits)?;
@@ -100,7 +101,7 @@ impl VolumeDecoder {
         for ((&origin, &at), out) in origins.iter().zip(draws).zip(outs) {
             let of = of.of(at);
             let part = Voxels { origin, size: volume.size };
-            set_turn(&mut finish, &of, [b, c]);
+            set_moves(&mut finish, volume.sampling, &of, [b, c]);
             vary(&mut finish, base, &of, expected, false)?;
             if finish.is_nothing(descriptor.decoded) {
                 copy_box(whole, sides, pixel, part, out);
@@ -108,10 +109,11 @@ impl VolumeDecoder {
             }
             cut.resize(to_usize(a.saturating_mul(b).saturating_mul(c).saturating_mul(pixel)), 0);
             copy_box(whole, sides, pixel, part, &mut cut);
-            if finish.turn.is_none() {
+            if finish.turn.is_none() && finish.warp.is_none() {
                 finish.apply(descriptor.decoded, [a * b, c, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
+            // Each plane is moved separately, but all alike.
             let planes = to_usize(a).max(1);
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
             for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {

@@ -7,7 +7,7 @@ mod whole;
 
 pub(crate) use patches::is_made_of_others;
 pub(super) use patches::{Voxels, copy_box};
-pub(super) use request::{check_alike, fill, plain_bytes, set_turn, vary};
+pub(super) use request::{check_alike, fill, plain_bytes, set_moves, vary};
 pub(crate) use request::{image_axes, layout};
 pub(crate) use whole::whole_scratch_bytes;
 
@@ -141,7 +141,7 @@ impl FieldDecoder for ArrayFieldDecoder {
             cuts.push_staged(of.number, &place.bytes, part_bytes as u64);
             return Some(MadeField::Staged);
         }
-        if of.field.staged || !may_be {
+        if of.field.staged || !may_be || self.field.sampling.is_some() {
             return Some(MadeField::Kept);
         }
         let start = place.bytes.start;

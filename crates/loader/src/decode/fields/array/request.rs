@@ -2,8 +2,8 @@
 //! from row to row, because most datasets store all arrays alike.
 
 use crate::decode::record::RowField;
-use crate::fields::{ArrayField, Cut, CutOf, FieldType, limits_of_a_part, loses, too_large};
-use shardpack_array::{As, Factors, Fill, Finish, Region, Wanted, decoded_as};
+use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
+use shardpack_array::{As, Factors, Fill, Finish, Region, Sampling, Wanted, Warp, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
@@ -77,7 +77,7 @@ impl ArrayRequest {
             if shape.shape.get(..expected.len()) != Some(expected) {
                 return Err(other_shape(field, of, expected, &descriptor.shape));
             }
-            set_turn(finish, of, [region.height, region.width]);
+            set_moves(finish, field.sampling, of, [region.height, region.width]);
             vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
             return Ok(AskedArray { descriptor, region: Some(region), finish });
         }
@@ -89,10 +89,10 @@ impl ArrayRequest {
         if !same {
             return Err(other_shape(field, of, expected, &descriptor.shape));
         }
-        if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, recipe.augment.is_none()) {
+        if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, !recipe.moves_arrays()) {
             let size = [*height, *width];
             check_alike("arrays turned together", [1, *height, *width], of, window)?;
-            set_turn(finish, of, size);
+            set_moves(finish, field.sampling, of, size);
         }
         vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
         Ok(AskedArray { descriptor, region: None, finish })
@@ -132,6 +132,7 @@ impl ArrayRequest {
             }
             _ => source,
         };
+        check_no_data(&of.field.name, &descriptor, field.fill, field.sampling)?;
         self.finish.fill = fill(field.fill, &descriptor);
         self.descriptor = Some((value.descriptor.to_vec(), descriptor));
         Ok(())
@@ -162,9 +163,14 @@ pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fi
     Some(Fill { no_data: descriptor.no_data?, with: with? })
 }
 
-pub(crate) fn set_turn(finish: &mut Finish, of: &RowField<'_>, size: [u64; 2]) {
+/// Sets the flips, turns and map of a sample's array of this height and width.
+pub(crate) fn set_moves(finish: &mut Finish, sampling: Option<Sampling>, of: &RowField<'_>, size: [u64; 2]) {
     let recipe = of.recipe();
-    finish.turn = recipe.augment.turn(&recipe.key(of.at()), size);
+    let key = recipe.key(of.at());
+    finish.turn = recipe.augment.turn(&key, size);
+    let [height, width] = size.map(to_usize);
+    let map = recipe.fields.moves.and_then(|moves| moves.map(&key.draws(), 0, height, width));
+    finish.warp = sampling.zip(map).map(|(sampling, map)| Warp { map, sampling });
 }
 
 pub(crate) fn vary(
@@ -219,7 +225,7 @@ fn place(
     let &[height, width, ..] = &*descriptor.shape else { bug("an array with one axis cannot be cut") };
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
-        if !recipe.augment.is_none() {
+        if recipe.moves_arrays() {
             check_alike("arrays turned together", [1, height, width], of, window)?;
         }
         return Ok(());

@@ -1,0 +1,79 @@
+//! Random affine maps of arrays: which arrays move, and how their pixels are made.
+
+use super::examples::Examples;
+use crate::fields::{FieldPlan, FieldType};
+use crate::options::{ImageMode, LoaderOptions};
+use shardpack_array::{Sampling, element_bytes};
+use shardpack_augment::{Augmentation, Outside};
+use shardpack_format::{ElementType, FieldKind, Hint, Schema, Voice};
+use shardpack_reader::{Error, Result};
+
+/// Returns the augmentation that moves arrays: the only one of the list for pictures, if it can move arrays and
+/// no picture is decoded.
+pub(crate) fn of_arrays(schema: &Schema, options: &LoaderOptions) -> Option<Augmentation> {
+    let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
+    let is_decoded = matches!(options.view.image, ImageMode::View(_));
+    let has_pictures =
+        is_decoded && schema.fields().iter().any(|field| field.kind == FieldKind::Image && is_loaded(&field.name));
+    match &*options.view.augment_pictures {
+        [one] if !has_pictures => one.outside().map(|_| *one),
+        _ => None,
+    }
+}
+
+/// Returns how the pixels of a moved field are made; `None` if it does not move.
+pub(crate) fn sampling(
+    schema: &Schema,
+    field: &str,
+    element: ElementType,
+    examples: &Examples,
+    options: &LoaderOptions,
+) -> Result<Option<Sampling>> {
+    let Some(Outside { fill, mask_fill }) = of_arrays(schema, options).and_then(|moves| moves.outside()) else {
+        return Ok(None);
+    };
+    if !(2..=3).contains(&examples.axes(field, options)) {
+        return Ok(None);
+    }
+    if examples.are_mixed(schema, field, options) {
+        return Ok(Some(Sampling::Bilinear { outside: fill }));
+    }
+    if element_bytes(element, mask_fill).is_none() {
+        let what = format!("`mask_fill` of field `{}`", field.escape_debug());
+        let hint = Hint::new("choose another, such as ")
+            .only(Voice::Python, "sp.augment.random_affine(…, mask_fill=0)")
+            .only(Voice::Rust, "`mask_fill=0` in its brackets");
+        let text = format!("{what}: expected a value of {element}, found {mask_fill}");
+        return Err(Error::usage(text).with_hint(hint));
+    }
+    Ok(Some(Sampling::Nearest { outside: mask_fill }))
+}
+
+/// Refuses augmentations that apply to no array.
+pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOptions) -> Result<()> {
+    let changes = &options.view.augment_pictures;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    if let Some(moves) = of_arrays(schema, options) {
+        moves.check()?;
+        let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
+        return match plans.iter().any(is_moved) {
+            true => Ok(()),
+            false => Err(Error::usage("augmentation: no decoded picture, or array of two or three axes, to move")),
+        };
+    }
+    let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
+    if plans.iter().any(|plan| is_picture(&plan)) {
+        let is_filled = |change: &Augmentation| change.outside().is_some_and(|outside| outside != Outside::default());
+        return match changes.iter().any(is_filled) {
+            true => Err(Error::usage("picture augmentation: `fill` and `mask_fill` are for arrays only")),
+            false => Ok(()),
+        };
+    }
+    let error = Error::usage("picture augmentation: no field with decoded pictures is loaded");
+    Err(match changes.iter().any(|change| change.outside().is_some()) {
+        true => error.with_hint("arrays take one `random_affine` or `random_rotation`, and no other of these"),
+        false => error,
+    })
+}
