@@ -39,6 +39,9 @@ enum Fill { FILL_NOTHING, FILL_BITS, FILL_ZEROS, FILL_NANS };
 enum Noise { NOISE_NOTHING, NOISE_ALL, NOISE_BUT };
 #define NOISE_THREADS 256u
 
+// How a pixel of an affine map is made: not moved, the nearest pixel, or the mean of four.
+enum Affine { AFFINE_NOTHING, AFFINE_NEAREST, AFFINE_MEAN };
+
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
 // A stream to decode, or to move next to the other streams of its block.
@@ -92,6 +95,10 @@ struct Cube {
     u64 special[4];
     // The no-data value, as bits of the decoded type.
     u64 no_data;
+    // For an affine map: pixel (x, y) shows (map[0] x + map[1] y + map[2], map[3] x + map[4] y + map[5]), both
+    // from the centre; and the value outside, as bits of the output type, or of a float32 for means.
+    Array<double, 6> map;
+    u64 outside;
     u32 codes[4];
     // Bit n is set if codes[n] is reserved.
     u32 has_codes;
@@ -123,6 +130,8 @@ struct Cube {
     // bits, and key and sample for the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
+    // An Affine. If `flat`, an array of two axes is moved, whose columns are the bands.
+    u32 affine, flat;
     u32 unused;
 };
 
@@ -262,11 +271,8 @@ FN u32 float_output(u32 x, u32 type) {
     }
 }
 
-// Converts bits of the decoded type to the output type, either unchanged or through float32 with
-// normalisation. No-data values become their replacement. `place` is the band's place in the output.
-FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
-    if (c.output == c.decoded && c.factor_bands == 0 && c.fill == FILL_NOTHING) return value;
-    if (c.fill != FILL_NOTHING && is_no_data(c, value)) return float_output(c.fill_with, c.output);
+// Converts bits of the decoded type to a float32, with normalisation.
+FN u32 cube_single(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     u32 x;
     switch (c.decoded) {
         case F16: x = f32_of_f16((u32)value); break;
@@ -274,11 +280,17 @@ FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
         case F64: x = f32_of_f64(value); break;
         default: x = f32_of_integer(value, c.decoded);
     }
-    if (c.factor_bands != 0) {
-        const Ptr<const u32> factors = cast<const u32>(slot + c.factors) + 2 * (u64)(place % c.factor_bands);
-        x = normalised(x, factors[0], factors[1]);
-    }
-    return float_output(x, c.output);
+    if (c.factor_bands == 0) return x;
+    const Ptr<const u32> factors = cast<const u32>(slot + c.factors) + 2 * (u64)(place % c.factor_bands);
+    return normalised(x, factors[0], factors[1]);
+}
+
+// Converts bits of the decoded type to the output type, either unchanged or through float32 with
+// normalisation. No-data values become their replacement. `place` is the band's place in the output.
+FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
+    if (c.output == c.decoded && c.factor_bands == 0 && c.fill == FILL_NOTHING) return value;
+    if (c.fill != FILL_NOTHING && is_no_data(c, value)) return float_output(c.fill_with, c.output);
+    return float_output(cube_single(c, slot, value, place), c.output);
 }
 
 // Not inlining saves a tenth of the code, which the driver compiles at start.
@@ -294,11 +306,8 @@ CALLED u64 cube_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q,
     return cube_output(c, slot, cube_decoded(c, slot, status, q, pick.band), pick.place);
 }
 
-// Writes the value of stored element `q` to index `n` of the output.
-FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status, u64 q, CubePick pick, u32 n) {
-    u64 value = q;
-    if (c.mode == MODE_WIDEN) value = f32_of_f16((u32)q);
-    if (c.mode >= MODE_ANY) value = cube_value(c, slot, status, q, pick);
+// Writes bits of the output type to index `n` of the output.
+FN void cube_store(const Cube& c, Ptr<u8> out, u64 value, u32 n) {
     switch (c.output) {
         case BOOL:
         case U8:
@@ -312,4 +321,12 @@ FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status
         case F32: cast<u32>(out)[n] = (u32)value; break;
         default: cast<u64>(out)[n] = value;
     }
+}
+
+// Writes the value of stored element `q` to index `n` of the output.
+FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status, u64 q, CubePick pick, u32 n) {
+    u64 value = q;
+    if (c.mode == MODE_WIDEN) value = f32_of_f16((u32)q);
+    if (c.mode >= MODE_ANY) value = cube_value(c, slot, status, q, pick);
+    cube_store(c, out, value, n);
 }

@@ -1,4 +1,4 @@
-// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Six
+// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Seven
 // kernels run in this order, each for all cubes of a batch:
 //
 //   cube_frames    decodes zstd frames, one per warp
@@ -7,15 +7,18 @@
 //   cube_values, cube_quads
 //                  join bytes to elements, sum differences along the bands, and convert them into the output; quads
 //                  take the common case, band-major elements of two bytes, with four pixels per lane
+//   cube_affine    the same for cubes whose pixels are moved: each is made of four pixels, or of the nearest one
 //   cube_noise     adds noise to the values of the cubes that have noise
 //
 // The host has checked all numbers except those inside LZ4 streams and zstd blocks.
+#include "affine.cuh"
 #include "cube.cuh"
 #include "lz4.cuh"
 #include "zstd.cuh"
 
 #define STREAM_WARPS 4u
 #define TILE_WARPS 4u
+#define AFFINE_WARPS 2u
 
 struct CubeParams {
     Ptr<u8> slot;
@@ -262,6 +265,16 @@ FN u32 pixel_of(const Cube& c, u32 n) {
     return c.first_pixel + n / c.region_columns * c.columns + n % c.region_columns;
 }
 
+// Range of the requested bands of a chunk, or of the picks.
+template <u32 WIDTH> FN uint2 chunk_range(const CubeParams& p, const Cube& c, u32 chunk) {
+    if (c.picked) {
+        const Ptr<const u32> starts = cast<const u32>(p.slot + c.chunk_picks) + (chunk - c.first_chunk);
+        return make_uint2(starts[0], starts[1]);
+    }
+    const u32 base = chunk * Element<WIDTH>::BANDS;
+    return make_uint2(max(base, c.first_band), min(base + Element<WIDTH>::BANDS, c.first_band + c.picks_count));
+}
+
 // Writes the values of a tile of pixels and a chunk of bands.
 template <u32 WIDTH>
 FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS>& tile, u32 first, u32 count, u32 chunk,
@@ -269,16 +282,8 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
     const Ptr<const CubePick> picks = cast<const CubePick>(p.slot + c.picks);
     const Ptr<u8> out = p.out + c.out;
     const u32 base = chunk * Element<WIDTH>::BANDS;
-    // Range of bands, or of picks.
-    u32 from, to;
-    if (c.picked) {
-        const Ptr<const u32> starts = cast<const u32>(p.slot + c.chunk_picks) + (chunk - c.first_chunk);
-        from = starts[0];
-        to = starts[1];
-    } else {
-        from = max(base, c.first_band);
-        to = min(base + Element<WIDTH>::BANDS, c.first_band + c.picks_count);
-    }
+    const uint2 range = chunk_range<WIDTH>(p, c, chunk);
+    const u32 from = range.x, to = range.y;
     if (from >= to) return;
     // Lanes follow the contiguous axis of the output: pixels of one band, or bands of one pixel. Flips and
     // transposes change only the store addresses, because a transposed load of one byte in 32 would cost a
@@ -313,70 +318,85 @@ FN bool chunk_is_asked(const CubeParams& p, const Cube& c, u32 chunk) {
     return starts[0] < starts[1];
 }
 
-// For band-major payloads: a lane takes a pixel and walks its bands.
+// Reads a chunk of bands of a tile from a band-major payload: a lane takes a pixel and walks its bands. `sum` is
+// its sum so far.
+template <u32 WIDTH>
+FN void read_by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 pixel, u32 chunk, u32& sum, u32 lane) {
+    typedef typename Element<WIDTH>::T T;
+    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
+    const u32 base = chunk * Element<WIDTH>::BANDS;
+    for (u32 n = 0; n < Element<WIDTH>::BANDS && base + n < c.bands; n += 8) {
+        // Load eight at a time: each load depends on its table, and single loads are slow.
+        Array<T, 8> q;
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            const u32 band = min(base + n + i, c.bands - 1);
+            q[i] = element_at<WIDTH>(p, planes, band * c.pixels + pixel);
+        }
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            if (WIDTH <= 2 && c.difference) {
+                sum = (sum + unzigzag((u32)q[i])) & mask_of<WIDTH>();
+                q[i] = sum;
+            }
+            tile_set<WIDTH>(tile, lane, n + i, q[i]);
+        }
+    }
+}
+
+// For band-major payloads.
 template <u32 WIDTH>
 FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
-    typedef typename Element<WIDTH>::T T;
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
     const u32 pixel = pixel_of(c, first + min(lane, count - 1));
-    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
     u32 sum = 0;
     for (u32 end = chunk + chunks; chunk < end; chunk++) {
-        const u32 base = chunk * Element<WIDTH>::BANDS;
         if (!c.difference && !chunk_is_asked(p, c, chunk)) continue;
-        for (u32 n = 0; n < Element<WIDTH>::BANDS && base + n < c.bands; n += 8) {
-            // Load eight at a time: each load depends on its table, and single loads are slow.
-            Array<T, 8> q;
-#pragma unroll
-            for (u32 i = 0; i < 8; i++) {
-                const u32 band = min(base + n + i, c.bands - 1);
-                q[i] = element_at<WIDTH>(p, planes, band * c.pixels + pixel);
-            }
-#pragma unroll
-            for (u32 i = 0; i < 8; i++) {
-                if (WIDTH <= 2 && c.difference) {
-                    sum = (sum + unzigzag((u32)q[i])) & mask_of<WIDTH>();
-                    q[i] = sum;
-                }
-                tile_set<WIDTH>(tile, lane, n + i, q[i]);
-            }
-        }
+        read_by_band<WIDTH>(p, c, tile, pixel, chunk, sum, lane);
         __syncwarp();
         tile_out<WIDTH>(p, c, tile, first, count, chunk, lane);
         __syncwarp();
     }
 }
 
-// For payloads in shape order: a lane takes a band and walks the pixels.
+// Reads a chunk of bands of a tile from a payload in shape order: a lane takes a band and walks the pixels of the
+// lanes. `carry` is the sum so far for the lane's own pixel.
+template <u32 WIDTH>
+FN void read_by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 own_pixel, u32 count, u32 chunk,
+                      u32& carry, u32 lane) {
+    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
+    const u32 band = chunk * Element<WIDTH>::BANDS + lane % Element<WIDTH>::BANDS;
+    // With elements of 8 bytes, each half of the warp takes a pixel.
+    const u32 each = 32 / Element<WIDTH>::BANDS;
+    for (u32 r = 0; r < count; r += each) {
+        const u32 mine = r + lane / Element<WIDTH>::BANDS;
+        const u32 pixel = __shfl_sync(0xFFFFFFFFu, own_pixel, min(mine, count - 1));
+        typename Element<WIDTH>::T q = 0;
+        if (band < c.bands) q = element_at<WIDTH>(p, planes, pixel * c.bands + band);
+        if (WIDTH <= 2 && c.difference) {
+            u32 sum = unzigzag((u32)q);
+            for (u32 n = 1; n < 32; n *= 2) {
+                const u32 other = __shfl_up_sync(0xFFFFFFFFu, sum, n);
+                if (lane >= n) sum += other;
+            }
+            sum = (sum + __shfl_sync(0xFFFFFFFFu, carry, r)) & mask_of<WIDTH>();
+            const u32 last = __shfl_sync(0xFFFFFFFFu, sum, 31);
+            if (lane == r) carry = last;
+            q = sum;
+        }
+        if (mine < count) tile_set<WIDTH>(tile, mine, lane % Element<WIDTH>::BANDS, q);
+    }
+}
+
+// For payloads in shape order.
 template <u32 WIDTH>
 FN void by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
-    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
-    // Sum so far for pixel `lane`.
+    const u32 pixel = pixel_of(c, first + min(lane, count - 1));
     u32 carry = 0;
     for (u32 end = chunk + chunks; chunk < end; chunk++) {
         if (!c.difference && !chunk_is_asked(p, c, chunk)) continue;
-        const u32 band = chunk * Element<WIDTH>::BANDS + lane % Element<WIDTH>::BANDS;
-        // With elements of 8 bytes, each half of the warp takes a pixel.
-        const u32 each = 32 / Element<WIDTH>::BANDS;
-        for (u32 r = 0; r < count; r += each) {
-            const u32 mine = r + lane / Element<WIDTH>::BANDS;
-            const u32 pixel = pixel_of(c, first + min(mine, count - 1));
-            typename Element<WIDTH>::T q = 0;
-            if (band < c.bands) q = element_at<WIDTH>(p, planes, pixel * c.bands + band);
-            if (WIDTH <= 2 && c.difference) {
-                u32 sum = unzigzag((u32)q);
-                for (u32 n = 1; n < 32; n *= 2) {
-                    const u32 other = __shfl_up_sync(0xFFFFFFFFu, sum, n);
-                    if (lane >= n) sum += other;
-                }
-                sum = (sum + __shfl_sync(0xFFFFFFFFu, carry, r)) & mask_of<WIDTH>();
-                const u32 last = __shfl_sync(0xFFFFFFFFu, sum, 31);
-                if (lane == r) carry = last;
-                q = sum;
-            }
-            if (mine < count) tile_set<WIDTH>(tile, mine, lane % Element<WIDTH>::BANDS, q);
-        }
+        read_by_pixel<WIDTH>(p, c, tile, pixel, count, chunk, carry, lane);
         __syncwarp();
         tile_out<WIDTH>(p, c, tile, first, count, chunk, lane);
         __syncwarp();
@@ -400,7 +420,7 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     SHARED(TilesMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
-    if (c.walk == WALK_QUADS) return;
+    if (c.walk == WALK_QUADS || c.affine != AFFINE_NOTHING) return;
     const u32 unit = blockIdx.x * TILE_WARPS + warp;
     Array<u32, TILE_WORDS>& tile = memory.tiles[warp];
     switch (c.width) {
@@ -408,6 +428,147 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
         case 2: values<2>(p, c, tile, unit, lane); break;
         case 4: values<4>(p, c, tile, unit, lane); break;
         default: values<8>(p, c, tile, unit, lane);
+    }
+}
+
+// Tiles of the elements of four pixels for each output pixel.
+struct AffineMemory {
+    Array<Array<Array<u32, TILE_WORDS>, 4>, AFFINE_WARPS> tiles;
+};
+
+// Writes the values of a tile of moved pixels and a chunk of bands, in the order of `tile_out`.
+template <u32 WIDTH>
+FN void affine_out(const CubeParams& p, const Cube& c, const Array<Array<u32, TILE_WORDS>, 4>& tiles, const Taps& mine, u32 first,
+                   u32 count, u32 chunk, u32 lane) {
+    const Ptr<const CubePick> picks = cast<const CubePick>(p.slot + c.picks);
+    const Ptr<u8> out = p.out + c.out;
+    const u32 base = chunk * Element<WIDTH>::BANDS;
+    const uint2 range = chunk_range<WIDTH>(p, c, chunk);
+    const u32 from = range.x, to = range.y;
+    if (from >= to) return;
+    const u32 number = first + min(lane, count - 1), y = number / c.region_columns, x = number - y * c.region_columns;
+    const u32 own_start = c.origin + y * c.step_row + x * c.step_column;
+    const u32 turns = c.out_by_band ? to - from : (to - from + 31) / 32 * count;
+    u32 n = c.out_by_band ? from : from + lane, pixel = c.out_by_band ? lane : 0;
+    for (u32 turn = 0; turn < turns; turn++) {
+        const u32 start = c.out_by_band ? own_start : __shfl_sync(0xFFFFFFFFu, own_start, pixel);
+        const Taps taps = c.out_by_band ? mine : taps_from(mine, pixel);
+        if (n < to && pixel < count) {
+            CubePick pick = {n, n - c.first_band};
+            if (c.picked) pick = picks[n];
+            Array<u64, 4> q;
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) q[i] = taps.inside >> i & 1 ? tile_at<WIDTH>(tiles[i], pixel, pick.band - base) : 0;
+            cube_store(c, out, affine_value(c, p.slot, p.status, q, taps, pick), start + pick.place * c.step_band);
+        }
+        if (c.out_by_band) {
+            n++;
+        } else if (++pixel == count) {
+            pixel = 0;
+            n += 32;
+        }
+    }
+}
+
+// Checks the elements of a tile in the requested bands.
+template <u32 WIDTH>
+FN void affine_check_tile(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS>& tile, u32 count, u32 chunk, u32 lane) {
+    const Ptr<const CubePick> picks = cast<const CubePick>(p.slot + c.picks);
+    const uint2 range = chunk_range<WIDTH>(p, c, chunk);
+    for (u32 n = range.x; n < range.y && lane < count; n++) {
+        const u32 band = c.picked ? picks[n].band : n;
+        affine_check(c, p.status, tile_at<WIDTH>(tile, lane, band - chunk * Element<WIDTH>::BANDS));
+    }
+}
+
+template <u32 WIDTH>
+FN void affine_tiles(const CubeParams& p, const Cube& c, Array<Array<u32, TILE_WORDS>, 4>& tiles, u32 unit, u32 lane) {
+    if (c.chunks == 0) return;
+    const u32 parts = (c.chunks + c.chunks_each - 1) / c.chunks_each;
+    const u32 first = unit / parts * CUBE_PIXELS, skip = unit % parts * c.chunks_each;
+    const u32 pixels = c.region_rows * c.region_columns;
+    if (first >= pixels) return;
+    const u32 count = min(CUBE_PIXELS, pixels - first), number = first + min(lane, count - 1);
+    const u32 begin = c.first_chunk + skip, end = begin + min(c.chunks_each, c.chunks - skip);
+    const Taps taps = taps_of(c, number);
+    const u32 most = c.affine == AFFINE_NEAREST ? 1 : 4;
+    // The last pixel is the output pixel's own, which is only checked.
+    Array<u32, 5> pixel, sums;
+#pragma unroll
+    for (u32 i = 0; i < 5; i++) pixel[i] = pixel_of(c, i < 4 ? taps.pixel[i] : number), sums[i] = 0;
+    for (u32 chunk = begin; chunk < end; chunk++) {
+        if (!c.difference && !chunk_is_asked(p, c, chunk)) continue;
+#pragma unroll 1
+        for (u32 turn = affine_checks(c) ? 0 : 1; turn <= most; turn++) {
+            const u32 i = turn == 0 ? 4 : turn - 1;
+            Array<u32, TILE_WORDS>& tile = tiles[i % 4];
+            if (c.walk == WALK_BANDS)
+                read_by_band<WIDTH>(p, c, tile, pixel[i], chunk, sums[i], lane);
+            else
+                read_by_pixel<WIDTH>(p, c, tile, pixel[i], count, chunk, sums[i], lane);
+            if (turn > 0) continue;
+            __syncwarp();
+            affine_check_tile<WIDTH>(p, c, tile, count, chunk, lane);
+            __syncwarp();
+        }
+        __syncwarp();
+        affine_out<WIDTH>(p, c, tiles, taps, first, count, chunk, lane);
+        __syncwarp();
+    }
+}
+
+template <u32 WIDTH> FN u64 flat_element(const CubeParams& p, const Cube& c, u32 start, u32 column, u32 step) {
+    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
+    if (WIDTH > 2 || !c.difference) return element_at<WIDTH>(p, planes, start + column * step);
+    u32 sum = 0;
+    for (u32 i = 0; i <= column; i++) sum += unzigzag((u32)element_at<WIDTH>(p, planes, start + i * step));
+    return sum & mask_of<WIDTH>();
+}
+
+// Element of an array of two axes at pixel `n` of the region. Differences are summed from the first column on.
+CALLED u64 flat_at(const CubeParams& p, const Cube& c, u32 n) {
+    const u32 row = c.first_pixel + n / c.picks_count, column = c.first_band + n % c.picks_count;
+    const bool by_band = c.walk == WALK_BANDS;
+    const u32 start = by_band ? row : row * c.bands, step = by_band ? c.pixels : 1;
+    switch (c.width) {
+        case 1: return flat_element<1>(p, c, start, column, step);
+        case 2: return flat_element<2>(p, c, start, column, step);
+        case 4: return flat_element<4>(p, c, start, column, step);
+        default: return flat_element<8>(p, c, start, column, step);
+    }
+}
+
+// Moves an array of two axes: a lane takes an element.
+FN void affine_flat(const CubeParams& p, const Cube& c, u32 n) {
+    if (n >= c.region_rows * c.picks_count) return;
+    const u32 row = n / c.picks_count, column = n - row * c.picks_count;
+    const Taps taps = taps_of(c, n);
+    if (affine_checks(c)) affine_check(c, p.status, flat_at(p, c, n));
+    Array<u64, 4> q;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) q[i] = taps.inside >> i & 1 ? flat_at(p, c, taps.pixel[i]) : 0;
+    const CubePick pick = {0, 0};
+    const u64 value = affine_value(c, p.slot, p.status, q, taps, pick);
+    cube_store(c, p.out + c.out, value, c.origin + row * c.step_row + column * c.step_band);
+}
+
+// Takes cube `blockIdx.y` of the batch, if its pixels are moved.
+KERNEL(cube_affine, CubeParams, AFFINE_WARPS * 32) {
+    SHARED(AffineMemory, memory);
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.affine == AFFINE_NOTHING) return;
+    const u32 unit = blockIdx.x * AFFINE_WARPS + warp;
+    if (c.flat) {
+        affine_flat(p, c, unit * CUBE_PIXELS + lane);
+        return;
+    }
+    Array<Array<u32, TILE_WORDS>, 4>& tiles = memory.tiles[warp];
+    switch (c.width) {
+        case 1: affine_tiles<1>(p, c, tiles, unit, lane); break;
+        case 2: affine_tiles<2>(p, c, tiles, unit, lane); break;
+        case 4: affine_tiles<4>(p, c, tiles, unit, lane); break;
+        default: affine_tiles<8>(p, c, tiles, unit, lane);
     }
 }
 
@@ -792,6 +953,6 @@ KERNEL(cube_config, CubeConfig, 32) {
                          sizeof(Cube),       CUBE_BLOCK,         CUBE_PIXELS,       CUBE_PIECE_THREADS, STREAM_WARPS,
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
                          FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD,
-                         FILL_NANS,          NOISE_BUT,         NOISE_THREADS};
+                         FILL_NANS,          NOISE_BUT,         NOISE_THREADS,      AFFINE_MEAN,       AFFINE_WARPS};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

@@ -22,8 +22,10 @@ pub(super) struct Ask {
     /// True if neighbours in the output are pixels of one band rather than bands of one pixel.
     pub(super) out_by_band: bool,
     turn: Turn,
+    /// True if an affine map moves the pixels.
+    pub(super) is_moved: bool,
     /// True if the bands are the columns of a two-axis array.
-    is_flat: bool,
+    pub(super) is_flat: bool,
     /// Descriptor of the array. If [`Output::Stored`] is requested, it describes the stored elements as if
     /// they were the values.
     pub(super) descriptor: ArrayDescriptor,
@@ -91,7 +93,7 @@ impl Ask {
     pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>, finish: &Finish) -> Result<Self> {
         let mut ask = match region {
             Some(region) => Self::of_region(descriptor, region)?,
-            None if finish.turn.is_none() => Self::whole(descriptor)?,
+            None if finish.turn.is_none() && finish.warp.is_none() => Self::whole(descriptor)?,
             None => Self::of_region(descriptor, &Region::whole(descriptor)?)?,
         };
         let size = match (&*descriptor.shape, ask.is_flat) {
@@ -102,6 +104,7 @@ impl Ask {
         };
         finish.check(ask.descriptor.decoded, size)?;
         ask.turn = finish.turn;
+        ask.is_moved = finish.warp.is_some();
         // If a flat array is transposed, its rows are contiguous in the output.
         ask.out_by_band |= ask.is_flat && ask.turn.transpose;
         ask.flatten();
@@ -123,6 +126,7 @@ impl Ask {
             picks: Picks::Run { first: 0, count: bands },
             out_by_band: false,
             turn: Turn::NONE,
+            is_moved: false,
             is_flat: false,
             descriptor: descriptor.clone(),
         })
@@ -156,6 +160,7 @@ impl Ask {
                 picks: Picks::Run { first: region.x, count: region.width },
                 out_by_band: false,
                 turn: Turn::NONE,
+                is_moved: false,
                 is_flat: true,
                 descriptor,
             }),
@@ -171,6 +176,7 @@ impl Ask {
                 picks,
                 out_by_band,
                 turn: Turn::NONE,
+                is_moved: false,
                 is_flat: false,
                 descriptor,
             }),
@@ -186,7 +192,7 @@ impl Ask {
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;
-        if !beside || self.out_by_band || self.picks != all || !self.turn.is_none() {
+        if !beside || self.out_by_band || self.picks != all || self.is_moved || !self.turn.is_none() {
             return;
         }
         if self.columns == 1 && self.rows == self.pixels {

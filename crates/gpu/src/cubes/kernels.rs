@@ -5,7 +5,16 @@ use crate::config::KernelSource;
 
 pub(crate) const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
     ptx: include_str!("../../ptx/cubes.ptx"),
-    kernels: &["cube_frames", "cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_noise", "cube_config"],
+    kernels: &[
+        "cube_frames",
+        "cube_streams",
+        "cube_pieces",
+        "cube_values",
+        "cube_quads",
+        "cube_affine",
+        "cube_noise",
+        "cube_config",
+    ],
     config: "cube_config",
     expected: CONFIG,
 };

@@ -8,7 +8,9 @@ use super::place::{Copies, Placer, SlotMemory, Tasks, needed_bytes};
 use super::places::BlockPlaces;
 use super::scratch::{ALIGN, most_scratch_bytes};
 use super::staged::{StagedArray, align};
-use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands};
+use super::wire::{
+    AffineRow, BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands,
+};
 use crate::driver::ArenaPart;
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_augment::Noise;
@@ -25,6 +27,7 @@ pub(crate) struct PreparedArray<'a> {
     factors: Option<&'a Factors>,
     no_data: NoData,
     noise: NoiseRow,
+    affine: AffineRow,
     stored_bytes: usize,
     width: usize,
 }
@@ -103,8 +106,9 @@ impl<'a> PreparedArray<'a> {
         let blocks = Blocks::of(&ask);
         let factors = finish.factors.as_ref();
         let no_data = NoData::of(finish.fill.as_ref(), ask.descriptor.decoded);
+        let affine = AffineRow::of(finish.warp.as_ref(), element);
         let noise = NoiseRow::NONE;
-        Ok(Self { payload, ask, blocks, element, out_bytes, factors, no_data, noise, stored_bytes, width })
+        Ok(Self { payload, ask, blocks, element, out_bytes, factors, no_data, noise, affine, stored_bytes, width })
     }
 
     /// Adds noise to all output values except the values that must not change. The output must be floats of
@@ -285,6 +289,8 @@ impl<'a> PreparedArray<'a> {
             row: 0,
             no_data: self.no_data,
             noise: self.noise,
+            affine: self.affine,
+            flat: self.ask.is_moved && self.ask.is_flat,
         })
     }
 }
@@ -298,6 +304,7 @@ impl PreparedArray<'_> {
         match ask.descriptor.layout {
             Layout::BandMajor
                 if self.width == 2
+                    && !ask.is_moved
                     && matches!(ask.picks, Picks::Run { .. })
                     && side_by_side
                     && [ask.pixels, from, ask.rows * ask.region_columns].into_iter().all(quads) =>

@@ -1,9 +1,9 @@
 //! Structs that the host and the device share. `kernels/cube.cuh` declares them too, and a test compares the
 //! sizes of the two.
 
-use shardpack_array::{Fill, NoDataBits};
+use shardpack_array::{Fill, NoDataBits, Sampling, Warp, element_bytes};
 use shardpack_augment::Noise;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, ElementType};
 
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 pub(super) const TILE_PIXELS: u64 = 32;
@@ -36,9 +36,16 @@ const NOISE_BUT: u32 = 2;
 /// Threads per block of `cube_noise`, each of which takes two values.
 pub(super) const NOISE_THREADS: u32 = 256;
 
+/// How a moved pixel is made: not moved, the nearest pixel, or the mean of four.
+const AFFINE_NOTHING: u32 = 0;
+const AFFINE_NEAREST: u32 = 1;
+const AFFINE_MEAN: u32 = 2;
+/// Warps per block of `cube_affine`.
+pub(super) const AFFINE_WARPS: u32 = 2;
+
 /// Expected output of `cube_config`: struct sizes and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 23] = [
+pub(super) const CONFIG: [u32; 25] = [
     48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
@@ -62,6 +69,8 @@ pub(super) const CONFIG: [u32; 23] = [
     FILL_NANS,
     NOISE_BUT,
     NOISE_THREADS,
+    AFFINE_MEAN,
+    AFFINE_WARPS,
 ];
 
 /// Returns the bands per chunk for stored elements of `width` bytes.
@@ -240,6 +249,29 @@ impl NoiseRow {
     }
 }
 
+/// Map of the pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct AffineRow {
+    kind: u32,
+    map: [f64; 6],
+    outside: u64,
+}
+
+impl AffineRow {
+    const NONE: Self = Self { kind: AFFINE_NOTHING, map: [0.0; 6], outside: 0 };
+
+    /// Creates the map of an array that is output as `element`; none for a value outside that is not of this type.
+    pub(super) fn of(warp: Option<&Warp>, element: ElementType) -> Self {
+        let Some(Warp { map, sampling }) = warp else { return Self::NONE };
+        let (kind, bytes) = match sampling {
+            Sampling::Nearest { outside } => (AFFINE_NEAREST, element_bytes(element, *outside).unwrap_or_default()),
+            Sampling::Bilinear { outside } => (AFFINE_MEAN, outside.to_le_bytes().to_vec()),
+        };
+        let outside = bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+        Self { kind, map: *map, outside }
+    }
+}
+
 /// `Cube`.
 #[derive(Debug, Clone)]
 pub(super) struct CubeRow {
@@ -279,14 +311,32 @@ pub(super) struct CubeRow {
     pub(super) row: u32,
     pub(super) no_data: NoData,
     pub(super) noise: NoiseRow,
+    pub(super) affine: AffineRow,
+    /// True if the bands are the columns of an array of two axes, which is moved.
+    pub(super) flat: bool,
 }
 
 impl CubeRow {
     /// Returns the number of warps of `cube_values` that this cube needs.
     pub(super) fn units(&self) -> u64 {
-        if self.walk == ValueWalk::Quads {
+        if self.walk == ValueWalk::Quads || self.affine != AffineRow::NONE {
             return 0;
         }
+        self.units_of_tiles()
+    }
+
+    /// Returns the number of warps of `cube_affine`.
+    pub(super) fn moved_units(&self) -> u64 {
+        if self.affine == AffineRow::NONE {
+            return 0;
+        }
+        match self.flat {
+            true => (self.region_pixels() * u64::from(self.picks_count)).div_ceil(TILE_PIXELS),
+            false => self.units_of_tiles(),
+        }
+    }
+
+    fn units_of_tiles(&self) -> u64 {
         self.region_pixels().div_ceil(TILE_PIXELS) * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
     }
 
@@ -306,7 +356,7 @@ impl CubeRow {
 }
 
 impl Wire for CubeRow {
-    const BYTES: usize = 264;
+    const BYTES: usize = 328;
 
     fn put(&self, out: &mut Vec<u8>) {
         let special = self.reserved.map(|code| code.map_or(0, |(_, bits)| bits));
@@ -314,7 +364,9 @@ impl Wire for CubeRow {
         let has = self.reserved.iter().enumerate().map(|(n, code)| u32::from(code.is_some()) << n).sum();
         put_all([self.planes, self.picks, self.chunk_picks, self.tables, self.factors, self.out], &[], out);
         put_all(special, &[], out);
-        put_all([self.no_data.bits], &codes, out);
+        put_all([self.no_data.bits], &[], out);
+        put_all(self.affine.map.map(f64::to_bits), &[], out);
+        put_all([self.affine.outside], &codes, out);
         let [origin, row, column, band] = self.steps;
         let [[key_low, key_high], [sample_low, sample_high]] = self.noise.draws;
         let words = [
@@ -357,6 +409,8 @@ impl Wire for CubeRow {
             key_high,
             sample_low,
             sample_high,
+            self.affine.kind,
+            self.flat.into(),
             0,
         ];
         put_all([], &words, out);

@@ -1,7 +1,8 @@
 //! Generates arrays of every kind, and parts of them. Tests on real devices use them too.
 
 use half::f16;
-use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Turn};
+use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Sampling, Turn, Warp};
+use shardpack_augment::Affine;
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
 #[derive(Debug, Clone, Copy)]
@@ -160,5 +161,35 @@ pub(crate) fn finish(
     };
     let no_data = [-1.0, f64::NAN, 0.0, 40.0, f64::INFINITY][(seed / 128 % 5) as usize];
     let fill = (seed & 64 == 64 && is_float).then_some(NoData { no_data, with: -5.5 });
-    Finish { to, factors, fill, turn }
+    let warp = moves(seed, turns, is_float, [rows, columns]);
+    Finish { to, factors, fill, warp, turn }
+}
+
+/// Makes an affine map in half of the cases: exact shifts and quarter turns, small and large moves.
+fn moves(seed: u64, moves: bool, is_float: bool, [rows, columns]: [u64; 2]) -> Option<Warp> {
+    let draw = |n: u64| {
+        (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(n).wrapping_mul(0xD134_2543_DE82_EF95) >> 40) as f64
+            / (1 << 24) as f64
+    };
+    if !moves || draw(0) < 0.5 {
+        return None;
+    }
+    let affine = match draw(1) {
+        kind if kind < 0.2 => Affine::rotation((draw(2) * 4.0).floor() * 90.0),
+        kind if kind < 0.4 => {
+            Affine { translate: [(draw(2) * 4.0).floor() - 2.0, (draw(3) * 4.0).floor() - 2.0], ..Affine::default() }
+        }
+        kind => Affine {
+            angle: draw(2) * 360.0,
+            translate: [draw(3) * 5.0 - 2.5, draw(4) * 5.0 - 2.5],
+            scale: if kind < 0.9 { 0.5 + draw(5) } else { 1e-3 },
+            shear: [draw(6) * 40.0, draw(7) * 40.0],
+            from_corner: false,
+        },
+    };
+    let sampling = match is_float && draw(8) < 0.7 {
+        true => Sampling::Bilinear { outside: if draw(9) < 0.5 { 0.0 } else { 2.75 } },
+        false => Sampling::Nearest { outside: 1.0 },
+    };
+    Some(Warp { map: affine.inverse(columns as f64, rows as f64), sampling })
 }

@@ -1,0 +1,119 @@
+// Affine maps of a cube's pixels: the pixels that a place is made of, and their mean. The host computes the same
+// (crates/array, warp.rs and finish/warped.rs); products and sums are rounded separately.
+#pragma once
+#include "cube.cuh"
+
+// Distance in pixels within which a place counts as the centre of a pixel.
+#define AFFINE_NEAR (1.0 / 1048576.0)
+
+// Pixels of the region that an output pixel is made of, in reading order, by their numbers in the region. One
+// with weight 0 does not count. Bit i of `inside` is set if pixel i is in the region.
+struct Taps {
+    Array<u32, 4> pixel;
+    Array<float, 4> weight;
+    u32 inside;
+};
+
+// Size of the region, in pixels. In an array of two axes, bands are columns.
+FN u32 affine_columns(const Cube& c) { return c.flat ? c.picks_count : c.region_columns; }
+
+// The two pixels around a place along an axis: the first one, and the weight of the second.
+FN float axis_of(double at, double& first) {
+    first = floor(at + AFFINE_NEAR);
+    const double beyond = at - first;
+    return beyond < AFFINE_NEAR ? 0.0f : (float)beyond;
+}
+
+// Pixels for pixel `n` of the region.
+CALLED Taps taps_of(const Cube& c, u32 n) {
+    const u32 columns = affine_columns(c), row = n / columns;
+    const double wide = (double)columns, high = (double)c.region_rows;
+    // A pixel's centre is half a pixel from its edge.
+    const double y = (double)row + 0.5 - high * 0.5, x = (double)(n - row * columns) + 0.5 - wide * 0.5;
+    const double at_x = c.map[0] * x + (c.map[1] * y + c.map[2] + wide * 0.5);
+    const double at_y = c.map[3] * x + (c.map[4] * y + c.map[5] + high * 0.5);
+    Taps taps;
+    taps.inside = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) taps.pixel[i] = 0, taps.weight[i] = 0.0f;
+    if (c.affine == AFFINE_NEAREST) {
+        taps.weight[0] = 1.0f;
+        if (at_x >= 0.0 && at_x < wide && at_y >= 0.0 && at_y < high) {
+            taps.inside = 1;
+            taps.pixel[0] = (u32)at_y * columns + (u32)at_x;
+        }
+        return taps;
+    }
+    const double left = at_x - 0.5, top = at_y - 0.5;
+    // Also false for NaN.
+    if (left > -1.0 && left < wide && top > -1.0 && top < high) {
+        Array<double, 2> first;
+        Array<float, 4> weights;
+        weights[1] = axis_of(left, first[0]);
+        weights[3] = axis_of(top, first[1]);
+        weights[0] = 1.0f - weights[1];
+        weights[2] = 1.0f - weights[3];
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            const double column = first[0] + (double)(i % 2), line = first[1] + (double)(i / 2);
+            taps.weight[i] = rounded_product(weights[i % 2], weights[2 + i / 2]);
+            if (taps.weight[i] == 0.0f || column < 0.0 || column >= wide || line < 0.0 || line >= high) continue;
+            taps.inside |= 1u << i;
+            taps.pixel[i] = (u32)line * columns + (u32)column;
+        }
+    }
+    if (taps.inside == 0) {
+        // The weights of four pixels outside may not add up to 1.
+        taps.weight[0] = 1.0f;
+        taps.weight[1] = taps.weight[2] = taps.weight[3] = 0.0f;
+    }
+    return taps;
+}
+
+// Taps of lane `lane` of the warp.
+FN Taps taps_from(const Taps& mine, u32 lane) {
+    Taps taps;
+    taps.inside = __shfl_sync(0xFFFFFFFFu, mine.inside, lane);
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) taps.pixel[i] = 0, taps.weight[i] = __shfl_sync(0xFFFFFFFFu, mine.weight[i], lane);
+    return taps;
+}
+
+// True if elements can be invalid. Then all elements of the region are checked, as on the host.
+FN bool affine_checks(const Cube& c) { return c.transform == FROM_FIXED || c.stored == BOOL; }
+
+FN void affine_check(const Cube& c, Ptr<u32> status, u64 q) {
+    if (!cube_fits(c, q)) cube_fault(status, c.row, FAULT_FIXED, 0);
+    if (c.stored == BOOL && q > 1) cube_fault(status, c.row, FAULT_BOOL, 0);
+}
+
+// Bits of the float32 that stored element `q` counts as in a mean; bit 32 is set for no-data.
+CALLED u64 affine_single(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, CubePick pick) {
+    const u64 value = cube_decoded(c, slot, status, q, pick.band);
+    if (c.fill != FILL_NOTHING && is_no_data(c, value)) return (u64)1 << 32;
+    return cube_single(c, slot, value, pick.place);
+}
+
+// Converts the stored elements of some pixels to bits of the output type.
+FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Array<u64, 4>& q, const Taps& taps, CubePick pick) {
+    if (c.affine == AFFINE_NEAREST && !taps.inside) return c.outside;
+    float sum = 0.0f;
+    bool is_first = true, no_data = false;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        if (taps.weight[i] == 0.0f) continue;
+        // The bands of an array of two axes are its columns.
+        if (c.flat) pick.band = c.first_band + taps.pixel[i] % c.picks_count;
+        if (c.affine == AFFINE_NEAREST) return cube_value(c, slot, status, q[i], pick);
+        u64 x = (u32)c.outside;
+        if (taps.inside >> i & 1) x = affine_single(c, slot, status, q[i], pick);
+        no_data = no_data || x >> 32;
+        const float term = rounded_product(taps.weight[i], bits_float((u32)x));
+        sum = is_first ? term : rounded_sum(sum, term);
+        is_first = false;
+    }
+    // Processors disagree about the bits of a NaN in a product and sum.
+    u32 mean = float_bits(sum);
+    if (is_nan32(mean)) mean = 0x7FC00000u;
+    return float_output(no_data ? c.fill_with : mean, c.output);
+}
