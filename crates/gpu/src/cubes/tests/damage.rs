@@ -9,7 +9,7 @@ use crate::stage::Staging;
 use crate::stage::tests::played::play_kernels;
 use proptest::prelude::*;
 use shardpack_array::{
-    ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule, ZstdDecoder,
+    ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, Sampling, ValueRule, Warp, ZstdDecoder,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
 use shardpack_gpu_play::MANNERS;
@@ -105,12 +105,25 @@ fn booleans_and_fixed_point_are_checked() {
     let transform = Transform::Fixed { bits: 9, scale: vec![0.5; 6], offset: vec![1.0; 6] };
     let fixed = ArrayDescriptor { stored: Dtype::U16, transform, ..ArrayDescriptor::plain(Dtype::F32, vec![4, 5, 6]) };
     let mut counts = Item { descriptor: fixed, payload: vec![1; 240], ..flags.clone() };
-    let fine = [flags.clone(), counts.clone()];
+    // Moved so far that no damaged element is shown.
+    let away = |item: &Item, shape: &[u64]| {
+        let sampling = match item.descriptor.decoded {
+            Dtype::Bool => Sampling::Nearest { outside: 1.0 },
+            _ => Sampling::Bilinear { outside: 1.5 },
+        };
+        let warp = Some(Warp { map: [1.0, 0.0, 900.0, 0.0, 1.0, 0.0], sampling });
+        let descriptor = ArrayDescriptor { shape: shape.to_vec(), ..item.descriptor.clone() };
+        Item { descriptor, finish: Finish { warp, ..Finish::NOTHING }, ..item.clone() }
+    };
+    let shapes: [&[u64]; 2] = [&[4, 5, 6], &[20, 6]];
+    let all_away = |flags: &Item, counts: &Item| shapes.map(|shape| [away(flags, shape), away(counts, shape)]).concat();
+    let fine = [vec![flags.clone(), counts.clone()], all_away(&flags, &counts)].concat();
     flags.payload[77] = 2;
     counts.payload[201] = 2;
     // A region that does not touch the damage is valid, on the host as well as on the device.
     let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
     let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
+    let moved = all_away(&flags, &counts);
     for manner in MANNERS {
         for (item, found) in fine.iter().zip(play(&fine, manner)) {
             assert_eq!(found, Some(Ok(item.on_the_host().unwrap())));
@@ -120,8 +133,12 @@ fn booleans_and_fixed_point_are_checked() {
         assert_eq!(found[1], Some(Err(Fault::Boolean)));
         assert_eq!(found[2], Some(Ok(items[2].on_the_host().unwrap())));
         assert_eq!(found[3], Some(Err(Fault::FixedPoint)));
+        let found = play(&moved, manner);
+        let faults = [Fault::Boolean, Fault::FixedPoint].map(|fault| Some(Err(fault)));
+        assert_eq!(found, [faults.clone(), faults].concat());
     }
     assert!(flags.on_the_host().is_err() && counts.on_the_host().is_err());
+    assert!(moved.iter().all(|item| item.on_the_host().is_err()));
 }
 
 #[test]

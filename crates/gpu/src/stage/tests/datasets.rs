@@ -336,9 +336,32 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 .layout(first)
                 .fields(arrays),
         ),
+        (
+            "moved, channels first",
+            base.clone()
+                .augment_pictures(vec![AFFINE.parse().unwrap()])
+                .dtype(types(&[("cube", brain)]))
+                .normalise([("cube", Factors::new(&[-3.0], &[7.5]).unwrap())])
+                .augment_bands(changes(&["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=0.5..3)"]))
+                .no_data(NoData::Cubes(-7.25))
+                .augment(all)
+                .layout(first)
+                .fields(arrays),
+        ),
+        (
+            "moved patches of some bands",
+            base.clone()
+                .augment_pictures(vec!["random_rotation(degrees=180,fill=2)".parse().unwrap()])
+                .cube(CubeMode::Patch { height: 9, width: 4, place: PatchPlace::Random })
+                .bands(Bands::List(vec![4, 0, 0, 5]))
+                .no_data(NoData::Cubes(0.5))
+                .fields(arrays),
+        ),
         ("stored bytes", base.image(ImageMode::Raw)),
     ]
 }
+
+const AFFINE: &str = "random_affine(degrees=30,translate=0.2:0.1,scale=0.7..1.4,shear=9,p=0.9,fill=1.5,mask_fill=3)";
 
 pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
     let names = ["cube", "mask", "label"].map(str::to_owned);
@@ -356,6 +379,14 @@ pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
         ("at random", base.clone()),
         ("all of a grid", base.clone().patches(Patches::Grid { overlap: [0, 2, 3] })),
         ("of each class", base.clone().patch_classes(PatchClasses::Balanced)),
+        (
+            "moved and turned",
+            base.clone().augment_pictures(vec![AFFINE.parse().unwrap()]).no_data(NoData::Cubes(0.5)).augment(Augment {
+                flip_rows: true,
+                flip_columns: true,
+                rotate: false,
+            }),
+        ),
         (
             "of some classes, changed",
             base.cube(CubeMode::Patch { height: 6, width: 6, place: PatchPlace::Random })
