@@ -5,15 +5,18 @@
 //! Decodes synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, or the first two stored arrays of
 //! each DATASET, in batches of BATCH (default 6) on three streams. Prints medians of ROUNDS (default 7)
 //! rounds of 12 batches. *pinned*: compressed bytes are uploaded and decoded. *resident*: compressed bytes
-//! are on the device. *one stream*: resident, without overlap. Then prints the microseconds per cube of each
-//! kernel, alone on the device.
+//! are on the device. *one stream*: resident, without overlap. *moved*: as float32, turned by 20° and mixed of
+//! four pixels each. Then prints the microseconds per cube of each kernel, alone on the device.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 #[path = "shared/cube.rs"]
 mod cube;
 
 use cube::synthetic;
-use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, ValueRule, ZstdDecoder};
+use shardpack_array::{
+    Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Sampling, ValueRule, Warp, ZstdDecoder,
+};
+use shardpack_augment::Affine;
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Limits};
 use shardpack_gpu::kernels::CudaSlot;
 use shardpack_gpu::{CudaStage, GpuError};
@@ -99,8 +102,9 @@ fn measure(
     batch: usize,
     rounds: usize,
 ) -> Result<(), Box<dyn Error>> {
-    for to in [As::F32, As::Decoded] {
-        let lanes = (0..LANES).map(|_| lane(stage, stored, batch, to)).collect::<Result<Vec<_>, _>>()?;
+    for (to, moved, words) in [(As::F32, false, "float32"), (As::Decoded, false, "float16"), (As::F32, true, "moved")] {
+        let finish = |cube: &Stored| Finish { warp: moved.then(|| turned(cube)), ..to.into() };
+        let lanes = (0..LANES).map(|_| lane(stage, stored, batch, &finish)).collect::<Result<Vec<_>, _>>()?;
         let mut rates = [const { Vec::new() }; 3];
         for _ in 0..=rounds {
             for (rates, (upload, used)) in rates.iter_mut().zip([(true, LANES), (false, LANES), (false, 1)]) {
@@ -128,27 +132,40 @@ fn measure(
         println!(
             "{name:<58} {:>5.2} {:>8} {pinned:>8.0} {resident:>8.0} {alone:>8.0} {:>10.1}{each}",
             2.0 * elements as f64 / bytes,
-            if to == As::F32 { "float32" } else { "float16" },
+            words,
             pinned * bytes / 1e9
         );
     }
     Ok(())
 }
 
+/// Returns a turn of the cube's pixels by 20°.
+fn turned(cube: &Stored) -> Warp {
+    let side = |axis: usize| cube.descriptor.shape.get(axis).map_or(1.0, |side| *side as f64);
+    let map = Affine { angle: 20.0, ..Affine::default() }.inverse(side(1), side(0));
+    Warp { map, sampling: Sampling::Bilinear { outside: 0.0 } }
+}
+
 /// Returns a slot with a batch that was decoded without faults.
-fn lane(stage: &CudaStage, stored: &[Stored], batch: usize, to: As) -> Result<CudaSlot, Box<dyn Error>> {
-    let (finish, limits, zstd) = (to.into(), Limits::default(), &mut ZstdDecoder::default());
+fn lane(
+    stage: &CudaStage,
+    stored: &[Stored],
+    batch: usize,
+    finish: &dyn Fn(&Stored) -> Finish,
+) -> Result<CudaSlot, Box<dyn Error>> {
+    let (limits, zstd) = (Limits::default(), &mut ZstdDecoder::default());
     let (mut spots, mut end) = (Vec::new(), 0);
     for (row, cube) in (0..).zip(stored.iter().cycle().take(batch)) {
         let descriptor = &cube.descriptor;
-        let bytes = descriptor.elements()? as usize * to.of(descriptor.decoded)?.bytes() as usize;
+        let bytes = descriptor.elements()? as usize * finish(cube).to.of(descriptor.decoded)?.bytes() as usize;
         spots.push((cube, Spot { row, field: 0, bytes: end..end + bytes }));
         end += bytes;
     }
     let staged_bytes = batch * (64 << 20);
     let slot = stage.slot_by_hand(&SlotRoom { rows: batch, output_bytes: end, staged_bytes, ..SlotRoom::default() })?;
     slot.begin(end);
-    for (Stored { codec, descriptor, payload }, spot) in &spots {
+    for (cube, spot) in &spots {
+        let (Stored { codec, descriptor, payload }, finish) = (cube, finish(cube));
         let value = RecordValue::Array {
             codec: *codec,
             descriptor,
