@@ -4,8 +4,8 @@ Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loa
 Pictures change in the same way as under torchvision's transforms of the same names for uint8 tensors, to within one
 level. :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout` and :func:`gaussian_noise` change the bands of
 arrays of three axes, but not masks. The arrays must be float16, bfloat16 or float32, and ``mean`` and ``std`` are
-applied first. The random draws depend on seed, epoch and sample, but not on threads, so a resumed loader repeats
-them.
+applied first. :func:`random_affine` and :func:`random_rotation` also move cubes and their masks, if no picture is
+loaded. The random draws depend on seed, epoch and sample, but not on threads, so a resumed loader repeats them.
 
 >>> import shardpack as sp
 >>> sp.augment.random_erasing(p=0.1)
@@ -160,11 +160,18 @@ def random_affine(
     scale: Sequence[SupportsFloat] | None = None,
     shear: Range | None = None,
     p: SupportsFloat = 1.0,
+    fill: SupportsFloat = 0.0,
+    mask_fill: SupportsFloat = 255,
 ) -> str:
-    """Rotate, translate, scale and shear about the centre, taking the nearest pixels. This is torchvision's
-    ``RandomAffine``, which has no ``p``. Pixels from outside the picture are black.
+    """Rotate, translate, scale and shear about the centre. This is torchvision's ``RandomAffine``, which has no ``p``.
 
-    This is refused together with masks, boxes and keypoints, because they would no longer match the picture.
+    *Pictures* take the nearest pixels, and pixels from outside the picture are black. This is refused together with
+    masks, boxes and keypoints, because they would no longer match the picture.
+
+    *Arrays* of two or three axes are moved if no picture is loaded, all arrays of a sample alike: patches after they are
+    cut and before ``"hflip"``, ``"vflip"`` and ``"rot90"``. Cubes become bilinear means of four pixels, computed in
+    float32 after ``mean`` and ``std`` and before noise. They are loaded as float16, bfloat16 or float32; integers become
+    float32. A mean with no-data is no-data. Masks, and integers of two axes, take the nearest pixels.
 
     Parameters
     ----------
@@ -179,7 +186,11 @@ def random_affine(
         Shear in degrees, at most 89. One number is the largest shear along x in either direction, two are its range,
         and four are the ranges along x and y.
     p : float, default 1
-        Probability that the picture is transformed.
+        Probability that the picture or array is transformed.
+    fill : float, default 0
+        Value of cubes outside the array, in the units of the batch (with ``std``, of normalised values).
+    mask_fill : float, default 255
+        Value of masks, and of other arrays that take the nearest pixels, outside the array. Their type must have it.
     """
     if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
         raise ValueError(f"translate: expected fractions of width and height, found {translate!r}")
@@ -194,22 +205,34 @@ def random_affine(
         shear=None if along_x is None else _range("shear", along_x),
         shear_y=None if along_y is None else _range("shear", along_y),
         p=_number("p", p, 1.0),
+        fill=_number("fill", fill, 0.0),
+        mask_fill=_number("mask_fill", mask_fill, 255.0),
     )
 
 
-def random_rotation(degrees: Range, p: SupportsFloat = 1.0) -> str:
-    """Rotate about the centre, taking the nearest pixels. This is torchvision's ``RandomRotation``, which has no ``p``.
+def random_rotation(
+    degrees: Range, p: SupportsFloat = 1.0, fill: SupportsFloat = 0.0, mask_fill: SupportsFloat = 255
+) -> str:
+    """Rotate about the centre. This is torchvision's ``RandomRotation``, which has no ``p``.
 
-    Pixels from outside the picture are black. This is refused together with masks, boxes and keypoints.
+    Pictures and arrays are moved as by :func:`random_affine`.
 
     Parameters
     ----------
     degrees : float or pair of float
         Largest rotation in either direction, or the range of the counterclockwise rotation.
     p : float, default 1
-        Probability that the picture is rotated.
+        Probability that the picture or array is rotated.
+    fill, mask_fill : float, default 0 and 255
+        Values outside an array, as in :func:`random_affine`.
     """
-    return _text("random_rotation", degrees=_range("degrees", degrees), p=_number("p", p, 1.0))
+    return _text(
+        "random_rotation",
+        degrees=_range("degrees", degrees),
+        p=_number("p", p, 1.0),
+        fill=_number("fill", fill, 0.0),
+        mask_fill=_number("mask_fill", mask_fill, 255.0),
+    )
 
 
 def random_posterize(bits: SupportsIndex, p: SupportsFloat = 0.5) -> str:
