@@ -136,18 +136,15 @@ fn warped<'a>(
 }
 
 /// Makes a map from some numbers: exact ones, and ones that move everything a little or far away.
-fn warp(numbers: [f64; 6], sampling: Sampling) -> Warp {
-    let [kind, angle, scale, right, down, far] = numbers;
-    let (sin, cos) =
-        if kind < 0.5 { (angle * 7.0).sin_cos() } else { ((angle * 4.0).floor() * 1.570_796_326_794_896_6).sin_cos() };
+fn warp([kind, angle, scale, right, down, far]: [f64; 6], sampling: Sampling) -> Warp {
+    let quarters = (angle * 4.0).floor() * std::f64::consts::FRAC_PI_2;
+    let (sin, cos) = (if kind < 0.5 { angle * 7.0 } else { quarters }).sin_cos();
     let scale = if kind < 0.75 { 0.5 + scale } else { 1.0 };
     let shift = |by: f64| if kind < 0.25 { 9.0 * by - 4.5 } else { (by * 4.0).floor() / 2.0 };
-    let far = if far > 0.95 {
-        f64::INFINITY
-    } else if far > 0.9 {
-        1e9
-    } else {
-        1.0
+    let far = match far {
+        far if far > 0.95 => f64::INFINITY,
+        far if far > 0.9 => 1e9,
+        _ => 1.0,
     };
     Warp { map: [cos * scale, -sin * scale, shift(right), sin * scale, cos * scale * far, shift(down)], sampling }
 }
