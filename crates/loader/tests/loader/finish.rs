@@ -391,7 +391,7 @@ fn arrays_that_cannot_be_moved_are_refused() {
     assert!(error.contains("augmentation: no decoded picture, or array of two or three axes, to move"), "{error}");
     for texts in [&MOVES[..2], &[MOVES[2], "random_invert"]] {
         let error = cubes.refused(moved(texts));
-        let expected = "no field of decoded pictures is loaded\nhint: arrays take one `random_affine`";
+        let expected = "no field with decoded pictures is loaded\nhint: arrays take one `random_affine`";
         assert!(error.contains(expected), "{error}");
     }
     let error = cubes.refused(moved(&["random_rotation(degrees=9,mask_fill=256)"]));
@@ -401,11 +401,12 @@ fn arrays_that_cannot_be_moved_are_refused() {
     assert!(error.contains("`cube`, whose pixels are mixed: expected float16, bfloat16 or float32"), "{error}");
     let odd = Cubes::new(4, |_| [8, 9], 1);
     let error = odd.refused(moved(&[MOVES[0]]).mode(Mode::Stored));
-    assert!(error.contains("arrays turned together: expected one size, 8 × 9, found 9 × 9 in field `mask`"), "{error}");
+    let expected = "expected all to have the same size, 8 × 9, but found 9 × 9 in field `mask`";
+    assert!(error.contains(expected), "{error}");
     let mut wrong = moved(&[MOVES[0]]);
     wrong.view.augment_pictures =
         vec![Augmentation::RandomRotation { degrees: (5.0, -5.0), p: 1.0, outside: Outside::default() }];
-    assert!(cubes.refused(wrong).contains("degrees of a random rotation"));
+    assert!(cubes.refused(wrong).contains("angle in degrees for a random rotation"));
 }
 
 #[test]
