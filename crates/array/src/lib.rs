@@ -71,4 +71,4 @@ pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};
 pub use turn::Turn;
 pub use units::reserved_values;
 pub use wanted::Wanted;
-pub use warp::{Sampling, Warp};
+pub use warp::{Resampling, Warp};

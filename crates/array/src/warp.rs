@@ -9,10 +9,10 @@ const NEAR: f64 = 1.0 / 1_048_576.0;
 /// An affine map of an array's pixels, and how a pixel is made of the pixels around its place.
 ///
 /// ```
-/// use shardpack_array::{Finish, Sampling, Warp};
+/// use shardpack_array::{Finish, Resampling, Warp};
 /// use shardpack_format::{Dtype, Layout};
 /// // One row of four pixels, moved to the right by half a pixel.
-/// let sampling = Sampling::Bilinear { outside: -1.0 };
+/// let sampling = Resampling::Bilinear { outside: -1.0 };
 /// let warp = Warp { map: [1.0, 0.0, -0.5, 0.0, 1.0, 0.0], sampling };
 /// let finish = Finish { warp: Some(warp), ..Finish::NOTHING };
 /// let (pixels, mut out) = ([1.0_f32, 2.0, 4.0, 8.0].map(f32::to_le_bytes).concat(), [0; 16]);
@@ -26,12 +26,12 @@ pub struct Warp {
     /// count pixels to the right and down, from the centre of the array.
     pub map: [f64; 6],
     /// How a pixel is made.
-    pub sampling: Sampling,
+    pub sampling: Resampling,
 }
 
 /// How an output pixel is made of the pixels around its place in the array.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Sampling {
+pub enum Resampling {
     /// The pixel at the place, for values that must not be mixed, such as classes.
     Nearest {
         /// Value outside the array, in the output type.
@@ -48,7 +48,7 @@ pub enum Sampling {
     },
 }
 
-impl Sampling {
+impl Resampling {
     pub(crate) const fn mixes(&self) -> bool {
         matches!(self, Self::Bilinear { .. })
     }

@@ -14,7 +14,8 @@ mod cube;
 
 use cube::synthetic;
 use shardpack_array::{
-    Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Sampling, ValueRule, Warp, ZstdDecoder,
+    Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Resampling, ValueRule, Warp,
+    ZstdDecoder,
 };
 use shardpack_augment::Affine;
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Limits};
@@ -143,7 +144,7 @@ fn measure(
 fn turned(cube: &Stored) -> Warp {
     let side = |axis: usize| cube.descriptor.shape.get(axis).map_or(1.0, |side| *side as f64);
     let map = Affine { angle: 20.0, ..Affine::default() }.inverse(side(1), side(0));
-    Warp { map, sampling: Sampling::Bilinear { outside: 0.0 } }
+    Warp { map, sampling: Resampling::Bilinear { outside: 0.0 } }
 }
 
 /// Returns a slot with a batch that was decoded without faults.

@@ -21,7 +21,7 @@ pub(crate) use taker::{Taker, TakerScratch};
 pub(crate) use target::Target;
 
 use crate::turn::Turn;
-use crate::warp::{Sampling, Warp};
+use crate::warp::{Resampling, Warp};
 use shardpack_base::parts::part;
 use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
 use std::ops::Range;
@@ -142,11 +142,11 @@ impl Finish {
             factors.check(bands)?;
         }
         match self.warp.map(|warp| warp.sampling) {
-            Some(Sampling::Bilinear { .. }) if As::float(element).is_none() => {
+            Some(Resampling::Bilinear { .. }) if As::float(element).is_none() => {
                 let expected = "expected float16, bfloat16 or float32";
                 return Err(Error::usage(format!("values between pixels: {expected}, found {element}")));
             }
-            Some(Sampling::Nearest { outside }) if element_bytes(element, outside).is_none() => {
+            Some(Resampling::Nearest { outside }) if element_bytes(element, outside).is_none() => {
                 return Err(Error::usage(format!("value outside an array of {element}: found {outside}")));
             }
             _ => {}

@@ -100,13 +100,13 @@ fn warped<'a>(
     let (x, y) = (a * xc + (b * yc + c + wide / 2.0), d * xc + (e * yc + f + high / 2.0));
     let inside = |x: f64, y: f64| (0.0 <= x && x < wide && 0.0 <= y && y < high).then(|| at([y as usize, x as usize]));
     let outside = match sampling {
-        Sampling::Nearest { outside } => {
+        Resampling::Nearest { outside } => {
             return match inside(x, y) {
                 Some(bytes) => finished(finish, decoded, band, bytes),
                 None => element_bytes(element, outside).unwrap(),
             };
         }
-        Sampling::Bilinear { outside } => outside,
+        Resampling::Bilinear { outside } => outside,
     };
     let near = 2.0_f64.powi(-20);
     let split = |at: f64| {
@@ -136,7 +136,7 @@ fn warped<'a>(
 }
 
 /// Makes a map from some numbers: exact ones, and ones that move everything a little or far away.
-fn warp([kind, angle, scale, right, down, far]: [f64; 6], sampling: Sampling) -> Warp {
+fn warp([kind, angle, scale, right, down, far]: [f64; 6], sampling: Resampling) -> Warp {
     let quarters = (angle * 4.0).floor() * std::f64::consts::FRAC_PI_2;
     let (sin, cos) = (if kind < 0.5 { angle * 7.0 } else { quarters }).sin_cos();
     let scale = if kind < 0.75 { 0.5 + scale } else { 1.0 };
@@ -153,7 +153,7 @@ fn sampled(moves: Option<(bool, [f64; 6])>, is_float: bool) -> Option<Warp> {
     let (mixes, numbers) = moves?;
     Some(warp(
         numbers,
-        if mixes && is_float { Sampling::Bilinear { outside: 2.5 } } else { Sampling::Nearest { outside: 1.0 } },
+        if mixes && is_float { Resampling::Bilinear { outside: 2.5 } } else { Resampling::Nearest { outside: 1.0 } },
     ))
 }
 
@@ -318,11 +318,11 @@ fn impossible_conversions_are_refused() {
     assert!(error.contains("no-data to fill: expected float16, bfloat16 or float32, found uint8"), "{error}");
     let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
     let sampled = |sampling| Finish { warp: Some(Warp { map: [0.0; 6], sampling }), ..Finish::NOTHING };
-    let mixed = sampled(Sampling::Bilinear { outside: 0.0 });
+    let mixed = sampled(Resampling::Bilinear { outside: 0.0 });
     assert!(
         apply(&mixed, Dtype::I32, [1, 1, 1]).contains("values between pixels: expected float16, bfloat16 or float32")
     );
-    let outside = sampled(Sampling::Nearest { outside: 255.0 });
+    let outside = sampled(Resampling::Nearest { outside: 255.0 });
     assert!(apply(&outside, Dtype::I8, [1, 1, 1]).contains("value outside an array of int8: found 255"));
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
     assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("quarter turns require a square array, found 4 × 5"));

@@ -2,7 +2,7 @@
 
 use super::singles::{self, RUN};
 use super::target::Target;
-use crate::warp::{Sampling, Tap, Warp, around, nearest};
+use crate::warp::{Resampling, Tap, Warp, around, nearest};
 use shardpack_base::parts::{check_length, grow, part, part_mut};
 use shardpack_base::vectorised;
 use shardpack_format::{Error, Layout, Result};
@@ -42,18 +42,18 @@ pub(super) fn warped(
         taps.clear();
         warp.places(row, target.size, |place| {
             taps.push(match warp.sampling {
-                Sampling::Nearest { .. } => {
+                Resampling::Nearest { .. } => {
                     let tap = Tap { weight: 1.0, pixel: nearest(place, target.size) };
                     [tap, Tap::default(), Tap::default(), Tap::default()]
                 }
-                Sampling::Bilinear { .. } => around(place, target.size),
+                Resampling::Bilinear { .. } => around(place, target.size),
             });
         });
         for plane in 0..planes {
             let plane = plane * rows * columns;
             let from = plane * each..(plane + rows * columns) * each;
             match warp.sampling {
-                Sampling::Nearest { outside } => {
+                Resampling::Nearest { outside } => {
                     let outside = super::element_bytes(target.element, outside)
                         .ok_or_else(|| Error::internal("value outside an array", target.element, outside))?;
                     let from = part(held.elements, plane * unit..(plane + rows * columns) * unit, "plane")?;
@@ -64,7 +64,7 @@ pub(super) fn warped(
                         }
                     }
                 }
-                Sampling::Bilinear { outside } => {
+                Resampling::Bilinear { outside } => {
                     let (values, _) = held.elements.as_chunks();
                     let values = part(values, from.clone(), "plane")?;
                     let no_data = match held.no_data {

@@ -1,7 +1,7 @@
 //! Structs that the host and the device share. `kernels/cube.cuh` declares them too, and a test compares the
 //! sizes of the two.
 
-use shardpack_array::{Fill, NoDataBits, Sampling, Warp, element_bytes};
+use shardpack_array::{Fill, NoDataBits, Resampling, Warp, element_bytes};
 use shardpack_augment::Noise;
 use shardpack_format::{Dtype, ElementType};
 
@@ -264,8 +264,8 @@ impl AffineRow {
     pub(super) fn of(warp: Option<&Warp>, element: ElementType) -> Self {
         let Some(Warp { map, sampling }) = warp else { return Self::NONE };
         let (kind, bytes) = match sampling {
-            Sampling::Nearest { outside } => (AFFINE_NEAREST, element_bytes(element, *outside).unwrap_or_default()),
-            Sampling::Bilinear { outside } => (AFFINE_MEAN, outside.to_le_bytes().to_vec()),
+            Resampling::Nearest { outside } => (AFFINE_NEAREST, element_bytes(element, *outside).unwrap_or_default()),
+            Resampling::Bilinear { outside } => (AFFINE_MEAN, outside.to_le_bytes().to_vec()),
         };
         let outside = bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
         Self { kind, map: *map, outside }

@@ -7,7 +7,7 @@ use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::sample::{SampleAt, name};
 use crate::stage::RecordValue;
 use crate::supply::check;
-use shardpack_array::{ArrayDecoder, As, Finish, Sampling, common_dtype, decoded_as};
+use shardpack_array::{ArrayDecoder, As, Finish, Resampling, common_dtype, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Schema, Setting,
 };
@@ -207,7 +207,7 @@ impl Examples {
     }
 
     /// Fails if an example has no-data that affine maps would mix with other values.
-    pub(crate) fn check_no_data(&self, field: &str, fill: Option<f32>, sampling: Option<Sampling>) -> Result<()> {
+    pub(crate) fn check_no_data(&self, field: &str, fill: Option<f32>, sampling: Option<Resampling>) -> Result<()> {
         let descriptors = self.samples.iter().map(|example| &example.descriptor);
         descriptors.into_iter().try_for_each(|one| check_no_data(field, one, fill, sampling)).map_err(Error::from)
     }

@@ -3,7 +3,7 @@
 use super::examples::Examples;
 use crate::fields::{FieldPlan, FieldType};
 use crate::options::{ImageMode, LoaderOptions};
-use shardpack_array::{Sampling, element_bytes};
+use shardpack_array::{Resampling, element_bytes};
 use shardpack_augment::{Augmentation, Outside};
 use shardpack_format::{ElementType, FieldKind, Hint, Schema, Voice};
 use shardpack_reader::{Error, Result};
@@ -28,7 +28,7 @@ pub(crate) fn sampling(
     element: ElementType,
     examples: &Examples,
     options: &LoaderOptions,
-) -> Result<Option<Sampling>> {
+) -> Result<Option<Resampling>> {
     let Some(Outside { fill, mask_fill }) = of_arrays(schema, options).and_then(|moves| moves.outside()) else {
         return Ok(None);
     };
@@ -36,7 +36,7 @@ pub(crate) fn sampling(
         return Ok(None);
     }
     if examples.are_mixed(schema, field, options) {
-        return Ok(Some(Sampling::Bilinear { outside: fill }));
+        return Ok(Some(Resampling::Bilinear { outside: fill }));
     }
     if element_bytes(element, mask_fill).is_none() {
         let what = format!("`mask_fill` of field `{}`", field.escape_debug());
@@ -46,7 +46,7 @@ pub(crate) fn sampling(
         let text = format!("{what}: expected a value of {element}, found {mask_fill}");
         return Err(Error::usage(text).with_hint(hint));
     }
-    Ok(Some(Sampling::Nearest { outside: mask_fill }))
+    Ok(Some(Resampling::Nearest { outside: mask_fill }))
 }
 
 /// Refuses augmentations that apply to no array.

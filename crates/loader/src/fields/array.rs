@@ -1,7 +1,7 @@
 //! Arrays of two or three axes, or arrays of any shape if they are not cut.
 
 use super::Cut;
-use shardpack_array::{Finish, Sampling};
+use shardpack_array::{Finish, Resampling};
 use shardpack_format::{ArrayDescriptor, Codec};
 
 /// Bytes that are held for each element of an array while an affine map moves it: as float32 or in its own
@@ -16,7 +16,7 @@ pub(crate) struct ArrayField {
     /// True if the index contains the shape.
     pub(crate) indexed: bool,
     /// How pixels are made if random affine maps move them.
-    pub(crate) sampling: Option<Sampling>,
+    pub(crate) sampling: Option<Resampling>,
     /// Steps after decoding. For each sample its own values are added: its map and turn, its factors if
     /// `is_banded`, and its no-data value if there is a `fill`.
     pub(crate) finish: Option<Box<Finish>>,

@@ -20,7 +20,7 @@ pub(crate) use volume::VolumeField;
 use crate::options::FrameMode;
 use crate::patches::PatchPlan;
 use crate::stage::{FieldSource, FieldSpec};
-use shardpack_array::Sampling;
+use shardpack_array::Resampling;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES, to_usize};
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
@@ -102,7 +102,7 @@ impl FieldType {
     }
 
     /// Returns how pixels are made if random affine maps move the field.
-    pub(crate) const fn sampling(&self) -> Option<Sampling> {
+    pub(crate) const fn sampling(&self) -> Option<Resampling> {
         match self {
             Self::Array(field) => field.sampling,
             Self::Volume(field) => field.sampling,

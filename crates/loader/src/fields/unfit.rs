@@ -1,6 +1,6 @@
 //! Errors for arrays that do not fit their field.
 
-use shardpack_array::{Sampling, common_dtype};
+use shardpack_array::{Resampling, common_dtype};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Hint, Setting, Transform};
 
 /// The values of the array would change if they were converted to `dtype`.
@@ -31,10 +31,10 @@ pub(crate) fn check_no_data(
     field: &str,
     descriptor: &ArrayDescriptor,
     fill: Option<f32>,
-    sampling: Option<Sampling>,
+    sampling: Option<Resampling>,
 ) -> Result<(), FormatError> {
     match (descriptor.no_data, sampling) {
-        (Some(no_data), Some(Sampling::Bilinear { .. })) if fill.is_none() && !no_data.is_nan() => {
+        (Some(no_data), Some(Resampling::Bilinear { .. })) if fill.is_none() && !no_data.is_nan() => {
             let name = field.escape_debug();
             let text =
                 format!("field `{name}` declares the no-data value {no_data}, which a map would mix with others");

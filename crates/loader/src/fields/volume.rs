@@ -3,7 +3,7 @@
 
 use super::array::MOVED_BYTES;
 use crate::patches::PatchPlace;
-use shardpack_array::{ArrayDecoder, Finish, Sampling};
+use shardpack_array::{ArrayDecoder, Finish, Resampling};
 use shardpack_format::{ArrayDescriptor, Codec};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +14,7 @@ pub(crate) struct VolumeField {
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
     /// How pixels of a plane are made if random affine maps move them.
-    pub(crate) sampling: Option<Sampling>,
+    pub(crate) sampling: Option<Resampling>,
     /// True if channels are augmented; `finish` then has factors.
     pub(crate) is_banded: bool,
     pub(crate) fill: Option<f32>,

@@ -133,7 +133,7 @@ group! {
         /// and turned, each plane of a volume's box by itself. Masks, and integers of two axes, take the nearest
         /// pixel. All others are loaded as float16, bfloat16 or float32 and mixed of four pixels, after
         /// [`normalise`](LoaderOptions::normalise) and before noise, see
-        /// [`Sampling`](shardpack_array::Sampling).
+        /// [`Resampling`](shardpack_array::Resampling).
         augment_pictures: Vec<Augmentation> = Vec::new();
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::loader_support::{base, epoch, record, said, write};
 use shardpack_array::{
-    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Fill, Filter, Finish, Sampling, ValueRule, Warp,
+    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Fill, Filter, Finish, Resampling, ValueRule, Warp,
 };
 use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
@@ -213,7 +213,7 @@ fn moved_no_data_stays_no_data() {
             to: As::F32,
             factors: Some(factors()),
             fill: Some(Fill { no_data: NO_DATA, with: FILL }),
-            warp: map.map(|map| Warp { map, sampling: Sampling::Bilinear { outside: 3.0 } }),
+            warp: map.map(|map| Warp { map, sampling: Resampling::Bilinear { outside: 3.0 } }),
             ..Finish::NOTHING
         };
         let elements: Vec<u8> = decoded(&cubes, sample).into_iter().flat_map(f32::to_le_bytes).collect();

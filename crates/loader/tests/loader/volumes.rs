@@ -4,7 +4,7 @@
 
 use crate::loader_support::{RowOf, base};
 use shardpack_array::{
-    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Sampling, Turn, ValueRule, Warp,
+    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Resampling, Turn, ValueRule, Warp,
 };
 use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
@@ -210,8 +210,8 @@ fn planes_of_a_box_are_moved_alike_and_masks_by_nearest_pixels() {
             let map = moves.map(&key.draws(), 0, height as usize, width as usize);
             let turn = flips.turn(&key, [height, width]);
             let made = [
-                (Dtype::U16, As::F32, 2, Sampling::Bilinear { outside: -2.0 }),
-                (Dtype::U8, As::Decoded, 1, Sampling::Nearest { outside: 9.0 }),
+                (Dtype::U16, As::F32, 2, Resampling::Bilinear { outside: -2.0 }),
+                (Dtype::U8, As::Decoded, 1, Resampling::Nearest { outside: 9.0 }),
             ];
             for ((field, stored), (dtype, to, channels, sampling)) in fields.iter().zip(stored).zip(made) {
                 let finish = Finish { to, warp: map.map(|map| Warp { map, sampling }), turn, ..Finish::NOTHING };

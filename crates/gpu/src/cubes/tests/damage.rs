@@ -9,7 +9,7 @@ use crate::stage::Staging;
 use crate::stage::tests::played::play_kernels;
 use proptest::prelude::*;
 use shardpack_array::{
-    ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, Sampling, ValueRule, Warp, ZstdDecoder,
+    ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, Resampling, ValueRule, Warp, ZstdDecoder,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
 use shardpack_gpu_play::MANNERS;
@@ -108,8 +108,8 @@ fn booleans_and_fixed_point_are_checked() {
     // Moved so far that no damaged element is shown.
     let away = |item: &Item, shape: &[u64]| {
         let sampling = match item.descriptor.decoded {
-            Dtype::Bool => Sampling::Nearest { outside: 1.0 },
-            _ => Sampling::Bilinear { outside: 1.5 },
+            Dtype::Bool => Resampling::Nearest { outside: 1.0 },
+            _ => Resampling::Bilinear { outside: 1.5 },
         };
         let warp = Some(Warp { map: [1.0, 0.0, 900.0, 0.0, 1.0, 0.0], sampling });
         let descriptor = ArrayDescriptor { shape: shape.to_vec(), ..item.descriptor.clone() };

@@ -1,7 +1,7 @@
 //! Generates arrays of every kind, and parts of them. Tests on real devices use them too.
 
 use half::f16;
-use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Sampling, Turn, Warp};
+use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Resampling, Turn, Warp};
 use shardpack_augment::Affine;
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
@@ -188,8 +188,8 @@ fn moves(seed: u64, moves: bool, is_float: bool, [rows, columns]: [u64; 2]) -> O
         },
     };
     let sampling = match is_float && draw(8) < 0.7 {
-        true => Sampling::Bilinear { outside: if draw(9) < 0.5 { 0.0 } else { 2.75 } },
-        false => Sampling::Nearest { outside: 1.0 },
+        true => Resampling::Bilinear { outside: if draw(9) < 0.5 { 0.0 } else { 2.75 } },
+        false => Resampling::Nearest { outside: 1.0 },
     };
     Some(Warp { map: affine.inverse(columns as f64, rows as f64), sampling })
 }

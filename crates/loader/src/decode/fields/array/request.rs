@@ -3,7 +3,7 @@
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, check_no_data, limits_of_a_part, loses, too_large};
-use shardpack_array::{As, Factors, Fill, Finish, Region, Sampling, Wanted, Warp, decoded_as};
+use shardpack_array::{As, Factors, Fill, Finish, Region, Resampling, Wanted, Warp, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
@@ -164,7 +164,7 @@ pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fi
 }
 
 /// Sets the flips, turns and map of a sample's array of this height and width.
-pub(crate) fn set_moves(finish: &mut Finish, sampling: Option<Sampling>, of: &RowField<'_>, size: [u64; 2]) {
+pub(crate) fn set_moves(finish: &mut Finish, sampling: Option<Resampling>, of: &RowField<'_>, size: [u64; 2]) {
     let recipe = of.recipe();
     let key = recipe.key(of.at());
     finish.turn = recipe.augment.turn(&key, size);
