@@ -161,7 +161,7 @@ def compact(
     delete them from copies of the folder, from backups or from free disk blocks. The names of classes stay in the
     manifest and in every shard, even if a class has no samples any more.
 
-    With ``segment_index``, all shards are first rewritten as a new generation with a segment index beside each JPEG that
+    With ``segment_index``, all shards are first rewritten as a new generation with a segment index next to each JPEG that
     is kept byte for byte, as :func:`pack` with ``jpeg="keep"`` stores it. The pictures keep their bytes.
 
     Parameters

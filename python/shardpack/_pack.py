@@ -42,7 +42,7 @@ class StorageOptions(TypedDict, total=False):
     check_pixels: Literal["none", "sample", "all"]
     """Tiled pictures to compare with their sources, pixel by pixel. Default sample."""
     no_segment_index: bool
-    """Store no segment index beside kept JPEGs; loaders then decode each of them from its start."""
+    """Store no segment index next to kept JPEGs; loaders then decode each of them from its start."""
     upright: bool
     """Turn tiled pictures upright by moving JPEG coefficients, where the picture edges allow it."""
     keep_metadata: bool

@@ -2,7 +2,7 @@
 //!
 //! A baseline JPEG can be decoded from any MCU on if the position of its first bit and the DC predictions are
 //! known. The index lists both for every segment of a few MCUs, so that a JPEG without restart markers can be
-//! decoded in parts, like a tiled one. It is stored beside the picture, whose bytes do not change.
+//! decoded in parts, like a tiled one. It is stored next to the picture, whose bytes do not change.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Result};

@@ -39,7 +39,7 @@ impl Word for Jpeg {
 pub enum PictureOptions {
     /// JPEGs are stored byte for byte.
     Keep {
-        /// Store a segment index beside each picture that has use for one. Default: true. A recipe without the entry
+        /// Store a segment index next to each picture that has use for one. Default: true. A recipe without the entry
         /// means false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         segment_index: bool,
@@ -128,7 +128,7 @@ impl PictureOptions {
         matches!(self, Self::Keep { .. })
     }
 
-    /// Returns true if segment indexes are stored beside pictures.
+    /// Returns true if segment indexes are stored next to pictures.
     #[must_use]
     pub const fn has_segment_index(&self) -> bool {
         matches!(self, Self::Keep { segment_index: true })

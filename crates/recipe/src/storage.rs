@@ -213,7 +213,7 @@ impl StorageOptions {
         StorageOption::new(
             "no_segment_index",
             Takes::Switch,
-            "Store no segment index beside kept JPEGs",
+            "Store no segment index next to kept JPEGs",
             |options, given| {
                 let on = given.switch()?;
                 if let PictureOptions::Keep { segment_index } = &mut options.pictures {

@@ -51,7 +51,7 @@ pub(crate) struct PictureNote {
     pub(crate) profile_dropped: bool,
 }
 
-/// Fields of a record for parts of a picture that are stored beside it.
+/// Fields of a record for parts of a picture that are stored next to it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PictureFields {
     /// True if there is a field for its colour profile.

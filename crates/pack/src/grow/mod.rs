@@ -1,6 +1,6 @@
 //! Datasets that grow and shrink. Each change is a new generation; older ones stay unchanged (spec §3.5).
 //!
-//! [`add_indexes`] stores segment indexes beside the pictures of a dataset.
+//! [`add_indexes`] stores segment indexes next to the pictures of a dataset.
 //! [`add`] packs new files with the dataset's recipe. [`remove`] removes samples. [`compact`] deletes older
 //! generations, and with them the bytes of removed samples.
 //! [`Collector::append`](crate::collect::Collector::append) adds a program's samples.

@@ -53,7 +53,7 @@ impl IndexReport {
     }
 }
 
-/// Creates a generation of the dataset in the folder `dataset` with a segment index beside each JPEG that is kept
+/// Creates a generation of the dataset in the folder `dataset` with a segment index next to each JPEG that is kept
 /// byte for byte and has use for one. Rewrites all shards; the pictures keep their bytes. Older generations stay until
 /// [`compact`](super::compact) deletes them.
 ///

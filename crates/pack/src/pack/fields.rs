@@ -17,7 +17,7 @@ const USUAL: [&str; 2] = ["label", "class"];
 #[derive(Debug, Clone)]
 pub(crate) struct FolderFields {
     pub(crate) has_profiles: bool,
-    /// True if segment indexes are stored beside pictures.
+    /// True if segment indexes are stored next to pictures.
     pub(crate) has_segments: bool,
     /// Settings for `cube` if there are cubes, and for `mask` if there are masks.
     pub(crate) trials: Vec<(String, Trial)>,

@@ -1,4 +1,4 @@
-//! Pictures with a segment index, from records and from the memory of the device, beside pictures without one.
+//! Pictures with a segment index, from records and from the memory of the device, next to pictures without one.
 
 use super::jpegs::{Random, Source};
 use super::played::play;
