@@ -23,7 +23,7 @@ FORMS = {
     "tile": ["--jpeg", "tile"],
     "keep": ["--jpeg", "keep", "--no-segment-index"],
     "keep + index": ["--jpeg", "keep"],
-    "re-encode 85": ["--jpeg", "85"],
+    "re-encode 85": ["--jpeg", "reencode", "--quality", "85"],
 }
 EXACT = ["keep", "keep + index"]
 WAYS = {"crops/s": "rrc224", "whole/s": "full"}
