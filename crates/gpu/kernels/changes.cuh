@@ -1,11 +1,12 @@
-// Augments pictures, equal to shardpack-augment to the bit. A block takes a row of the batch, applies its
-// changes in order, and writes the output. Sums and products are rounded separately, as on the host.
+// Augments pictures, with the same results as shardpack-augment to the bit. Each block takes a row of the
+// batch, applies its changes in order, and writes the output. Sums and products are rounded separately, as on
+// the host.
 #pragma once
 #include "pictures.cuh"
 
 #define CHANGE_THREADS 512
 
-// Kinds of changes (src/pictures/changes.rs). Kinds that work by tables of 256 levels come first.
+// Kinds of changes, as in src/pictures/changes.rs. The kinds that work with tables of 256 levels come first.
 #define BRIGHTNESS 0u
 #define CONTRAST 1u
 #define POSTERIZE 2u
@@ -33,7 +34,7 @@ struct Changed {
     u64 pixels;   // First word of its levels. A second copy follows, and three floats per pixel for a blur.
     u64 out;      // First element in the output.
     u32 height, width;
-    u32 first;    // Index of its first change, and their number.
+    u32 first;    // Index of its first change. `count` is the number of its changes.
     u32 count;
 };
 
@@ -46,7 +47,7 @@ struct ChangesParams {
     Output output;
 };
 
-// Copies of each level's count, so that fewer threads wait for each other.
+// Each level's count is kept in several copies, so that fewer threads wait for each other.
 #define COUNTS 4u
 
 struct ChangesShared {
@@ -64,7 +65,6 @@ FN u32 green_of(u32 rgb) { return rgb >> 8 & 255; }
 FN u32 blue_of(u32 rgb) { return rgb >> 16 & 255; }
 FN u32 rgb_from(u32 red, u32 green, u32 blue) { return red | green << 8 | blue << 16; }
 
-// Brightness of a pixel, a whole number.
 FN float gray_of(u32 rgb) { return floorf((float)red_of(rgb) * 0.2989f + (float)green_of(rgb) * 0.587f + (float)blue_of(rgb) * 0.114f); }
 
 template <class F> FN void look_at_each(Ptr<const u32> levels, u32 pixels, F f) {
@@ -82,7 +82,7 @@ FN u32 warp_max(u32 x) {
     return x;
 }
 
-// Builds a channel's table for `all` pixels on one warp, by Pillow's scheme. Each lane has eight levels.
+// Builds the table of a channel with `all` pixels on one warp, by Pillow's scheme. Each lane handles eight levels.
 FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     u32 lane = threadIdx.x % 32, first = channel * 256 + lane * 8, counts[8], sum = 0, last = 0;
 #pragma unroll
@@ -98,7 +98,6 @@ FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
         if (lane >= delta) below += others;
     }
     below -= sum;
-    // Number of pixels with the brightest level.
     u32 brightest = warp_max(last), own = 0;
 #pragma unroll
     for (u32 k = 0; k < 8; k++) own = lane * 8 + k + 1 == brightest ? counts[k] : own;
@@ -110,7 +109,6 @@ FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     }
 }
 
-// Builds one table per channel for a change that works by tables.
 FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> levels, u32 pixels) {
     u32 kind = change.kind, lane = threadIdx.x % 32;
     if (kind == CONTRAST) {
@@ -127,7 +125,7 @@ FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> level
         if (lane == 0) all += sum;
         if (all) atomicAdd(&s.sum, all);
     } else if (kind == AUTOCONTRAST) {
-        // `lowest` holds 255 minus the lowest level, so that both are maxima.
+        // `lowest` holds 255 minus the lowest level, so that both values are maxima.
         if (threadIdx.x < 3) s.lowest[threadIdx.x] = s.highest[threadIdx.x] = 0;
         __syncthreads();
         u32 low[3] = {0, 0, 0}, high[3] = {0, 0, 0};
@@ -186,7 +184,7 @@ FN u32 saturated(u32 rgb, float own, float other) {
 
 FN float bounded(float x, float high) { return min(max(x * high, 0.0f), 1.0f); }
 
-// Converts a share to a level as torchvision does; with a plain factor of 255, only 1 would become 255.
+// Converts a number from 0 to 1 to a level as torchvision does. With a plain factor of 255, only 1 would become 255.
 FN u32 level_of_share(float x) { return level_of(x * (256.0f - 1e-3f)); }
 
 FN u32 turned(u32 rgb, float by) {
@@ -225,7 +223,8 @@ FN void erase(const Change& change, Ptr<u32> levels, u32 height, u32 width) {
     }
 }
 
-// Blends a pixel with the picture blurred by a 3 × 3 kernel, away from it or towards it. Border pixels do not change.
+// Moves a pixel towards or away from the same pixel of the picture blurred by a 3 × 3 kernel. Border pixels
+// do not change.
 FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float towards) {
     u32 y = n / width, x = n - y * width, own = from[n];
     if (y == 0 || x == 0 || y + 1 == height || x + 1 == width) return own;
@@ -235,13 +234,13 @@ FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float toward
         u32 rgb = from[n + k / 3 * width + k % 3 - width - 1];
         red += red_of(rgb), green += green_of(rgb), blue += blue_of(rgb);
     }
-    // Eight neighbours have weight 1, the pixel 5. No multiple of 1/13 is a tie.
+    // The eight neighbours have weight 1 and the pixel itself has weight 5. No multiple of 1/13 is a tie.
     float r = (float)((2 * red + 13) / 26), g = (float)((2 * green + 13) / 26), b = (float)((2 * blue + 13) / 26);
     float r0 = (float)red_of(own), g0 = (float)green_of(own), b0 = (float)blue_of(own);
     return rgb_from(level_of(r0 + (r - r0) * towards), level_of(g0 + (g - g0) * towards), level_of(b0 + (b - b0) * towards));
 }
 
-// Source pixel of pixel `n`; black outside the picture.
+// Returns the source pixel of pixel `n`, or black outside the picture.
 FN u32 moved(Ptr<const u32> from, u32 n, u32 height, u32 width, const Array<double, 6>& map) {
     double wide = (double)width, high = (double)height;
     u32 row = n / width;
@@ -251,7 +250,8 @@ FN u32 moved(Ptr<const u32> from, u32 n, u32 height, u32 width, const Array<doub
     return inside ? from[(u32)y_from * width + (u32)x_from] : 0;
 }
 
-// Index of the pixel at `at` on a side of `side` pixels that is extended by `reach` mirrored pixels.
+// Returns the index of the pixel at `at` on a side of `side` pixels that is extended by `reach` mirrored
+// pixels at each end.
 FN u32 mirrored(u32 at, u32 reach, u32 side) {
     if (at >= reach && at - reach < side) return at - reach;
     u32 period = 2 * (side - 1);
@@ -292,7 +292,7 @@ FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels
     }
 }
 
-// Makes every pixel and passes it on. A warp's lanes stay together; lanes past the last pixel are idle.
+// Makes every pixel and passes it on. The lanes of a warp stay together; lanes past the last pixel are idle.
 template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make, P put_pixel) {
     u32 lane = threadIdx.x % 32;
 #pragma unroll AT_A_TIME
@@ -302,7 +302,7 @@ template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make
     }
 }
 
-// Makes every pixel from the current ones. Tables are most common, so they have their own loop.
+// Makes every pixel from the current ones. Tables have their own loop because they are the most common.
 template <class P> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, P put_pixel) {
     u32 kind = change.kind, pixels = height * width;
     if (kind <= EQUALIZE) {
@@ -331,8 +331,8 @@ FN void put_level(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 level
     else put<3>(out, how, at, channel, level);
 }
 
-// Writes each lane's pixel. Neighbouring lanes write neighbouring elements, so with channels last, two of a
-// lane's three levels come from other lanes.
+// Writes each lane's pixel. Neighbouring lanes write neighbouring elements. With channels last, a lane
+// therefore gets two of its three levels from other lanes.
 FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u32 rgb) {
     u32 pixels = row.height * row.width;
     if (how.channels_first) {
@@ -350,7 +350,7 @@ FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u3
     }
 }
 
-// Takes one row per block. The last pass writes the output: it is the last change, or an extra pass if that
+// Changes one row per block. The last pass writes the output: it is the last change, or an extra pass if that
 // change works in place.
 KERNEL(picture_changes, ChangesParams, CHANGE_THREADS) {
     SHARED(ChangesShared, s);

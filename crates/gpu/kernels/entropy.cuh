@@ -1,4 +1,4 @@
-// Decodes bits to coefficients as libjpeg does. Flags bits that no encoder writes as odd.
+// Decodes bits to coefficients as libjpeg does. Flags bits that no encoder writes.
 #pragma once
 #include "pictures.cuh"
 
@@ -8,7 +8,7 @@ CONSTANT u8 NATURAL[64] = {
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
-// A position in the bits of one segment, which is stored as unstuffed 32-bit words, first bit highest.
+// A position in the bits of one segment. The segment is stored as unstuffed 32-bit words, with the first bit highest.
 struct Bits {
     Ptr<const u32> words;
     u32 at, end;     // Index of the word after `next`, and of the zero word after the segment.
@@ -32,7 +32,7 @@ FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
 FN u32 peek(const Bits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
 // Takes n bits, at most 32. The next word is already being loaded, so no lane waits for it. There is no
-// branch, because lanes need words at different times.
+// branch, because the lanes need words at different times.
 FN void take(Bits& b, u32 n) {
     b.used += n;
     bool full = b.used >= 32;
@@ -43,14 +43,14 @@ FN void take(Bits& b, u32 n) {
     b.used &= 31;
 }
 
-// End of the bytes touched by the taken bits, counted from the first of all words on.
+// Returns the end of the bytes that the taken bits touch, counted from the start of the first word.
 FN u32 bytes_taken(const Bits& b) { return (b.at - 3) * 4 + (b.used + 7) / 8; }
 
-// Bits after the taken ones in the last byte that they touch.
+// Returns the number of bits that are left in the last byte that the taken bits touch.
 FN u32 bits_left(const Bits& b) { return (0 - b.used) & 7; }
 
-// A code in one number: its length from bit 12 on, the positions to advance in the block (8 bits), and the
-// size of the value that follows (4 bits). DC tables use only length and size.
+// A code packed into one number: its length from bit 12 on, the positions to advance in the block (8 bits),
+// and the size of the value that follows (4 bits). DC tables use only the length and the size.
 #define AC_END 128u      // Advance for the end of a block, far beyond it.
 #define AC_NOTHING 64u   // Advance for invalid codes: beyond any block, but below AC_END.
 
@@ -60,7 +60,7 @@ FN u32 entry_of(u32 length, u32 symbol) {
     return length << 12 | places << 4 | size;
 }
 
-// The code at the start of `bits` if it is longer than a table index; its length is 0 if there is no such code.
+// Returns the code at the start of `bits` if it is longer than a table index. Its length is 0 if there is no such code.
 FN u32 long_code(const Huffman& table, u32 bits) {
     u32 next = bits >> 16;
 #pragma unroll 1
@@ -78,25 +78,25 @@ FN u32 code_of(const Huffman& table, u32 bits) {
     return entry ? entry : long_code(table, bits);
 }
 
-// The value in the `size` bits after a code of `length` bits. Values that begin with 0 are negative.
+// Returns the value in the `size` bits after a code of `length` bits. Values that begin with a 0 bit are negative.
 FN i32 value_of(u32 bits, u32 length, u32 size) {
     u32 left = bits << length;
     i32 below = (i32)left < 0 ? 0 : 1 - (i32)(1u << size);
     return (i32)(left >> 1 >> (31 - size)) + below;
 }
 
-// True if a value is too large for 16-bit arithmetic: inputs of an IDCT pass must be within ±2^14.
+// Returns 1 if a value is too large for 16-bit arithmetic: the inputs of an IDCT pass must be within ±2^14.
 FN u32 out_of_range(i32 value) { return (u32)(value + 16384) >> 15; }
 
-// Index of a coefficient in a lane's block in shared memory. A word has two coefficients and a lane's words
-// are 32 apart, so lanes always use different banks.
+// Returns the index of a coefficient in a lane's block in shared memory. A word holds two coefficients and a
+// lane's words are 32 apart, so lanes always use different banks.
 FN u32 place_of(u32 natural, u32 lane) { return ((natural >> 1) * 32 + lane) * 2 + (natural & 1); }
 
-// Quantiser of the coefficient at zigzag position `at`, with the coefficient's index in lane 0's block in the
-// upper half.
+// Combines the quantiser of the coefficient at zigzag position `at` (lower half) with the coefficient's index
+// in the block of lane 0 (upper half).
 FN u32 step_of(u32 quantiser, u32 at) { return quantiser | place_of(NATURAL[at], 0) << 16; }
 
-// Decodes a block's AC coefficients, multiplied by their quantisers. Returns their fault, or 0.
+// Decodes a block's AC coefficients and multiplies them by their quantisers. Returns the fault, or 0.
 template <u32 N, u32 M>
 FN u32 read_ac(Bits& bits, const Huffman& table, const Array<u32, M>& steps, u32 component, Array<u16, N>& block, u32 lane) {
     u32 at = 0, beyond = 0;
@@ -108,10 +108,10 @@ FN u32 read_ac(Bits& bits, const Huffman& table, const Array<u32, M>& steps, u32
         u32 step = steps[component * 64 + (at & 63)];
         i32 value = value_of(window, length, size) * (i32)(step & 0xFFFF);
         beyond |= (u32)(value + 16384);
-        // Sixteen zeros may end at position 64, where nothing is written.
+        // A run of sixteen zeros may end at position 64, where nothing is written.
         if (at < 64) block[(step >> 16) + lane * 2] = (u16)value;
     } while (at < 63);
-    // Sixteen zeros may end at the last position too.
+    // A run of sixteen zeros may also end at the last position.
     if (at >= 64 && at < AC_END) return ODD_ENTROPY;
     return beyond >> 15 ? ODD_RANGE : 0;
 }

@@ -1,8 +1,8 @@
-// Computes samples from coefficients, bit-equal to libjpeg's accurate integer IDCT (jidctint.c, "islow").
+// Computes samples from coefficients, with the same bits as libjpeg's accurate integer IDCT (jidctint.c, "islow").
 #pragma once
 #include "entropy.cuh"
 
-// Runs one pass over eight values. Adds `round` before the shift. Names are libjpeg's.
+// Runs one pass over eight values. Adds `round` before the shift. The names of the variables are libjpeg's.
 template <u32 SHIFT> FN void idct_pass(i32* v, i32 round) {
     i32 z1 = (v[2] + v[6]) * 4433;
     i32 tmp2 = z1 - v[6] * 15137, tmp3 = z1 + v[2] * 6270;
@@ -35,7 +35,6 @@ template <u32 SHIFT> FN void idct_pass(i32* v, i32 round) {
     v[4] = (tmp13 - tmp0) >> SHIFT;
 }
 
-// Two adjacent coefficients as one word.
 template <u32 N> FN u32& pair_at(Array<u16, N>& block, u32 row, u32 pair, u32 lane) {
     return *(u32*)&block[place_of(row * 8 + pair * 2, lane)];
 }

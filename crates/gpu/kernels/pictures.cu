@@ -1,9 +1,9 @@
-// Pictures: from the entropy-coded segments of baseline JPEGs to resized and turned pixels.
+// Turns entropy-coded segments of baseline JPEGs into resized and turned pixels.
 //
-// Kernels in this order: picture_tables and picture_weights build tables, picture_bytes removes the stuffing,
-// picture_blocks decodes, picture_pixels writes the output, or levels for picture_changes. A damaged segment
-// makes the content of its picture unspecified, but the row is flagged, no other row changes, and no access
-// leaves the buffers.
+// The kernels run in this order: picture_tables and picture_weights build tables, picture_bytes removes the
+// stuffing, picture_blocks decodes, and picture_pixels writes the output, or the levels that picture_changes
+// needs. A damaged segment makes the content of its picture unspecified, but the row is flagged, no other row
+// changes, and no access leaves the buffers.
 #include "changes.cuh"
 #include "entropy.cuh"
 #include "idct.cuh"
@@ -112,7 +112,8 @@ struct WeightsShared {
     u64 largest;
 };
 
-// A triangle filter with weights as in fast_image_resize: in doubles, every operation rounded.
+// A triangle filter with the weights of fast_image_resize: they are computed in doubles, and every operation
+// is rounded.
 struct Triangle {
     double scale, radius, narrow, in;
     double start;
@@ -128,8 +129,8 @@ FN Triangle triangle_of(const Axis& axis) {
     return t;
 }
 
-// Source pixels of the n-th output pixel, without zero weights at both ends, with the sum of their weights
-// and the largest one.
+// Returns the source pixels of the n-th output pixel, without those at both ends whose weight is zero. Also
+// computes the sum of their weights and the largest weight.
 FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& largest) {
     double in_centre = t.start + ((double)n + 0.5) * t.scale;
     u32 first = (u32)max(floor(in_centre - t.radius), 0.0);
@@ -155,13 +156,13 @@ FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& l
     return span;
 }
 
-// Builds the weights of a picture's two axes, one per block.
+// Builds the weights of a picture's two axes, one axis per block.
 KERNEL(picture_weights, WeightsParams, 128) {
     SHARED(WeightsShared, s);
     const Picture& pic = p.pictures[blockIdx.x / 2];
     const Axis& axis = blockIdx.x % 2 ? pic.y : pic.x;
     if (axis.copies) {
-        // A copied pixel has a single weight of 1.
+        // A pixel that is copied has a single weight of 1.
         for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
             Span span;
             span.start = (u32)axis.start + n;
@@ -182,11 +183,11 @@ KERNEL(picture_weights, WeightsParams, 128) {
         if (sum != 0.0) largest = largest / sum;
         most = max(most, largest);
     }
-    // Non-negative doubles sort like their bits.
+    // Non-negative doubles sort in the same order as their bits.
     atomicMax(&s.largest, double_bits(most));
     __syncthreads();
     most = bits_double(s.largest);
-    // Fraction bits: the largest weight must fit in 15 bits.
+    // Choose the number of fraction bits: the largest weight must fit in 15 bits.
     u32 precision = 0;
     for (u32 bits = 0; bits < 22; bits++) {
         precision = bits;
@@ -220,20 +221,20 @@ struct BytesParams {
 #define BYTES_LINE 512u
 
 struct BytesShared {
-    // The newest bytes of each warp's segment, first byte highest in each word.
+    // The newest bytes of each warp's segment. The first byte is the highest in each word.
     Array<u32, BYTES_LINE / 4 + 1> words[BYTES_THREADS / 32];
 };
 
-// Flags the bytes that are FF, first byte lowest.
+// Flags the bytes that are FF. The first byte is the lowest.
 FN u32 full_bytes(u32 word) {
     u32 inverse = ~word;
     u32 marks = ~(((inverse & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) | inverse | 0x7F7F7F7Fu);
     return (marks >> 7) * 0x10204080u >> 28;
 }
 
-// Removes the stuffing of a segment (the 00 after each FF), one per warp. Writes words with the first byte
-// highest, followed by a word of zeros. A lane takes sixteen bytes and gets their destination from the lanes
-// before it.
+// Removes the stuffing (the 00 after each FF) from one segment per warp. Writes words with the first byte
+// highest, followed by a word of zeros. Each lane takes sixteen bytes, and the lanes before it determine
+// where they go.
 KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     SHARED(BytesShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -245,8 +246,8 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     Array<u32, BYTES_LINE / 4 + 1>& words = s.words[warp];
     Ptr<u32> to = p.words + first_word(segment, n);
     Ptr<const uint4> quads = p.upload + segment.offset / 16;
-    // Place of this lane's first byte in the segment, number of written words, bytes left over, and whether
-    // the last byte was FF.
+    // The position of this lane's first byte in the segment, the number of words written, the bytes left
+    // over, and whether the last byte was FF.
     i32 at = (i32)(lane * 16) - (i32)(segment.offset & 15);
     u32 written = 0, held = 0, last = 0;
     for (i32 line = -(i32)(segment.offset & 15); line < bytes; line += BYTES_LINE, at += BYTES_LINE, quads = quads + BYTES_LINE / 16) {
@@ -317,7 +318,7 @@ struct BlocksShared {
 };
 
 // Decodes one segment per thread. The lanes of a warp walk the blocks together. Many warps run at a time to
-// hide the latency of each symbol. A segment with edges begins and ends within a byte.
+// hide the latency of each symbol. A segment with edges may begin and end within a byte.
 KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     SHARED(BlocksShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -345,7 +346,7 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     u32 end = first * 4 + bytes;
     u32 mcu = number_of(segment) * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
-    // Relative to the first kept MCU.
+    // The row and the column count from the first kept MCU.
     u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
     row -= pic.top;
     u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
@@ -368,7 +369,7 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
                 u32 window = peek(bits), code = code_of(p.tables[codes[component]], window), length = code >> 12, size = code & 15;
                 take(bits, length + size);
                 i32 difference = value_of(window, length, size), value;
-                // Not indexed, so that predictions stay in registers.
+                // Predictions are not indexed, so that they stay in registers.
                 if (component == 0) value = predictions[0] += difference;
                 else if (component == 1) value = predictions[1] += difference;
                 else value = predictions[2] += difference;
@@ -427,7 +428,6 @@ struct PixelsShared {
     alignas(16) Array<u32, TILE_BETWEEN> between;
 };
 
-// Four adjacent pixels, the first at a multiple of four.
 template <u32 N> FN uint4& four_of(Array<u32, N>& pixels, u32 at) { return *(uint4*)&pixels[at]; }
 
 // Walks a grid of `width` columns, PIXEL_THREADS places at a time.
@@ -463,8 +463,8 @@ FN Sums sums_of(u32 precision) {
     return Sums{half, half, half};
 }
 
-// Adds two pixels, weighted by the lower and the upper half of `weights`, in three instructions per pixel
-// instead of six. Weights are not negative.
+// Adds two pixels, weighted by the lower and the upper half of `weights`. This takes three instructions per
+// pixel instead of six. The weights must not be negative.
 FN void add(Sums& sums, u32 one, u32 other, u32 weights) {
     u32 red_green = __byte_perm(one, other, 0x5140), blue = __byte_perm(one, other, 0x6262);
     sums.red = dot_lower(weights, red_green, sums.red);
@@ -476,7 +476,7 @@ FN u32 rounded(const Sums& sums, u32 precision) {
     return min(sums.red >> precision, 255u) | min(sums.green >> precision, 255u) << 8 | min(sums.blue >> precision, 255u) << 16;
 }
 
-// Destination of a pixel: its first element, and the distances to the next channel and to the pixel in the next row.
+// Destination of a pixel: its first element, and the distances to its next channel and to the pixel in the next row.
 struct Target {
     u64 to, channel, below;
 };
@@ -493,10 +493,10 @@ template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target&
     }
 }
 
-// Makes one tile of the output per block: source pixels, each once, then resized columns, then resized rows.
-// As in fast_image_resize, the result between the passes is rounded to 8 bits. Inputs shared by four pixels
-// are loaded once: the chroma of four neighbours in a row, a row's weights for four columns, and a column's
-// weights for four rows.
+// Makes one tile of the output per block: first loads every source pixel once, then resizes along the
+// columns, then along the rows. As in fast_image_resize, the result between the passes is rounded to 8 bits.
+// Inputs shared by four pixels are loaded once: the chroma of four neighbours in a row, a row's weights for
+// four columns, and a column's weights for four rows.
 KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     SHARED(PixelsShared, s);
     Tile tile = p.tiles[blockIdx.x];
@@ -505,7 +505,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     u32 columns = min(pic.tile_width, pic.x.out - left), rows = min(pic.tile_height, pic.y.out - top);
     Ptr<const Span> across = p.spans + pic.x.spans + left;
     Ptr<const Span> down = p.spans + pic.y.spans + top;
-    // Part of the picture, with columns from and to multiples of four.
+    // The part of the picture that the tile needs. Its first and last columns are multiples of four.
     u32 x0 = (pic.window_x + across[0].start) & ~3u;
     u32 width = (pic.window_x + across[columns - 1].start + across[columns - 1].size - x0 + 3) & ~3u;
     u32 y0 = down[0].start, height = down[rows - 1].start + down[rows - 1].size - y0;
@@ -525,7 +525,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         for (u32 k = 0; k < span.size; k += 2, at += 2 * width) {
             u32 pair = weights[k / 2];
             uint4 one = four_of(s.pixels, at);
-            // The last weight may lack a partner, which is then zero.
+            // The last weight may lack a partner. The missing weight is then zero.
             uint4 other = four_of(s.pixels, k + 1 < span.size ? at + width : at);
             add(a, one.x, other.x, pair);
             add(b, one.y, other.y, pair);
@@ -537,7 +537,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     }
     __syncthreads();
     precision = p.precisions[tile.picture * 2];
-    // Distances to the pixels on the right and below in the turned output.
+    // Distances to the pixel on the right and to the pixel below in the turned output.
     u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
     u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1;
     u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
@@ -580,7 +580,7 @@ struct LevelsParams {
     Output output;
 };
 
-// Converts the levels of a picture in each column of blocks.
+// Converts the levels of one picture per column of blocks.
 KERNEL(picture_levels, LevelsParams, LEVELS_THREADS) {
     Levels row = p.rows[blockIdx.x];
     for (u64 n = (u64)blockIdx.y * blockDim.x + threadIdx.x; n < row.count; n += (u64)gridDim.y * blockDim.x) {

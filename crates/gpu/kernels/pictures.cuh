@@ -1,15 +1,15 @@
 // Structs that the picture kernels share with the host. src/pictures writes them byte by byte, and a test
-// compares their sizes, which pictures_config returns.
+// compares their sizes with those that pictures_config returns.
 #pragma once
 #include "device.cuh"
 
-// Bits of an index into a Huffman table. Longer codes are rare and found by search.
+// Bits of an index into a Huffman table. Longer codes are rare and found by a search.
 #define LOOKUP_BITS 9
-// Threads of a decoding block: four warps, each within one picture.
+// Threads of a block that decodes: four warps, each of which handles one picture.
 #define DECODE_THREADS 128
 #define BYTES_THREADS 128
 #define PIXEL_THREADS 256
-// In shared memory: source pixels of a tile of output, and pixels between the two resizing passes.
+// Capacities in shared memory: the source pixels of an output tile, and the pixels between the two resizing passes.
 #define TILE_PIXELS 6144
 #define TILE_BETWEEN 4096
 
@@ -21,7 +21,6 @@
 #define MIRRORED_X 2u
 #define MIRRORED_Y 4u
 
-// One axis of the resizing.
 struct Axis {
     double start;  // Start of the shown part, in window pixels.
     double end;
@@ -40,7 +39,7 @@ struct Picture {
     u32 out_width, out_height;
     u32 turn;
     u32 tile_width, tile_height;
-    u32 segments;         // Index of its first segment, and their number.
+    u32 segments;         // Index of its first segment.
     u32 segment_count;
     u32 interval;         // MCUs per segment.
     u32 mcus;             // MCUs of the picture.
@@ -55,7 +54,7 @@ struct Picture {
     Array<u8, 192> quantisers;  // In zigzag order.
 };
 
-// Entropy-coded bytes from `offset` on.
+// A segment whose entropy-coded bytes start at `offset`.
 struct Segment {
     u32 offset;
     u32 number;  // Number in the picture, with the tail in the two highest bits; END after the last segment.
@@ -64,14 +63,14 @@ struct Segment {
 
 FN u32 number_of(const Segment& segment) { return segment.number & 0x3FFFFFFFu; }
 
-// Number of bytes. The tail is 0 if a marker of two bytes follows, 2 if the segment ends at the next offset,
-// and 3 if it shares its last byte with the next segment.
+// Returns the number of bytes. The tail is 0 if a marker of two bytes follows, 2 if the segment ends at the
+// next offset, and 3 if it shares its last byte with the next segment.
 FN i32 bytes_of(const Segment& segment, const Segment& next) {
     return (i32)(next.offset - segment.offset + (segment.number >> 30)) - 2;
 }
 
 // Both edges of a segment of a picture with a segment index: where decoding begins within the first byte, and
-// what must be true at the end.
+// what must hold at the end.
 struct Edges {
     Array<i16, 3> start;  // DC predictions.
     Array<i16, 3> end;    // Last DC coefficients.
@@ -81,8 +80,9 @@ struct Edges {
 #define NONE 0xFFFFFFFFu
 #define ANY 8u
 
-// First word of the n-th segment. A segment has as many words as its bytes and marker touch plus two, so that
-// it never meets the next segment and a word of zeros fits after it. That includes a shared byte.
+// Returns the first word of the n-th segment. A segment has two words more than its bytes and marker touch,
+// so that it never overlaps the next segment and a word of zeros fits after it. This includes a byte that two
+// segments share.
 FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) + 2 * n; }
 
 // A warp's work: up to 32 segments of a picture.
@@ -97,7 +97,7 @@ struct Tile {
     u32 place;  // Column, and row in the upper half, in tiles.
 };
 
-// Place of a Huffman table in the uploaded bytes: 16 counts, then symbols.
+// A Huffman table in the uploaded bytes: 16 counts, then the symbols.
 struct Codes {
     u32 offset;
     u32 symbols;
@@ -116,7 +116,8 @@ struct Span {
     u32 size;
 };
 
-// Levels to be changed before output, one word per pixel, red in the lowest byte. An element is a pixel.
+// Element type of levels that are changed before output: one word per pixel, with red in the lowest byte. An
+// element is a pixel.
 #define PACKED 4u
 
 struct Output {
@@ -131,7 +132,7 @@ template <u32 DTYPE> FN void put(Ptr<u8> out, const Output& how, u64 element, u3
         out[element] = (u8)level;
         return;
     }
-    // Not indexed, because parameters have no address.
+    // The arrays are not indexed, because parameters have no address.
     float scale = channel == 0 ? how.scale[0] : channel == 1 ? how.scale[1] : how.scale[2];
     float bias = channel == 0 ? how.bias[0] : channel == 1 ? how.bias[1] : how.bias[2];
     float x = __fmaf_rn((float)level, scale, bias);

@@ -1,22 +1,23 @@
-// Computes pixels from samples: upsampling and colours, bit-equal to libjpeg's (jdsample.c "fancy",
-// jdcolor.c). Four neighbours in a row are made together, the first at a multiple of four.
+// Computes pixels from samples: upsampling and colours, with the same bits as libjpeg (jdsample.c "fancy",
+// jdcolor.c). Four neighbours in a row are made together, and the first is at a multiple of four.
 #pragma once
 #include "pictures.cuh"
 
 #define EVEN_BYTES 0x00FF00FFu
 
-// Red, green and blue, red in the lowest byte. `chroma` has blue in the lower half and red in the upper half.
+// Returns red, green and blue, with red in the lowest byte. `chroma` has blue in the lower half and red in
+// the upper half.
 FN u32 rgb_of(u32 luma, u32 chroma) {
     i32 y = (i32)luma, cb = (i32)(chroma & 0xFFFF) - 128, cr = (i32)(chroma >> 16) - 128;
-    // As in libjpeg-turbo: the upper half of a 16-bit product, doubled and rounded.
+    // As in libjpeg-turbo, take the upper half of a 16-bit product, doubled and rounded.
     i32 red = y + cr + (((2 * cr * 26345 >> 16) + 1) >> 1);
     i32 green = y - cr + ((18734 * cr - 22554 * cb + 32768) >> 16);
     i32 blue = y + 2 * cb + (((2 * cb * -14942 >> 16) + 1) >> 1);
     return clamped(red, green, blue, 0);
 }
 
-// A row of samples of a plane that is stored block by block. Sample x is at place_in_row(x). `across` is the
-// number of blocks per row.
+// Returns a row of samples of a plane that is stored block by block. Sample x is at place_in_row(x). `across`
+// is the number of blocks per row.
 FN Ptr<const u8> row_of(Ptr<const u8> planes, u32 first, u32 across, u32 y) {
     return planes + (((u64)first + (y >> 3) * across) * 64 + (y & 7) * 8);
 }
@@ -32,14 +33,12 @@ FN Four weighted(const Four& near, const Four& far) {
     return Four{3 * near.a + far.a, 3 * near.b + far.b, 3 * near.c + far.c, 3 * near.d + far.d};
 }
 
-// Four samples of both planes.
 FN Four four_at(Ptr<const u8> blue, Ptr<const u8> red, u32 place) {
     u32 cb = *cast<const u32>(blue + place), cr = *cast<const u32>(red + place);
     return Four{__byte_perm(cb, cr, 0x4440) & EVEN_BYTES, __byte_perm(cb, cr, 0x5551) & EVEN_BYTES,
                 __byte_perm(cb, cr, 0x6662) & EVEN_BYTES, __byte_perm(cb, cr, 0x7773) & EVEN_BYTES};
 }
 
-// Places of two adjacent samples and of their neighbours.
 struct Places {
     u32 before, pair, behind;
     bool ends;  // The second sample is outside the picture, so the first replaces it.
@@ -55,13 +54,13 @@ FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
     return all;
 }
 
-// Chroma of the picture's four pixels from (x, y) on.
+// Returns the chroma of the picture's four pixels that start at (x, y).
 FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
     u32 across = pic.right - pic.left, cy = y / pic.v - pic.top * 8, x0 = pic.left * 8;
     Ptr<const u8> blue = row_of(planes, pic.planes[1], across, cy), red = row_of(planes, pic.planes[2], across, cy);
     Ptr<const u8> far_blue = blue, far_red = red;
     if (pic.v == 2) {
-        // The neighbour on the pixel's side. At the picture's edges the outermost sample repeats.
+        // Use the neighbour on the pixel's side. At the edges of the picture the outermost sample repeats.
         u32 row = y / 2, ny = (y & 1 ? min(row + 1, pic.chroma_height - 1) : (row ? row - 1 : 0)) - pic.top * 8;
         far_blue = row_of(planes, pic.planes[1], across, ny);
         far_red = row_of(planes, pic.planes[2], across, ny);
@@ -90,8 +89,8 @@ FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
                 (3 * sum.c + sum.b + even) >> shift & EVEN_BYTES, (3 * sum.c + sum.d + odd) >> shift & EVEN_BYTES};
 }
 
-// The picture's four pixels from (x, y) on, with x a multiple of four. Pixels outside the picture or its kept
-// part are meaningless.
+// Returns the picture's four pixels that start at (x, y), where x is a multiple of four. Pixels outside the
+// picture or its kept part are meaningless.
 FN uint4 pixels_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
     Ptr<const u8> row = row_of(planes, pic.planes[0], (pic.right - pic.left) * pic.h, y - pic.top * pic.v * 8);
     u32 luma = *cast<const u32>(row + place_in_row(x - pic.left * pic.h * 8));

@@ -1,4 +1,4 @@
-//! Times cutting JPEGs from a folder, tiled as by the packer, and prints the remaining share of their bytes.
+//! Times cutting JPEGs from a folder, tiled as by the packer, and prints which share of their bytes remains.
 //! Uses the usual random-resized-crop (scale 0.08 to 1), on one core, with files in memory.
 //!
 //! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Repetitions of each cut. The best time counts, because longer times include other work of the machine.
+/// Number of repetitions of each cut. The best time counts, because longer times include other work of the machine.
 const REPEATS: u32 = 5;
 
 struct Random(u64);
@@ -47,7 +47,7 @@ struct Figures {
     whole: u64,
     source_bytes: u64,
     cut_bytes: u64,
-    /// Bytes of the sources that were cut, not copied, and the time spent cutting.
+    /// Bytes of the sources that were cut and not just copied.
     scanned_bytes: u64,
     scanned: u64,
     time: Duration,

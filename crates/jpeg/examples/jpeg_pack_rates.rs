@@ -3,8 +3,9 @@
 //!
 //! `cargo run --release -p shardpack-jpeg --example jpeg_pack_rates -- FOLDER [rounds]`
 //!
-//! With `alone tile|reencode THREADS` instead of the rounds, only the bare loop runs, on that many threads
-//! over all photos, and prints its seconds. `benches/pack_jpeg.py` uses this as its yardstick.
+//! If `alone tile|reencode THREADS` is given instead of the rounds, the program runs only the bare loop over
+//! all photos, on that many threads, and prints the seconds that it takes. `benches/pack_jpeg.py` uses this
+//! as its yardstick.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -60,7 +61,7 @@ fn main() {
         ratio(stored, source)
     );
 
-    // The two sides of a pair alternate with each photo, so that other work on the machine affects both.
+    // The two sides of a comparison alternate with each photo, so that other work on the machine affects both.
     let bare = Bare::new();
     let (mut tile, mut bare_tile) = (Duration::ZERO, Duration::ZERO);
     let mut ratios = Vec::new();
@@ -111,7 +112,7 @@ fn main() {
     show("re-encode", count, reencode, f64::from(encoded) * f64::from(rounds), bare_reencode);
 }
 
-/// Runs the bare loop on several threads: the upper limit of packing.
+/// Runs the bare loop on several threads. Its speed is the upper limit for packing.
 fn alone(photos: &[Vec<u8>]) {
     let mut arguments = std::env::args().skip(3);
     let what = arguments.next().expect("tile or reencode");
@@ -160,7 +161,7 @@ fn time(run: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// libjpeg-turbo alone.
+/// Calls libjpeg-turbo directly.
 struct Bare {
     transformer: sys::tjhandle,
     decoder: sys::tjhandle,

@@ -1,13 +1,14 @@
-//! Times decoding pictures into slots, on one core, from a folder of JPEGs, from the same pictures tiled in memory,
-//! and from the JPEGs with a segment index.
+//! Times decoding pictures into slots on one core: from a folder of JPEGs, from the same pictures tiled in
+//! memory, and from the JPEGs with a segment index.
 //!
 //! ```text
 //! cargo run --release -p shardpack-jpeg --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
 //! ```
 //!
-//! Each round times all ways in turn over all pictures. The output is the median thread processor time over
-//! the rounds. "Bare" is libjpeg-turbo's own call in a loop, with a reused handle and buffer. "libjpeg-turbo"
-//! is this library without its own decoder. Speeds are relative to libjpeg-turbo on whole pictures.
+//! Each round times all ways of decoding in turn over all pictures. The output is the median processor time
+//! of the thread over the rounds. "Bare" is libjpeg-turbo's own call in a loop, with a reused handle and
+//! buffer. "libjpeg-turbo" is this library without its own decoder. Speeds are relative to libjpeg-turbo on
+//! whole pictures.
 #![allow(
     unsafe_code,
     clippy::print_stdout,
@@ -28,7 +29,7 @@ use turbojpeg_sys as sys;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// libjpeg-turbo alone.
+/// Calls libjpeg-turbo directly.
 struct Bare {
     handle: sys::tjhandle,
     pixels: Vec<u8>,
@@ -68,12 +69,10 @@ impl Drop for Bare {
 struct Picture {
     source: Vec<u8>,
     tiled: Vec<u8>,
-    /// Segment index of the source, if it has one.
     index: Option<Vec<u8>>,
     size: (u32, u32),
 }
 
-/// Form of a picture that is decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Source,
@@ -82,7 +81,6 @@ enum Form {
 }
 
 impl Picture {
-    /// Returns the JPEG of this form, and its segment index.
     fn form(&self, form: Form) -> (&[u8], Option<&[u8]>) {
         match form {
             Form::Source => (&self.source, None),
@@ -125,10 +123,9 @@ fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
     Ok(pictures)
 }
 
-/// Decodes all pictures, like an epoch; returns the number of bytes passed to the decoder.
+/// Decodes all pictures, as in an epoch, and returns the number of bytes passed to the decoder.
 type Run = Box<dyn FnMut(&[Picture], u64) -> Result<u64>>;
 
-/// One way to decode all pictures.
 struct Way {
     name: &'static str,
     run: Run,
@@ -214,7 +211,7 @@ fn main() -> Result<()> {
     println!("{indexed} segment indexes, {index_bytes} bytes");
 
     let mut ways = ways();
-    // One round warms up.
+    // The first round only warms up.
     for round in 0..=rounds {
         for way in &mut ways {
             let start = now();

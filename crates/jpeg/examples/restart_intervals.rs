@@ -1,4 +1,4 @@
-//! Measures the costs and gains of restart intervals on real photos, for the table of
+//! Measures the costs and benefits of restart intervals on real photos, for the table of
 //! docs/adr/0006-restart-interval.md.
 //!
 //! `cargo run --release -p shardpack-jpeg --example restart_intervals -- FOLDER [MOST_PHOTOS] [--csv]`
@@ -17,7 +17,6 @@ mod photos;
 
 use shardpack_jpeg::{Interval, JpegHeader, JpegTiler, Sampling, TileOptions, TileOutcome, restart_interval};
 
-/// Number of crops drawn for each photo.
 const CROPS: u64 = 24;
 
 struct Photo {
@@ -32,7 +31,7 @@ struct Photo {
 struct Measured {
     interval: u32,
     bytes: usize,
-    /// Mean bytes of the segments that a crop needs.
+    /// Mean size, in bytes, of the segments that a crop needs.
     needed: f64,
     segments: usize,
 }
@@ -90,12 +89,12 @@ fn main() {
 }
 
 impl Photo {
-    /// Returns the interval with about `blocks` blocks.
+    /// Returns the interval whose segments have about `blocks` blocks.
     fn of_blocks(&self, blocks: u32) -> u32 {
         (blocks / self.blocks).clamp(1, self.columns)
     }
 
-    /// Computes [`restart_interval`] with other constants.
+    /// Computes [`restart_interval`] with different constants.
     fn model(&self, fits: impl Fn(u32) -> bool, divisor: f64) -> u32 {
         let mcu_bytes = self.source as f64 / (f64::from(self.columns) * f64::from(self.rows));
         let cost = |k: u32| {
@@ -162,7 +161,7 @@ fn measure(tiler: &mut JpegTiler, jpeg: &[u8], n: u64) -> Option<Photo> {
     Some(Photo { source: jpeg.len(), columns, rows, blocks, measured })
 }
 
-/// Returns the bytes of each restart segment, including its marker.
+/// Returns the size of each restart segment in bytes, including its marker.
 fn segments(scan: &[u8]) -> Vec<usize> {
     let mut sizes = Vec::new();
     let mut start = 0;
@@ -175,8 +174,8 @@ fn segments(scan: &[u8]) -> Vec<usize> {
     sizes
 }
 
-/// Returns the mean bytes of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3) need,
-/// including a pixel on each side.
+/// Returns the mean size, in bytes, of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3)
+/// need, including a pixel on each side.
 fn mean_needed(header: &JpegHeader, sizes: &[usize], columns: usize, k: usize, photo: u64) -> f64 {
     let (width, height) = (f64::from(header.width), f64::from(header.height));
     let (mcu_w, mcu_h) = match header.sampling() {

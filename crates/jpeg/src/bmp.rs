@@ -1,13 +1,12 @@
 //! BMP pictures: decodes a file in memory to 8-bit RGB.
 //!
-//! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, masks, and run lengths. Pixels skipped by run
-//! lengths get the first colour of the palette. Levels of less than 8 bits are widened like in Pillow. Alpha
-//! is dropped.
+//! Supports Windows and OS/2 headers, 1 to 32 bits per pixel, masks, and run lengths. Pixels that run lengths
+//! skip get the first colour of the palette. Levels of fewer than 8 bits are widened as in Pillow. Alpha is
+//! dropped.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Limits, Result, to_usize};
 
-/// A picture, as described by its header.
 #[derive(Debug)]
 pub(crate) struct Bmp<'a> {
     pub(crate) width: u32,
@@ -15,18 +14,16 @@ pub(crate) struct Bmp<'a> {
     is_top_first: bool,
     bits: usize,
     coding: Coding,
-    /// Blue, green, red, and for some headers a fourth byte per entry.
+    /// Entries of blue, green and red, and with some headers a fourth byte.
     palette: &'a [u8],
     entry_bytes: usize,
     pixels: &'a [u8],
 }
 
-/// Coding of the pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
     /// Indices, or bytes in the order blue, green, red.
     Plain,
-    /// Bits of red, green and blue.
     Masks([Mask; 3]),
     /// Runs of 4-bit or 8-bit indices, or of 24-bit colours.
     Runs,
@@ -115,7 +112,7 @@ impl<'a> Bmp<'a> {
                 let stated = if is_core || header == 16 { 0 } else { long(46)? as usize };
                 let entries = if stated == 0 { most } else { stated.min(most) };
                 let palette = file.get(after + masks_bytes..).unwrap_or_default();
-                // The palette ends where the pixels begin.
+                // The palette ends where the pixels begin, if not before.
                 let room = start.checked_sub(after + masks_bytes).filter(|room| *room > 0).unwrap_or(palette.len());
                 palette.get(..palette.len().min(room).min(entries * entry_bytes)).unwrap_or_default()
             }
@@ -130,7 +127,7 @@ impl<'a> Bmp<'a> {
         Ok(bmp)
     }
 
-    /// Returns the bytes of a row, padded to a multiple of four.
+    /// Returns the number of bytes of a row, padded to a multiple of four.
     const fn row_bytes(&self) -> u64 {
         (self.width as u64 * self.bits as u64).div_ceil(32) * 4
     }
@@ -189,7 +186,7 @@ impl<'a> Bmp<'a> {
         }
     }
 
-    /// Decodes run lengths: pairs of a count and a value, and commands after a zero.
+    /// Decodes run lengths, which are pairs of a count and a value, and commands after a zero.
     fn decode_runs(&self, color: &impl Fn(u8) -> [u8; 3], rgb: &mut [u8]) -> Result<()> {
         let (width, height) = (self.width as usize, self.height as usize);
         let pixels = rgb.as_chunks_mut::<3>().0;
@@ -205,7 +202,7 @@ impl<'a> Bmp<'a> {
         };
         while y < height {
             let Some((&[count, value], tail)) = rest.split_first_chunk::<2>() else {
-                // The end mark is missing, but no pixel is.
+                // Tolerate a missing end mark if no pixel is missing.
                 return if y + 1 == height && x >= width { Ok(()) } else { Err(early()) };
             };
             rest = tail;
@@ -222,7 +219,7 @@ impl<'a> Bmp<'a> {
                     let literals = usize::from(literals);
                     let bytes = (literals * self.bits).div_ceil(8);
                     let (from, tail) = rest.split_at_checked(bytes).ok_or_else(early)?;
-                    // Padded to an even number of bytes.
+                    // Literals are padded to an even number of bytes.
                     rest = tail.get(bytes % 2..).unwrap_or_default();
                     for place in 0..literals {
                         put(x + place, y, self.at(from, place, color));
@@ -246,7 +243,8 @@ impl<'a> Bmp<'a> {
         Ok(())
     }
 
-    /// Returns colour `place` in `bytes`. A single byte of 8 bits has one colour for every place.
+    /// Returns the colour of pixel `place` in `bytes`. If `bytes` is a single byte that holds one 8-bit
+    /// index, its colour is used for every pixel.
     fn at(&self, bytes: &[u8], place: usize, color: &impl Fn(u8) -> [u8; 3]) -> [u8; 3] {
         let byte = |place: usize| bytes.get(place).copied().unwrap_or(0);
         match self.bits {

@@ -6,8 +6,8 @@ use super::tile::operation;
 use super::turbo::{Bounds, Decompressor, Frame, Scale, Transcoder, Transcoding, Warnings};
 use shardpack_format::{Limits, Result};
 
-/// Compares the pixels of two JPEGs bit for bit, both decoded by libjpeg-turbo with the same settings. Each
-/// thread needs its own check.
+/// Compares the pixels of two JPEGs bit for bit. Both are decoded by libjpeg-turbo with the same settings.
+/// Each thread needs its own check.
 ///
 /// ```
 /// use shardpack_jpeg::PixelCheck;
@@ -51,9 +51,9 @@ impl PixelCheck {
     /// Returns true if `stored` decodes to exactly the pixels of `source`. Identical bytes are not decoded.
     ///
     /// `applied` is the Exif orientation that tiling applied to the coefficients
-    /// ([`Tiled::applied`](super::Tiled::applied)), 1 = none. A rotated picture is first turned back by its
-    /// coefficients: decoders round rows and columns differently, so its pixels differ by a step or two
-    /// although nothing was lost, but are equal bit for bit after turning back.
+    /// ([`Tiled::applied`](super::Tiled::applied)); 1 means none. The coefficients of a rotated picture are
+    /// first turned back. Decoders round rows and columns differently, so the pixels of a rotated picture
+    /// differ by a step or two although nothing was lost, but they are equal bit for bit after turning back.
     ///
     /// # Errors
     /// `Format` if a picture does not decode without a warning, `Limit` if its pixels exceed
@@ -73,7 +73,7 @@ impl PixelCheck {
         let stored = match applied {
             2..=8 => {
                 self.transcoder.set_bounds(bounds);
-                // The opposite quarter turn undoes a quarter turn; every other operation undoes itself.
+                // A quarter turn is undone by the opposite quarter turn. Every other operation undoes itself.
                 let back = match applied {
                     6 => 8,
                     8 => 6,
@@ -95,7 +95,7 @@ impl PixelCheck {
     }
 }
 
-/// Decodes the whole picture in its own channels.
+/// Decodes the whole picture without converting its channels.
 pub(super) fn decode(decoder: &Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
     let picture = decoder.open(jpeg)?;
     let frame = picture.frame();

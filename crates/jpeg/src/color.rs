@@ -3,16 +3,16 @@
 /// Converts CMYK as Adobe stores it (0 = full ink) to RGB, like Pillow.
 ///
 /// Pillow assumes that every JPEG of four components is inverted, with or without an Adobe segment
-/// (`JpegImagePlugin`: "assume adobe conventions"). Its `cmyk2rgb` (`Convert.c`) is `nk − MULDIV255(c, nk)`
-/// with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8)) >> 8, t = ab + 128`, on values that are not
-/// inverted. No ICC profile is applied. libjpeg has already converted YCCK to CMYK.
+/// (`JpegImagePlugin`: "assume adobe conventions"). Its `cmyk2rgb` (`Convert.c`) computes `nk − MULDIV255(c,
+/// nk)` with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8)) >> 8, t = ab + 128`, from values that are
+/// not inverted. No ICC profile is applied. libjpeg has already converted YCCK to CMYK.
 pub(super) fn cmyk_to_rgb(cmyk: &[u8], rgb: &mut [u8]) {
     for (&[c, m, y, k], to) in cmyk.as_chunks::<4>().0.iter().zip(rgb.as_chunks_mut::<3>().0) {
         *to = [c, m, y].map(|ink| k - product(255 - ink, k));
     }
 }
 
-/// Returns a · b / 255, rounded to the nearest.
+/// Returns a · b / 255, rounded to the nearest integer.
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 const fn product(a: u8, b: u8) -> u8 {
     let t = a as u32 * b as u32 + 128;
@@ -23,7 +23,7 @@ const fn product(a: u8, b: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// Compares with Pillow 13 for `Image.frombytes("CMYK", …).convert("RGB")` of the inverted bytes.
+    /// The expected values come from Pillow 13: `Image.frombytes("CMYK", …).convert("RGB")` of the inverted bytes.
     #[test]
     fn four_inks_become_three_colours() {
         let cmyk = [255, 255, 255, 255, 0, 0, 0, 0, 255, 0, 128, 255, 10, 200, 90, 100, 77, 78, 79, 254];

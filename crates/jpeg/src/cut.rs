@@ -2,8 +2,8 @@
 //!
 //! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after it can be
 //! decoded alone. If the markers divide every MCU row evenly, the segments are a grid of tiles. Any rectangle
-//! of tiles is again a JPEG: the source's tables, a frame header with another size, the tiles' segments, and
-//! restart markers renumbered from 0.
+//! of tiles is again a JPEG, made of the source's tables, a frame header with the new size, the segments of
+//! the tiles, and restart markers that are renumbered from 0.
 #![deny(clippy::indexing_slicing)]
 
 use super::grid::{Grid, Tiles};
@@ -18,32 +18,33 @@ use shardpack_format::{Error, Result, bug};
 /// Kind of cut that a picture's restart markers allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutKind {
-    /// Keeps only the tiles that the rectangle needs.
+    /// Only the tiles that the rectangle needs are kept.
     Tiles,
-    /// Keeps rows of MCUs, or groups of rows, in full width.
+    /// Rows of MCUs, or groups of rows, are kept in full width.
     Rows,
-    /// Cuts nothing, because there are no suitable markers or the rectangle needs every tile.
+    /// Nothing is cut, because there are no suitable markers or the rectangle needs every tile.
     Whole,
 }
 
 /// Area and kind of a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Part of the picture that the cut shows, in pixels of the picture: the requested rectangle, rounded out
-    /// to tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y − `shown.y`) of the cut. If both are
-    /// decoded at 1/n, divide the offsets, which are multiples of n, by n.
+    /// Part of the picture that the cut shows, in pixels of the picture. This is the requested rectangle,
+    /// extended to whole tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y − `shown.y`) of the
+    /// cut. If both are decoded at 1/n of their size, divide the offsets, which are multiples of n, by n.
     pub shown: Rect,
     /// Kind of the cut.
     pub kind: CutKind,
 }
 
 /// Cuts `rect` out of `jpeg`, with the smallest surroundings that the restart markers allow. Replaces the
-/// content of `out` by a JPEG.
+/// content of `out` with a JPEG.
 ///
-/// If libjpeg or libjpeg-turbo decode both with default upsampling, the pixels of `rect` equal the whole
-/// picture's, bit for bit. Metadata (Exif with its orientation, ICC profile, comments) are omitted, except
-/// the JFIF and Adobe segments, on which colours depend. A picture without suitable restart markers is copied
-/// unchanged; [`CutPlan`] shows this in advance. The only allocation is the growth of `out`.
+/// If libjpeg or libjpeg-turbo decodes both pictures with default upsampling, the pixels of `rect` are the
+/// same as in the whole picture, bit for bit. Metadata (Exif with its orientation, ICC profile, comments) is
+/// omitted, except for the JFIF and Adobe segments, on which colours depend. A picture without suitable
+/// restart markers is copied unchanged; [`CutPlan`] shows this in advance. The only allocation is the growth
+/// of `out`.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, Rect, cut};
@@ -69,8 +70,8 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     Ok(plan.cut())
 }
 
-/// A cut planned from the header alone, before the scan is read. Use it if you have already read the header,
-/// or can use the picture in place when there is nothing to omit.
+/// A cut that is planned from the header alone, before the scan is read. Use it if you have already read the
+/// header, or if you can use the picture in place when there is nothing to omit.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, Rect};
@@ -88,7 +89,7 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
 pub struct CutPlan<'a> {
     jpeg: &'a [u8],
     header: JpegHeader,
-    /// The picture's tiles and the tiles to keep; `None` for the whole picture unchanged.
+    /// The picture's grid and the tiles to keep; `None` if the whole picture is kept unchanged.
     tiles: Option<(Grid, Tiles)>,
     cut: Cut,
 }
@@ -115,15 +116,15 @@ impl<'a> CutPlan<'a> {
         Ok(Self { jpeg, header: *header, tiles, cut })
     }
 
-    /// Returns area and kind of the cut. For [`CutKind::Whole`], use the source, because [`write`](Self::write) would
-    /// only copy it.
+    /// Returns the area and kind of the cut. If the kind is [`CutKind::Whole`], use the source, because
+    /// [`write`](Self::write) would only copy it.
     #[must_use]
     pub const fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Returns the estimated bytes of the cut, as if all tiles had the same size. The exact number is known
-    /// only after writing.
+    /// Returns an estimate of the size of the cut in bytes, as if all tiles had the same size. The exact size
+    /// is known only after writing.
     #[must_use]
     pub fn expected_bytes(&self) -> u64 {
         let all = self.jpeg.len() as u64;
@@ -133,7 +134,7 @@ impl<'a> CutPlan<'a> {
         head + u64::try_from(share).unwrap_or(all)
     }
 
-    /// Replaces the content of `out` by the cut.
+    /// Replaces the content of `out` with the cut.
     ///
     /// # Errors
     /// `Format` if the restart markers are out of order, or their number does not match the frame. After an
@@ -151,8 +152,7 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// Copies everything up to the first entropy-coded byte, except metadata, and changes the size
-    /// in the frame header.
+    /// Copies everything up to the first entropy-coded byte except metadata, and changes the size in the frame header.
     fn write_header(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend([0xFF, 0xD8]);
         let mut walk = Walk::new(self.jpeg);
@@ -189,8 +189,8 @@ impl<'a> CutPlan<'a> {
         }
     }
 
-    /// Copies the segments of `tiles`, with markers between them that count from 0. Checks the whole scan, so
-    /// that a lost marker is found anywhere.
+    /// Copies the segments of `tiles`, and puts markers that count from 0 between them. Checks the whole
+    /// scan, so that a lost marker is found anywhere.
     fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
         let offset = self.header.scan_offset;
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
@@ -247,7 +247,7 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// Returns the error for `found` or more markers where the frame has `expected`.
+    /// Returns the error for at least `found` markers where the frame has `expected`.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
         Error::format("restart markers of a JPEG", format!("{expected}, according to its frame header"), found)
@@ -255,7 +255,7 @@ impl<'a> CutPlan<'a> {
     }
 }
 
-/// Converts a number read from two bytes, or a smaller one, back to two bytes.
+/// Converts a number to two bytes. It must not exceed the largest number that a JPEG's header can hold.
 fn be16(n: impl TryInto<u16>) -> [u8; 2] {
     n.try_into().map_or_else(|_| bug("a number of a JPEG's header has more than two bytes"), u16::to_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! Decodes a JPEG into a slot: cut, decode, crop, resize, turn.
+//! Decodes a JPEG into a slot, in these steps: cut, decode, crop, resize, turn.
 
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
@@ -16,15 +16,15 @@ use super::{
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
-/// Decoding paths that tests and measurements compare with the usual one.
+/// Decoding paths that tests and measurements compare with the default path.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodePaths {
     /// Accept damage that libjpeg-turbo can decode past.
     pub lenient: bool,
-    /// Decode only the tiles and pixels that a view needs, not the whole picture.
+    /// Decode only the tiles and pixels that a view needs instead of the whole picture.
     pub partial: bool,
-    /// Decode baseline pictures with this crate's own decoder, not with libjpeg-turbo.
+    /// Decode baseline pictures with this crate's own decoder instead of libjpeg-turbo.
     pub own_decoder: bool,
 }
 
@@ -43,16 +43,16 @@ pub struct Decoded {
     pub width: u32,
     /// Part of the picture that was decoded.
     pub kind: CutKind,
-    /// Bytes that the decoder read; for a cut, its header and tiles.
+    /// Number of bytes that the decoder read. For a cut, this is its header and tiles.
     pub handed_bytes: usize,
 }
 
 /// A decoder for one thread.
 ///
 /// Its buffers grow to the largest picture so far (3 bytes per decoded pixel, 4 more for CMYK, and the bytes
-/// of a cut or of its scan). Buffers above 64 MiB are freed after the picture; the others are kept. In
-/// addition, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights,
-/// but no pixels are allocated.
+/// of a cut or of its scan). Buffers above 64 MiB are freed after the picture; the others are kept. For each
+/// picture, libjpeg-turbo also allocates its own pools, and the resizer its tables of weights, but no memory
+/// for pixels is allocated.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -81,12 +81,14 @@ impl std::fmt::Debug for JpegDecoder {
 impl JpegDecoder {
     /// Creates a decoder. libjpeg-turbo is set up for each picture.
     ///
-    /// `max_decoded_bytes` limits 4 bytes per pixel of the whole picture, and libjpeg's own memory. A picture
-    /// may have at most 500 scans; a large one at most 64 or 2³¹ divided by its pixels, whichever is more.
+    /// `max_decoded_bytes` limits the size of the whole picture, at 4 bytes per pixel, and the memory of
+    /// libjpeg itself. A picture may have at most 500 scans. A large one may have at most 64, or 2³¹ divided
+    /// by its number of pixels, whichever is more.
     ///
-    /// This crate's own decoder decodes baseline pictures, and libjpeg-turbo all others (progressive, CMYK,
-    /// unusual subsampling, and damaged pictures). Only the tiles and pixels that a view needs are decoded.
-    /// The pixels equal the whole picture's, but damage in other parts goes unnoticed.
+    /// This crate's own decoder decodes baseline pictures, and libjpeg-turbo decodes all others (progressive,
+    /// CMYK, unusual subsampling, and damaged pictures). Only the tiles and pixels that a view needs are
+    /// decoded. The pixels are the same as when the whole picture is decoded, but damage in other parts goes
+    /// unnoticed.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self::with_paths(limits, DecodePaths::default())
@@ -109,18 +111,16 @@ impl JpegDecoder {
         }
     }
 
-    /// Returns the number of pictures so far whose segment index was wrong, and which were therefore decoded
-    /// without it.
+    /// Returns how many pictures so far had a wrong segment index and were therefore decoded without it.
     #[must_use]
     pub const fn wrong_indexes(&self) -> u64 {
         self.wrong_indexes
     }
 
-    /// Returns height and width of the upright picture.
+    /// Returns the height and width of the upright picture.
     ///
     /// # Errors
-    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is not
-    /// in 1..=8.
+    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is not in 1..=8.
     pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
         let turn = Orientation::of(orientation)?;
         let frame = match self.jpeg.open(jpeg) {
@@ -134,9 +134,10 @@ impl JpegDecoder {
     /// Decodes a picture into `slot`: C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
     /// the bytes of the view.
     ///
-    /// Gray becomes RGB; CMYK and YCCK become RGB like in Pillow (inverted values, no ICC profile). Resizing
-    /// is antialiased, by the view's [`Interpolation`](crate::Interpolation) (Pillow's and torchvision's).
-    /// After an error the content of `slot` is unspecified and the decoder stays usable.
+    /// Gray becomes RGB. CMYK and YCCK become RGB like in Pillow (inverted values, no ICC profile). Resizing
+    /// is antialiased and follows the view's [`Interpolation`](crate::Interpolation), with the rules of
+    /// Pillow and torchvision. After an error the content of `slot` is unspecified and the decoder stays
+    /// usable.
     ///
     /// # Errors
     /// `Format` if the picture is damaged, or libjpeg-turbo warns; `Limit` if it exceeds the limits; `Usage`
@@ -145,9 +146,9 @@ impl JpegDecoder {
         self.decode_indexed(jpeg, None, how, slot)
     }
 
-    /// Decodes a picture like [`decode_into`](Self::decode_into), and uses its segment index if there is one
-    /// ([`SegmentIndex`]): then only the segments that the view needs are decoded, although no restart markers
-    /// separate them.
+    /// Decodes a picture like [`decode_into`](Self::decode_into), and uses its segment index
+    /// ([`SegmentIndex`]) if there is one. With an index, only the segments that the view needs are decoded,
+    /// although no restart markers separate them.
     ///
     /// The pixels do not depend on the index. A picture whose index is wrong is decoded without it, and
     /// counted in [`wrong_indexes`](Self::wrong_indexes).
@@ -163,7 +164,7 @@ impl JpegDecoder {
     ) -> Result<Decoded> {
         let decoded = match self.jpeg.open(jpeg) {
             Ok(source) => self.decode_opened(jpeg, segments, source, how, slot),
-            // An odd header must not prevent decoding. Our own decoder refuses it, so no index is of use.
+            // An odd header must not prevent decoding. Our own decoder rejects it, so an index would be of no use.
             Err(error) => tidied(jpeg)
                 .ok_or(error)
                 .and_then(|tidy| self.decode_opened(&tidy, None, self.jpeg.open(&tidy)?, how, slot)),
@@ -174,7 +175,6 @@ impl JpegDecoder {
         decoded
     }
 
-    /// Decodes `source`, which is `jpeg` after opening.
     fn decode_opened(
         &mut self,
         jpeg: &[u8],
@@ -215,7 +215,7 @@ impl JpegDecoder {
         let decoded = Decoded { height: plan.output.1, width: plan.output.0, kind, handed_bytes };
         let format = match frame.color.format() {
             PixelFormat::Cmyk => PixelFormat::Cmyk,
-            // libjpeg-turbo does not convert colours of the lossless process.
+            // libjpeg-turbo does not convert the colours of lossless pictures.
             PixelFormat::Gray if frame.lossless => PixelFormat::Gray,
             PixelFormat::Gray | PixelFormat::Rgb => PixelFormat::Rgb,
         };
@@ -271,9 +271,10 @@ impl JpegDecoder {
     }
 }
 
-/// Returns the part of the picture `all` to decode so that the pixels of `window` are exact; `None` for all of it.
+/// Returns the part of the picture that must be decoded so that the pixels of `window` are exact; `None` if
+/// that is `all` of it.
 fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
-    // libjpeg-turbo's API can decode regions only for the subsamplings it knows.
+    // The API of libjpeg-turbo can decode regions only for the subsamplings that it knows.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
         return None;
     }

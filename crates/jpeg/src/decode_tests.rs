@@ -55,7 +55,7 @@ fn shown(decoder: &mut JpegDecoder, jpeg: &[u8], how: &Rendering) -> (Vec<u8>, D
     (slot, decoded)
 }
 
-/// A picture as a table of pixels; every operation handles one pixel at a time.
+/// A picture as a table of pixels. Every operation handles one pixel at a time.
 #[derive(Clone)]
 struct Table {
     width: usize,
@@ -83,8 +83,8 @@ impl Table {
         self.at[y * self.width + x]
     }
 
-    /// Turns the picture upright by the table of the Exif specification, which names the visual edges of
-    /// stored row 0 and column 0.
+    /// Turns the picture upright by the table of the Exif specification, which gives the visual edges that
+    /// stored row 0 and column 0 belong to.
     fn upright(&self, orientation: u8) -> Self {
         let (w, h) = (self.width, self.height);
         match orientation {
@@ -138,16 +138,16 @@ impl Table {
     }
 }
 
-/// Decodes the whole picture, turns it upright, crops, resizes and reflects. With `turned_last`, resizes the
-/// crop as stored, like the decoder, whose filter passes are then in the other order for pictures on their
-/// side.
+/// Decodes the whole picture, turns it upright, crops, resizes and reflects it. With `turned_last`, it
+/// resizes the crop as stored, like the decoder. For pictures on their side, the filter passes are then in
+/// the opposite order.
 fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let stored = Table::whole(jpeg);
     let upright = stored.upright(how.orientation);
     let crop = how.view.resolve(upright.width as u32, upright.height as u32, &how.key).unwrap();
     let size = (crop.inner.width, crop.inner.height);
     let resized = if turned_last {
-        // Turn within the whole picture, like the decoder: within the crop, coordinates would be rounded
+        // Turn coordinates within the whole picture, like the decoder. Within the crop they would be rounded
         // differently, which sometimes changes the last bit of a weight.
         let (turn, columns, rows) =
             (Orientation::of(how.orientation).unwrap(), stored.width as u32, stored.height as u32);
@@ -273,7 +273,7 @@ proptest! {
     }
 }
 
-/// libjpeg-turbo does not interpolate regions of one column of chroma.
+/// libjpeg-turbo does not interpolate regions with a single column of chroma.
 #[test]
 fn regions_have_the_pixels_of_the_whole_picture() {
     use Subsampling::{S411, S420, S422, S440, S444};

@@ -1,5 +1,5 @@
-//! Data for decoding JPEGs outside this crate, on a device: the stored coding tables, and the source of the
-//! pixels of a rendering.
+//! Data for decoding JPEGs outside this crate, on a device: the stored coding tables, and where the pixels of
+//! a rendering come from.
 //!
 //! This module decodes nothing. A decoder that follows these numbers produces the pixels of
 //! [`JpegDecoder`](super::JpegDecoder).
@@ -32,7 +32,7 @@ pub struct Coding<'a> {
 pub struct ComponentCoding<'a> {
     /// 8-bit quantisers, in zigzag order.
     pub quantisers: &'a [u8; 64],
-    /// Index of the DC code, 0 to 3. Components with the same index share a code.
+    /// Index of the DC code, 0 to 3. Components that have the same index share a code.
     pub dc_number: u8,
     /// Index of the AC code.
     pub ac_number: u8,
@@ -102,7 +102,7 @@ impl<'a> Coding<'a> {
         }
         let [first, second, third] = found;
         let first = first?;
-        // A single component fills all three places, but only the first is used.
+        // A single component is copied to all three places, but only the first is used.
         let (count, second, third) = match (specs.len(), second, third) {
             (1, None, None) => (1, first, first),
             (3, Some(second), Some(third)) => (3, second, third),
@@ -111,17 +111,18 @@ impl<'a> Coding<'a> {
         Some(Self { count, components: [first, second, third] })
     }
 
-    /// Returns the components: one or three.
+    /// Returns the one or three components.
     #[must_use]
     pub fn components(&self) -> &[ComponentCoding<'a>] {
-        // Cannot fail: there is room for all that `read` accepts.
+        // This cannot fail, because there is room for all components that `read` accepts.
         let (components, _) = self.components.split_at(self.count);
         components
     }
 }
 
 impl StoredCode<'_> {
-    /// True if the code is possible by libjpeg's rules (`jdhuff.c`): every code fits its length, and none is all ones.
+    /// Returns true if the code is possible by libjpeg's rules (`jdhuff.c`): every code fits its length, and
+    /// none consists of ones only.
     fn exists(&self) -> bool {
         let mut code = 0_u32;
         self.symbols.len() <= 256
@@ -134,7 +135,7 @@ impl StoredCode<'_> {
     }
 }
 
-/// Source of a rendering's pixels, in coordinates of the stored picture.
+/// Where the pixels of a rendering come from, in coordinates of the stored picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
     /// Pixels that the filter may use.
@@ -153,12 +154,12 @@ pub struct Placement {
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// True if these numbers are not sufficient, because the picture is padded, or resized with an
+    /// True if these numbers do not suffice, because the picture is padded, or is resized with an
     /// [`Interpolation`] other than the triangle. Use [`JpegDecoder`](super::JpegDecoder) instead.
     pub is_incomplete: bool,
 }
 
-/// One axis of resizing by an antialiased triangle.
+/// One axis of resizing with an antialiased triangle filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizedAxis {
     /// Start of the shown part, in pixels of the window.
@@ -174,7 +175,7 @@ pub struct ResizedAxis {
 }
 
 impl Placement {
-    /// Places a rendering of a picture of `width` × `height` stored pixels.
+    /// Computes the placement of a rendering of a picture of `width` × `height` stored pixels.
     ///
     /// # Errors
     /// `Usage` if the view is impossible for such a picture, or the orientation is not in 1..=8.

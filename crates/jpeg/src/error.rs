@@ -8,9 +8,9 @@ use std::fmt;
 pub enum JpegError {
     /// The bytes do not start with SOI and a marker.
     NotJpeg,
-    /// The header continues beyond the given bytes. If they are the complete file, the file is cut off.
+    /// The header continues beyond the given bytes. If they are the complete file, the file is truncated.
     Truncated {
-        /// Number of bytes, from the start of the file, needed to continue.
+        /// Number of bytes, from the start of the file, that are needed to continue.
         needed: u64,
     },
     /// The bytes violate T.81.

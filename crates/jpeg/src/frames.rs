@@ -1,6 +1,7 @@
 //! Several JPEGs in one value: the frames of a clip, or the views of a scene (spec §5.4).
 //!
-//! The value has a count, as many lengths (each a little-endian u32), and then the JPEGs one after the other.
+//! The value consists of a count, as many lengths (each number is a little-endian u32), and then the JPEGs
+//! one after the other.
 
 use shardpack_format::{Error, Result};
 
@@ -9,7 +10,7 @@ pub const FRAMES: &str = "image/x-jpeg-frames";
 const JPEG: &str = "image/jpeg";
 const WORD: usize = 4;
 
-/// Pictures of a value, in order: all frames of a list of JPEGs, or the only picture of any other type.
+/// Pictures of a value, in order: all frames if it is a list of JPEGs, or the only picture if it has any other type.
 ///
 /// ```
 /// use shardpack_jpeg::{FRAMES, Frames};
@@ -28,10 +29,11 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Finds the pictures in `bytes`, without inspecting them.
+    /// Finds the pictures in `bytes` without inspecting them.
     ///
     /// # Errors
-    /// `Format` if a list has no frames or an empty one, or its length is not the sum of its frames' lengths.
+    /// `Format` if a list has no frames or contains an empty one, or if its length is not the sum of its
+    /// frames' lengths.
     pub fn of(media_type: &'a str, bytes: &'a [u8]) -> Result<Self> {
         if media_type != FRAMES {
             return Ok(Self { media_type, lengths: None, pictures: bytes });
@@ -51,7 +53,7 @@ impl<'a> Frames<'a> {
         if let Some(empty) = lengths.iter().position(|length| *length == [0; WORD]) {
             return Err(wrong("length of a frame", "at least 1".into(), format!("0, of frame {empty}")));
         }
-        // Cannot overflow: fewer than 2^32 lengths, each below 2^32.
+        // The sum cannot overflow, because there are fewer than 2^32 lengths, each below 2^32.
         let total: u64 = lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
         if total != pictures.len() as u64 {
             return Err(wrong("bytes of its frames", pictures.len().to_string(), total.to_string()));
@@ -59,7 +61,7 @@ impl<'a> Frames<'a> {
         Ok(Self { media_type: JPEG, lengths: Some(lengths), pictures })
     }
 
-    /// Joins JPEGs into a list in its stored form.
+    /// Joins JPEGs into a list in the form in which it is stored.
     ///
     /// # Errors
     /// `Usage` if there are no frames, or if a frame is empty or has 4 GiB or more.
@@ -95,7 +97,7 @@ impl<'a> Frames<'a> {
         self.lengths.is_some()
     }
 
-    /// Returns the number of pictures: at least one.
+    /// Returns the number of pictures, which is at least one.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> usize {

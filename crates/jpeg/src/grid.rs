@@ -4,21 +4,20 @@ use super::header::JpegHeader;
 use super::rect::Rect;
 use super::upsample::{BLOCK, Needs, max_factors};
 
-/// Tiles of equal size from the upper left corner. The tiles at the right and bottom may extend past the
-/// picture's edge. Each tile is one restart interval, in order, row by row.
+/// Tiles of equal size, starting at the upper left corner. The tiles at the right and bottom may extend past
+/// the picture's edge. Each tile is one restart interval. The intervals are in order, row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Size of the picture in pixels.
     width: u32,
     height: u32,
-    /// Size of a tile in pixels.
     tile_width: u32,
     tile_height: u32,
     pub(super) columns: u32,
     pub(super) rows: u32,
 }
 
-/// Tiles of a grid: columns and rows, with exclusive ends.
+/// A rectangle of a grid's tiles: columns and rows, with exclusive ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiles {
     pub(super) left: u32,
@@ -34,14 +33,14 @@ impl Tiles {
 }
 
 impl Grid {
-    /// Returns the grid of a picture, if it has one. A grid needs 8-bit sequential Huffman coding, all
-    /// components in one scan, and a restart interval that divides the MCU row or is a multiple of it.
+    /// Returns the grid of a picture, or `None` if it has none. A grid needs 8-bit sequential Huffman coding,
+    /// all components in one scan, and a restart interval that divides the MCU row or is a multiple of it.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         if !header.is_plain() || header.restart_interval == 0 {
             return None;
         }
-        // The sampling factors of a lone component have no meaning: its MCU is one block (T.81, A.2.2).
+        // The sampling factors of a single component have no meaning: its MCU is one block (T.81, A.2.2).
         let (h, v) = if components.len() == 1 { (1, 1) } else { max_factors(components) };
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         let (mcu_width, mcu_height) = (h * BLOCK, v * BLOCK);
@@ -90,13 +89,14 @@ impl Grid {
 
     pub(super) fn shown(&self, tiles: &Tiles) -> Rect {
         let (x, y) = (tiles.left * self.tile_width, tiles.top * self.tile_height);
-        // Cannot overflow: a side has at most 65,535 pixels, and a tile at most 65,535 MCUs of 32.
+        // The products cannot overflow: a side has at most 65,535 pixels, and a tile has at most 65,535 MCUs
+        // of 32 pixels.
         let (right, bottom) = (tiles.right * self.tile_width, tiles.bottom * self.tile_height);
         Rect { x, y, width: right.min(self.width) - x, height: bottom.min(self.height) - y }
     }
 }
 
-/// Returns one axis of a rectangle, a pixel wider on each side if `margin`.
+/// Returns one axis of a rectangle, extended by a pixel on each side if `margin` is true.
 fn span(start: u32, end: u32, margin: bool) -> (u32, u32) {
     let margin = u32::from(margin);
     (start.saturating_sub(margin), end + margin)

@@ -1,9 +1,9 @@
 //! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions, sampling, and
 //! which decoders can handle it.
 //!
-//! Does no I/O and has no dependencies: [`JpegHeader::parse`] takes a prefix of the file and reports the
-//! number of bytes that it needs. The bytes may come from strangers. The parser allocates nothing and reads
-//! every byte at most once.
+//! This module does no I/O and has no dependencies: [`JpegHeader::parse`] takes a prefix of the file and
+//! reports the number of bytes that it needs. The bytes may come from strangers. The parser allocates nothing
+//! and reads every byte at most once.
 #![deny(clippy::indexing_slicing)]
 
 use super::error::JpegError;
@@ -22,7 +22,7 @@ pub struct Component {
     pub table: u8,
 }
 
-/// Chroma subsampling of a picture of three components.
+/// Chroma subsampling of a picture with three components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// One component: gray.
@@ -39,13 +39,13 @@ pub enum Sampling {
     S411,
     /// 4:1:0.
     S410,
-    /// Anything else, including all pictures of two or four components.
+    /// Anything else, including all pictures with two or four components.
     Other,
 }
 
 impl Sampling {
-    /// Returns the luma blocks per MCU, horizontally and vertically, and the number of components. `None` for
-    /// samplings that our own decoder and the device leave to libjpeg-turbo.
+    /// Returns the number of luma blocks per MCU, horizontally and vertically, and the number of components.
+    /// Returns `None` for samplings that our own decoder and the device leave to libjpeg-turbo.
     #[must_use]
     pub const fn mcu(self) -> Option<[u32; 3]> {
         match self {
@@ -59,7 +59,7 @@ impl Sampling {
     }
 }
 
-/// Header of a JPEG: everything before its first scan.
+/// Header of a JPEG, that is, everything before its first scan.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegError, JpegHeader};
@@ -68,8 +68,8 @@ impl Sampling {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegHeader {
-    /// Coding process: n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 = lossless, 5–7
-    /// differential, 9–15 arithmetic.
+    /// Coding process: the n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 = lossless,
+    /// 5–7 = differential, 9–15 = arithmetic.
     pub sof: u8,
     /// Bits per sample: 8 or 12 (2–16 for the lossless process).
     pub precision: u8,
@@ -87,11 +87,12 @@ pub struct JpegHeader {
     pub adobe_transform: Option<u8>,
     /// True if the file has an Exif segment.
     pub exif: bool,
-    /// Exif orientation as written, if in 1..=8.
+    /// Exif orientation as written in the file, if it is in 1..=8.
     pub orientation: Option<u8>,
     /// True if the file has an ICC profile.
     pub icc: bool,
-    /// Components in the first scan; as many as in the frame if the scan is interleaved or there is only one.
+    /// Number of components in the first scan. The scan contains all components if it is interleaved or there
+    /// is only one component.
     pub scan_components: u8,
     /// Number of bytes between segments. Decoders skip these bytes with a warning.
     pub stray_bytes: u64,
@@ -107,12 +108,12 @@ pub struct JpegHeader {
 }
 
 impl JpegHeader {
-    /// Reads the header from `bytes`, which are a prefix of the file or all of it.
+    /// Reads the header from `bytes`, which must be a prefix of the file or all of it.
     ///
     /// # Errors
-    /// `NotJpeg`; `Truncated`, with the number of needed bytes, if there are too few; `Damaged` if the bytes
-    /// violate T.81: no frame before the first scan, two frames, a dimension of zero, a segment shorter than
-    /// its content, or a sampling factor outside 1..=4.
+    /// `NotJpeg` if the file does not start like a JPEG; `Truncated`, with the number of needed bytes, if
+    /// there are too few; `Damaged` if the bytes violate T.81: no frame before the first scan, two frames, a
+    /// dimension of zero, a segment shorter than its content, or a sampling factor outside 1..=4.
     pub fn parse(bytes: &[u8]) -> Result<Self, JpegError> {
         if bytes.get(..3).is_some_and(|head| head != [0xFF, 0xD8, 0xFF]) || bytes.first().is_some_and(|&b| b != 0xFF) {
             return Err(JpegError::NotJpeg);
@@ -240,10 +241,10 @@ impl JpegHeader {
         Ok(())
     }
 
-    /// Returns the one to four components of the frame.
+    /// Returns the components of the frame, of which there are one to four.
     #[must_use]
     pub fn components(&self) -> &[Component] {
-        // Cannot fail: there is room for all that `frame` accepts.
+        // This cannot fail, because there is room for all components that `frame` accepts.
         let (components, _) = self.components.split_at(self.component_count.into());
         components
     }
@@ -269,14 +270,14 @@ impl JpegHeader {
     /// Maximum number of blocks in a segment that a device thread decodes.
     pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
 
-    /// True if the picture is sequential, Huffman-coded, of 8 bits and in one scan. Our own decoder and the
-    /// device handle such pictures if the subsampling is usual.
+    /// Returns true if the picture is sequential, Huffman-coded, of 8 bits and in one scan. Our own decoder
+    /// and the device handle such pictures if the subsampling is usual.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         matches!(self.sof, 0 | 1) && self.precision == 8 && self.is_in_one_scan()
     }
 
-    /// True if the three components are red, green and blue rather than YCbCr, by libjpeg's rules.
+    /// Returns true if the three components are red, green and blue rather than YCbCr, by libjpeg's rules.
     #[must_use]
     pub fn is_rgb(&self) -> bool {
         let ids = [self.components[0].id, self.components[1].id, self.components[2].id];
@@ -288,11 +289,12 @@ impl JpegHeader {
             }
     }
 
-    /// Returns the chroma subsampling. Factors are used as written, so chroma other than 1×1 is `Other`.
+    /// Returns the chroma subsampling. Sampling factors are used as written, so a picture whose chroma
+    /// factors are not 1×1 is `Other`.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         match self.components() {
-            // The factors of a lone component have no meaning (T.81, A.2.2).
+            // The factors of a single component have no meaning (T.81, A.2.2).
             [_] => Sampling::Gray,
             [y, cb, cr] if (cb.h, cb.v, cr.h, cr.v) == (1, 1, 1, 1) => match (y.h, y.v) {
                 (1, 1) => Sampling::S444,
@@ -307,8 +309,8 @@ impl JpegHeader {
         }
     }
 
-    /// Returns the reason why few decoders read this picture, if there is one: lossless, differential,
-    /// arithmetic, not 8 bits, two components.
+    /// Returns the reason why few decoders read this picture, if there is one: the picture is lossless,
+    /// differential or arithmetic, does not have 8 bits, or has two components.
     #[must_use]
     pub const fn unsupported(&self) -> Option<&'static str> {
         match (self.sof, self.precision, self.component_count) {
@@ -322,9 +324,10 @@ impl JpegHeader {
         }
     }
 
-    /// True if the GPU kernels can decode the picture: sequential, Huffman-coded, 8 bits, in one scan; gray,
-    /// or YCbCr in 4:4:4, 4:2:2, 4:2:0 or 4:4:0; with restart markers so close that no segment has more than
-    /// [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. The host decodes all others.
+    /// Returns true if the GPU kernels can decode the picture. It must be sequential, Huffman-coded, of 8
+    /// bits and in one scan; gray, or YCbCr in 4:4:4, 4:2:2, 4:2:0 or 4:4:0; and its restart markers must be
+    /// so close that no segment has more than [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks.
+    /// The host decodes all other pictures.
     #[must_use]
     pub fn device_decodable(&self) -> bool {
         let Some([h, v, components]) = self.sampling().mcu() else { return false };
@@ -335,7 +338,7 @@ impl JpegHeader {
             interval => interval.min(mcus),
         };
         let blocks = if components == 1 { 1 } else { h * v + 2 };
-        // libjpeg does not interpolate such a narrow row.
+        // libjpeg does not interpolate a row that is so narrow.
         let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
         self.is_plain()
             && self.stray_bytes == 0
@@ -346,9 +349,9 @@ impl JpegHeader {
     }
 }
 
-/// Returns the orientation, 1..=8, from the TIFF structure of Exif data, which a JPEG has in a segment, and
-/// PNG and WebP in a chunk. Returns `None` if the data are damaged, because bad metadata is no reason to
-/// reject a picture.
+/// Returns the orientation, 1..=8, from the TIFF structure of Exif data. A JPEG has this structure in a
+/// segment, and PNG and WebP have it in a chunk. Returns `None` if the data is damaged, because bad metadata
+/// is no reason to reject a picture.
 ///
 /// ```
 /// use shardpack_jpeg::exif_orientation;
@@ -362,7 +365,8 @@ pub fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
 }
 
-/// Returns the offset of the orientation in the TIFF structure of an Exif segment, and whether it is little-endian.
+/// Returns the offset of the orientation in the TIFF structure of an Exif segment, and whether the structure
+/// is little-endian.
 pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let little = match tiff.get(..2)? {
         b"II" => true,

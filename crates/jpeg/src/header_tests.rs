@@ -38,7 +38,7 @@ fn tells_which_decoder_takes_it() {
     let color = |h, v| vec![(1, h, v), (2, 1, 1), (3, 1, 1)];
     let adobe = |transform| (0xEE, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let base = Jpeg { segments: vec![], ..Jpeg::default() };
-    // components, SOF, components in the scan, segments → decodable on the device
+    // Columns: components, SOF, components in the scan, segments, and whether the device can decode the picture.
     let table = [
         (gray(1, 1), 0, 1, vec![], true),
         (gray(2, 2), 0, 1, vec![], true),
@@ -62,7 +62,7 @@ fn tells_which_decoder_takes_it() {
         assert_eq!(header.device_decodable(), taken, "{jpeg:?}");
         assert_eq!(header.unsupported(), None, "{jpeg:?}");
     }
-    // 64 × 64 MCUs of three blocks, with restart markers and without.
+    // 64 × 64 MCUs of three blocks, without and with restart markers.
     for (interval, taken) in [(None, false), (Some(683_u16), false), (Some(682), true)] {
         let segments = interval.map(|mcus| (0xDD, mcus.to_be_bytes().to_vec())).into_iter().collect();
         let jpeg = Jpeg { components: color(1, 1), scan: 3, width: 512, height: 512, segments, ..base.clone() };
@@ -160,8 +160,8 @@ fn says_how_much_it_needs() {
     let segments = vec![(0xE2, vec![7; 60_000])];
     let jpeg = Jpeg { segments, ..Jpeg::default() };
     let (bytes, head) = (jpeg.bytes(), jpeg.head().len());
-    // Providing the requested number of bytes each time reaches the end of the header without reading
-    // entropy-coded data.
+    // If the parser is given the requested number of bytes each time, it reaches the end of the header
+    // without reading entropy-coded data.
     let (mut have, mut rounds) = (0, 0);
     let header = loop {
         match JpegHeader::parse(&bytes[..have]) {
@@ -237,7 +237,7 @@ proptest! {
     }
 }
 
-/// The figures are from the description of the data set and were computed with other software.
+/// The expected figures are from the description of the data set, and were computed with other software.
 #[test]
 fn agrees_on_a_thousand_photos() {
     let Some(data) = shared_data() else { return };

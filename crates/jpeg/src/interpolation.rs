@@ -1,10 +1,10 @@
-//! Interpolations and their names.
+//! Interpolation methods and their names.
 
 use shardpack_format::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// Interpolation between pixels: torchvision's `InterpolationMode`, with antialiasing.
+/// Interpolation between pixels, like torchvision's `InterpolationMode` with antialiasing.
 ///
 /// ```
 /// use shardpack_jpeg::{Interpolation, View};
@@ -14,19 +14,20 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Interpolation {
-    /// The pixel that contains the centre of the new pixel; on a border, the right or lower pixel. Adds no
-    /// new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's `NEAREST` except on borders. Never
-    /// decoded at a smaller scale.
+    /// The pixel that contains the centre of the new pixel. If the centre is on a border between pixels, the
+    /// right or lower pixel is used. Adds no new levels. Equals torchvision's `NEAREST_EXACT`, and Pillow's
+    /// `NEAREST` except on such borders. Pictures are never decoded at a smaller scale for it.
     Nearest,
-    /// A triangle over the neighbours, widened if the picture shrinks.
+    /// A triangle filter over the neighbours, which is widened if the picture shrinks.
     #[default]
     Bilinear,
-    /// A cubic (a = −0.5) over twice as many pixels, also widened: sharper, but may overshoot at edges.
+    /// A cubic filter (a = −0.5) over twice as many pixels, which is also widened. It is sharper, but may
+    /// overshoot at edges.
     Bicubic,
 }
 
 impl Interpolation {
-    /// Returns the reach of the filter, in pixels of the larger of the two pictures.
+    /// Returns how far the filter reaches, in pixels of the larger of the two pictures.
     pub(crate) const fn support(self) -> f64 {
         match self {
             Self::Nearest | Self::Bilinear => 1.0,

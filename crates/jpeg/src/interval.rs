@@ -1,40 +1,40 @@
 //! Chooses the number of MCUs between two restart markers (docs/adr/0006-restart-interval.md).
 //!
-//! Short segments fit a crop better; long segments cost fewer markers. The balance depends on the bytes per
-//! MCU. On a device, one thread decodes a segment, so the longest segment determines the time. Segments can
-//! be cut out as a JPEG only if the interval divides the row of MCUs, which makes them rectangles.
+//! Short segments fit a crop better, but long segments cost fewer markers. The balance depends on the bytes
+//! per MCU. On a device, one thread decodes a segment, so the longest segment determines the time. Segments
+//! can be cut out as a JPEG only if they are rectangles, that is, if the interval divides the row of MCUs.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 
-/// Cost of one more segment, in bytes of entropy-coded data. Its storage takes 3.5 bytes: marker, padding
-/// bits, and DC values that start from 0 again. The rest is the time that a marker costs in cutting and
-/// decoding.
+/// Cost of one more segment, in bytes of entropy-coded data. Storing it takes 3.5 bytes: the marker, padding
+/// bits, and DC values that start from 0 again. The rest stands for the time that a marker costs in cutting
+/// and decoding.
 const SEGMENT_BYTES: f64 = 8.0;
 
-/// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight makes wider tiles.
+/// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight makes tiles wider.
 const STORED: f64 = 1.25;
 
 /// Average share of a picture's width that a random-resized-crop (scale 0.08–1) takes, and the number of
 /// tiles that its two edges add.
 const CROP: (f64, f64) = (0.68, 0.75);
 
-/// Maximum number of blocks in a segment, if the MCUs allow it.
+/// Maximum number of blocks in a segment, unless a single MCU has more.
 const LONGEST: u32 = 24;
 
-/// Largest cost of an interval that divides the row, relative to the best interval.
+/// Maximum cost of an interval that divides the row, relative to the best interval.
 const DIVISOR: f64 = 1.04;
 
 /// Distance between a picture's restart markers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Interval {
-    /// Chosen by [`restart_interval`].
+    /// The interval that [`restart_interval`] chooses.
     #[default]
     Auto,
-    /// After each row of MCUs.
+    /// A marker after each row of MCUs.
     Row,
-    /// After this many MCUs, at least 1. If the number does not divide the row, decoding by segments is just
-    /// as fast, but no rectangle can be cut out as a JPEG.
+    /// A marker after this many MCUs, at least 1. If the number does not divide the row, decoding by segments
+    /// is just as fast, but no rectangle can be cut out as a JPEG.
     Mcus(u16),
 }
 
@@ -42,16 +42,15 @@ pub enum Interval {
 pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
-    /// Size of an MCU in pixels.
     pub(super) mcu_width: u32,
     pub(super) mcu_height: u32,
-    /// Blocks of all components per MCU.
+    /// Number of blocks of all components per MCU.
     pub(super) blocks: u32,
 }
 
 impl McuGrid {
     pub(super) fn of(header: &JpegHeader) -> Self {
-        // The factors of a lone component have no meaning (T.81, A.2.2): its MCU is one block.
+        // The factors of a single component have no meaning (T.81, A.2.2): its MCU is one block.
         let side = |factor: fn(&super::Component) -> u8| match header.components() {
             [_] => 8,
             all => 8 * u32::from(all.iter().map(factor).max().unwrap_or(1)),
@@ -87,12 +86,12 @@ impl Interval {
     }
 }
 
-/// Returns the restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs of `blocks` blocks, whose
-/// file has `source_bytes`.
+/// Returns the restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs with `blocks` blocks each,
+/// whose file has `source_bytes`.
 ///
-/// A model predicts the bytes stored, and the bytes that random-resized-crops pass to the decoder; the
-/// interval with the fewest is chosen. Segments have at most 24 blocks. A divisor of the row is preferred if
-/// it costs at most 4 % more.
+/// A model predicts how many bytes are stored and how many bytes random-resized-crops pass to the decoder,
+/// and the interval with the lowest cost is chosen. Segments have at most 24 blocks. A divisor of the row is
+/// preferred if it costs at most 4 % more.
 ///
 /// ```
 /// use shardpack_jpeg::restart_interval;
@@ -116,7 +115,7 @@ pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_by
     narrow((1..=most).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
 }
 
-/// Converts an interval to 16 bits, which it fits because a row has at most 65535 / 8 MCUs.
+/// Converts an interval to 16 bits. It always fits, because a row has at most 65535 / 8 MCUs.
 fn narrow(interval: u32) -> u16 {
     u16::try_from(interval).unwrap_or(u16::MAX)
 }
@@ -138,10 +137,10 @@ mod tests {
 
     #[test]
     fn large_mcus_get_narrow_tiles() {
-        // 64 MCUs per row have divisors for every case.
+        // A row of 64 MCUs has a suitable divisor in every case.
         let intervals = [10, 20, 40, 100, 1000].map(|mcu_bytes| restart_interval(64, 48, 1, 64 * 48 * mcu_bytes));
         assert_eq!(intervals, [16, 8, 8, 4, 1]);
-        // With MCUs of 2 × 2 luma blocks and two chroma blocks, four MCUs have 24 blocks.
+        // MCUs of 2 × 2 luma blocks and two chroma blocks have 6 blocks, so four MCUs have 24.
         assert_eq!(restart_interval(64, 48, 6, 64 * 48 * 10), 4);
     }
 }

@@ -4,7 +4,7 @@
 use super::JpegHeader;
 use std::fmt;
 
-/// Maximum number of blocks in an MCU (T.81, B.2.3). A picture with more cannot be written in one scan.
+/// Maximum number of blocks in an MCU (T.81, B.2.3). A picture whose MCUs have more cannot be written in one scan.
 const MAX_MCU_BLOCKS: u32 = 10;
 
 /// Reason why a picture was kept byte for byte.
@@ -29,18 +29,18 @@ pub enum KeepReason {
     Arithmetic,
     /// The lossless process.
     Lossless,
-    /// A differential frame of the hierarchical process.
+    /// Differential frames of the hierarchical process.
     Hierarchical,
     /// Sampling factors that do not fit one scan, or are not multiples of each other.
     Sampling,
     /// 16-bit quantisation tables, which the baseline process lacks.
     Quantisation,
-    /// Coefficients that decoders read but encoders do not write.
+    /// Coefficients that decoders accept but encoders do not write.
     Coefficients,
 }
 
 impl KeepReason {
-    /// Returns one word for tables and JSON.
+    /// Returns the reason as one word, for tables and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl KeepReason {
         }
     }
 
-    /// Returns the reason in the header that forbids tiling, if there is one.
+    /// Returns the reason in the header that prevents tiling, if there is one.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         match (header.sof, header.precision, header.components().len()) {
             (3, ..) => return Some(Self::Lossless),

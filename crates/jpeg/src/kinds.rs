@@ -1,36 +1,35 @@
-//! Requests to libjpeg-turbo and its answers, as plain values.
+//! The values that are passed to libjpeg-turbo and returned by it, as plain Rust types.
 
 use super::JpegHeader;
 use super::shared::parse;
 use super::walk::scans;
 use shardpack_format::{Error, Limits, Result};
 
-/// Maximum bytes of a decoded pixel.
+/// Maximum number of bytes of a decoded pixel.
 pub(crate) const PIXEL_BYTES: u64 = 4;
 
-/// Decoder limits for one picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) max_pixels: u64,
-    /// Maximum number of scans in a progressive picture. A usual picture has about ten; ten thousand are an attack.
+    /// Maximum number of scans in a progressive picture. A usual picture has about ten; ten thousand would be
+    /// an attack.
     pub(crate) max_scans: u32,
-    /// Maximum memory that libjpeg may allocate for itself, in MiB. A progressive picture needs all of its
-    /// coefficients, 2 bytes each.
+    /// Maximum memory that libjpeg may allocate for itself, in MiB. For a progressive picture it needs memory
+    /// for all coefficients, 2 bytes each.
     pub(crate) max_memory_mib: u32,
 }
 
 impl Bounds {
-    /// Returns the bounds that follow from `limits` for one picture.
     pub(crate) fn of(limits: &Limits) -> Self {
         let max_pixels = limits.max_decoded_bytes / PIXEL_BYTES;
-        // Coefficients of three components without subsampling take 6 bytes per pixel; 64 MiB are for
-        // libjpeg's own buffers.
+        // The coefficients of three components without subsampling take 6 bytes per pixel. Another 64 MiB are
+        // for libjpeg's own buffers.
         let max_memory_mib = shardpack_format::saturating_u32((max_pixels.saturating_mul(6) >> 20) + 64);
         Self { max_pixels, max_scans: 500, max_memory_mib }
     }
 
-    /// Returns the maximum number of scans for this many pixels, which bounds the work to seconds for any
-    /// size. A usual picture has about ten.
+    /// Returns the maximum number of scans for this many pixels. It bounds the work to seconds for any size.
+    /// A usual picture has about ten scans.
     pub(crate) fn scans_of(&self, pixels: u64) -> u64 {
         const PIXELS: u64 = 1 << 31;
         const FEWEST: u64 = 64;
@@ -41,20 +40,15 @@ impl Bounds {
 /// Handling of damage that libjpeg decodes past with a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Warnings {
-    /// A warning is an error.
     Refuse,
-    /// The pixels are used despite the warning.
     Accept,
 }
 
-/// Order of the bytes of one pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PixelFormat {
-    /// One byte.
     Gray,
-    /// Red, green, blue.
     Rgb,
-    /// Cyan, magenta, yellow, black, as stored (Adobe: inverted).
+    /// Cyan, magenta, yellow and black, as stored (inverted in Adobe's files).
     Cmyk,
 }
 
@@ -68,11 +62,10 @@ impl PixelFormat {
     }
 }
 
-/// Scale of a picture decoded by libjpeg-turbo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     Full,
-    /// 1/8 of the width and height: one pixel per DCT block.
+    /// An eighth of the width and height: one pixel per DCT block.
     Eighth,
 }
 
@@ -84,7 +77,7 @@ impl Scale {
         }
     }
 
-    /// Returns the length of an axis after scaling, rounded up like in libjpeg.
+    /// Returns the length of an axis after scaling, rounded up as in libjpeg.
     pub(crate) const fn of(self, pixels: u32) -> u32 {
         pixels.div_ceil(self.denominator())
     }
@@ -128,7 +121,7 @@ impl Color {
     }
 }
 
-/// Reads the header by our own rules, and checks its sizes against the limits.
+/// Reads the header with our own parser, and checks the picture's size against the limits.
 pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     let header = parse(jpeg)?;
     if header.precision > 8 {
@@ -139,7 +132,7 @@ pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> 
         let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);
         return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
     }
-    // Each scan may touch every coefficient again, so scans are counted before the first is decoded.
+    // Each scan may touch every coefficient again, so scans are counted before the first one is decoded.
     if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
         let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
         if found > allowed {

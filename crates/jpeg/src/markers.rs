@@ -1,4 +1,4 @@
-//! Finds damage in a JPEG from its markers, without decoding: a scan that was cut, or segments that are
+//! Finds damage in a JPEG from its markers, without decoding it: a truncated scan, or segments that are
 //! missing or out of order.
 #![deny(clippy::indexing_slicing)]
 
@@ -11,9 +11,9 @@ use shardpack_format::{Error, Result};
 
 /// Checks the markers of a whole file, at the speed of a search for FF.
 ///
-/// Finds damage that a decoder would warn about, but not all of it, because flipped bits leave the markers in
-/// order. A JPEG that fails is damaged; one that passes may be damaged too. Ignores bytes after the end of
-/// the image.
+/// Finds much of the damage that a decoder would warn about, but not all of it, because flipped bits leave
+/// the markers in order. A JPEG that fails is damaged, but one that passes may be damaged too. Bytes after
+/// the end of the image are ignored.
 ///
 /// ```
 /// use shardpack_jpeg::check_markers;
@@ -26,8 +26,8 @@ use shardpack_format::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// `Format` if there is no header, if a restart marker is missing, out of order or left over, if
-/// there are bytes between two segments of markers, or if the file ends before the image does.
+/// `Format` if there is no header, if a restart marker is missing, out of order or left over, if there are
+/// bytes between two marker segments, or if the file ends before the image does.
 pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let header = parse(jpeg)?;
     if header.stray_bytes > 0 {
@@ -74,9 +74,9 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     }
 }
 
-/// Returns the number of restart markers in a scan whose header is `scan`; `None` if unknown.
+/// Returns the expected number of restart markers in a scan whose header is `scan`, or `None` if it is unknown.
 fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
-    // A data unit of the lossless processes is a sample.
+    // In the lossless processes a data unit is a sample rather than a block.
     if matches!(header.sof, 3 | 7 | 11 | 15) {
         return None;
     }
@@ -106,7 +106,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
         let at = |offset: usize| (start + offset) as u64;
         match end {
             End::Restart(_) if expected == Some(count) => {
-                // An extra marker after the last segment, as above.
+                // This is an extra marker after the last segment, as above.
                 return Ok(start + segments.offset() - 2);
             }
             End::Restart(n) if u64::from(n) != count & 7 => {

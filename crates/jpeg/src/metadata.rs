@@ -1,4 +1,4 @@
-//! Metadata that changes the look of a picture: ICC profile and Exif orientation.
+//! Metadata that changes how a picture looks: its ICC profile and Exif orientation.
 //!
 //! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] reads the important metadata of
 //! the source, and [`with_metadata`] puts it back.
@@ -8,19 +8,20 @@ use super::shared::parse;
 use super::walk::Walk;
 use shardpack_format::{Error, Result, bug};
 
-/// Largest ICC profile that is read or written: 4 MiB. Screen profiles take a few kB, printer profiles up to 2 MB.
+/// Size of the largest ICC profile that is read or written: 4 MiB. Profiles of screens take a few kB, and
+/// profiles of printers up to 2 MB.
 pub const MAX_ICC_BYTES: usize = 4 << 20;
 
-/// Start of each segment of a profile. The chunk number and the number of chunks follow, one byte each.
+/// First bytes of each segment of a profile. The chunk number and the number of chunks follow, one byte each.
 const ICC_TAG: &[u8] = b"ICC_PROFILE\0";
 
-/// Profile bytes in one segment, whose 16-bit length includes itself.
+/// Maximum number of profile bytes in one segment. The segment's 16-bit length includes itself.
 const ICC_CHUNK: usize = 65_535 - 2 - ICC_TAG.len() - 2;
 
 /// Length of the header of a profile (ICC.1, 7.2).
 const ICC_HEADER: usize = 128;
 
-/// Metadata that changes the look of a picture.
+/// Metadata that changes how a picture looks.
 ///
 /// ```
 /// use shardpack_jpeg::Metadata;
@@ -31,7 +32,7 @@ const ICC_HEADER: usize = 128;
 pub struct Metadata {
     /// ICC profile, joined from its chunks.
     pub icc: Option<Vec<u8>>,
-    /// Error in the picture's ICC profile, if it is damaged; `icc` is then `None`.
+    /// Description of the damage if the picture's ICC profile is damaged; `icc` is then `None`.
     pub icc_damage: Option<&'static str>,
     /// Exif orientation, 1..=8; 1 if there is none.
     pub orientation: u8,
@@ -44,8 +45,8 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// Reads the segments before the first scan. A damaged profile is recorded rather than an error, because
-    /// bad metadata is no reason to reject a picture.
+    /// Reads the segments before the first scan. A damaged profile is recorded instead of being returned as
+    /// an error, because bad metadata is no reason to reject a picture.
     ///
     /// # Errors
     /// `Format` if `jpeg` has no valid header.
@@ -61,7 +62,6 @@ impl Metadata {
     }
 }
 
-/// Joins the chunks of a profile, in the order of their numbers.
 fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut chunks: Vec<(u8, u8, &[u8])> = Vec::new();
     for (marker, body, _) in segments(jpeg) {
@@ -91,7 +91,7 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(profile)
 }
 
-/// Checks the fields that colour management reads first: the size at offset 0 and the signature at offset 36.
+/// Checks the fields that colour management software reads first: the size at offset 0 and the signature at offset 36.
 fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     if profile.len() < ICC_HEADER {
         return Err("fewer bytes than a profile header");
@@ -117,7 +117,7 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
 ///
 /// # Errors
 /// `Format` if `jpeg` has no valid header; `Usage` if `icc` is not a profile or exceeds [`MAX_ICC_BYTES`], or
-/// `orientation` is not in 1..=8.
+/// if `orientation` is not in 1..=8.
 pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut Vec<u8>) -> Result<()> {
     if !(1..=8).contains(&orientation) {
         return Err(Error::usage(format!("Exif orientation: expected 1..=8, found {orientation}")));
@@ -148,7 +148,6 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
     Ok(())
 }
 
-/// Appends a segment whose content is joined from parts.
 pub(super) fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) {
     let length: usize = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
     let length = u16::try_from(length).unwrap_or_else(|_| bug("a segment of a JPEG has more than 65,535 bytes"));
@@ -157,16 +156,16 @@ pub(super) fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Returns the smallest Exif segment: one directory with one entry.
+/// Returns the content of the smallest Exif segment, which has one directory with one entry.
 const fn exif(orientation: u8) -> [u8; 32] {
     let mut out = *b"Exif\0\0MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0";
     out[25] = orientation;
     out
 }
 
-/// Overwrites any Exif orientation in `jpeg` with 1, for a picture that was turned upright.
+/// Overwrites every Exif orientation in `jpeg` with 1, because the picture was turned upright.
 pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
-    // Collect the positions first, because the walk borrows the bytes.
+    // Collect the positions first, because `segments` borrows the bytes.
     let places: Vec<(usize, bool)> = segments(jpeg)
         .filter(|&(marker, body, _)| marker == 0xE1 && body.starts_with(b"Exif\0"))
         .filter_map(|(_, body, end)| {
@@ -181,7 +180,7 @@ pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of the picture alone, without metadata segments and bytes after its end.
+/// Returns the size of the picture alone, without metadata segments and without bytes after its end.
 #[cfg(feature = "encode")]
 pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
     let end = super::end_of_image(jpeg, scan_offset).and_then(|end| usize::try_from(end).ok()).unwrap_or(jpeg.len());
@@ -190,7 +189,8 @@ pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
     end.saturating_sub(segments.map(|(_, body, _)| body.len() + 4).sum())
 }
 
-/// Iterates over the segments before the first scan: marker, content, offset of the byte after it.
+/// Iterates over the segments before the first scan: the marker, the content, and the offset of the byte
+/// after the segment.
 pub(super) fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
     let mut walk = Walk::new(jpeg);
     std::iter::from_fn(move || {

@@ -6,24 +6,23 @@ use super::view::Area;
 use super::{Interpolation, Rect};
 use shardpack_format::{Error, Result, bug};
 
-/// Axis order of the output. The three channels are red, green, blue.
+/// Axis order of the output. The three channels are red, green and blue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PixelLayout {
     /// `[height, width, 3]`, as in stored pictures and nvJPEG's output.
     #[default]
     HeightWidthChannels,
-    /// `[3, height, width]`, for PyTorch's convolutions.
+    /// `[3, height, width]`, as PyTorch's convolutions expect.
     ChannelsHeightWidth,
 }
 
-/// Transformation of a stored picture to the upright picture. Pixel (x, y) of the upright picture is pixel
-/// (x, y), or (y, x) if transposed, of the stored picture. Mirrored axes are counted from the other edge.
+/// Transformation that turns a stored picture into the upright picture. Pixel (x, y) of the upright picture
+/// is pixel (x, y) of the stored picture, or (y, x) if it is transposed. A mirrored axis is counted from the
+/// other edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Orientation {
     transposed: bool,
-    /// True if mirrored along the stored x axis.
     mirrored_x: bool,
-    /// True if mirrored along the stored y axis.
     mirrored_y: bool,
 }
 
@@ -46,12 +45,12 @@ impl Orientation {
         Ok(Self { transposed, mirrored_x, mirrored_y })
     }
 
-    /// Returns three flags: transposed, mirrored along the stored x axis, mirrored along the stored y axis.
+    /// Returns three flags: transposed, mirrored along the stored x axis, and mirrored along the stored y axis.
     pub(crate) const fn parts(self) -> (bool, bool, bool) {
         (self.transposed, self.mirrored_x, self.mirrored_y)
     }
 
-    /// Returns the resizing of a picture with this orientation that equals resizing the upright picture.
+    /// Returns how a stored picture must be resized so that the result equals resizing the upright picture.
     pub(crate) const fn resizing(self, interpolation: Interpolation) -> Resizing {
         Resizing { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }
@@ -64,7 +63,7 @@ impl Orientation {
         }
     }
 
-    /// True if the rows keep their order, so that at most each row is mirrored.
+    /// Returns true if the rows keep their order. Each row may still be mirrored.
     pub(crate) const fn keeps_rows(self) -> bool {
         !self.transposed && !self.mirrored_y
     }
@@ -77,12 +76,12 @@ impl Orientation {
         !self.transposed && !self.mirrored_x && !self.mirrored_y
     }
 
-    /// Returns width and height after turning.
+    /// Returns the width and height after turning.
     pub(crate) const fn size(self, width: u32, height: u32) -> (u32, u32) {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
-    /// Converts a rectangle of the upright picture to the stored picture, which has this size.
+    /// Converts a rectangle of the upright picture to coordinates of the stored picture, whose size is given.
     pub(crate) const fn stored_rect(self, rect: Rect, width: u32, height: u32) -> Rect {
         let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
         if self.transposed {
@@ -97,7 +96,7 @@ impl Orientation {
         Rect { x, y, width: w, height: h }
     }
 
-    /// Converts an area of the upright picture to the stored picture, which has this size.
+    /// Converts an area of the upright picture to coordinates of the stored picture, whose size is given.
     pub(crate) fn stored_area(self, area: Area, width: u32, height: u32) -> Area {
         let Area { mut x, mut y, width: mut w, height: mut h } = area;
         if self.transposed {
@@ -112,8 +111,7 @@ impl Orientation {
         Area { x, y, width: w, height: h }
     }
 
-    /// Writes the stored pixels `rows` (slices of RGB pixels) upright into `out`, which is `width` ×
-    /// `height`.
+    /// Writes the stored pixels `rows` (slices of RGB pixels) upright into `out`, whose size is `width` × `height`.
     ///
     /// # Panics
     /// Panics if the rows do not fill `out`, or do not fit.

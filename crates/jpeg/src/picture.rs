@@ -1,4 +1,4 @@
-//! Checks that an encoded picture decodes, for `verify --deep`.
+//! Checks that an encoded picture can be decoded, for `verify --deep`.
 
 use crate::{FRAMES, Frames, PictureDecoder, Rendering, StoredPicture, trim};
 use shardpack_base::parts::grow;
@@ -6,8 +6,9 @@ use shardpack_format::{Error, Limits, Result, to_usize};
 
 /// Checks pictures by decoding them and dropping the pixels.
 ///
-/// Decodes like the loader, with [`PictureDecoder`], so a picture that passes can be loaded within the same
-/// limits. Reuse the check, so that a thread does not allocate for each picture.
+/// Decodes with [`PictureDecoder`] like the loader, so a picture that passes can be loaded within the same
+/// limits. Reuse the check for all pictures of a thread, so that buffers are not allocated again for each of
+/// them.
 ///
 /// ```
 /// use shardpack_jpeg::PictureCheck;
@@ -22,14 +23,13 @@ pub struct PictureCheck {
 }
 
 impl PictureCheck {
-    /// Creates a check. Each thread has its own.
+    /// Creates a check. Each thread needs its own.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Decodes the picture, or all pictures of a list, and returns the width and height of the first, in
-    /// pixels.
+    /// Decodes the picture, or all pictures of a list, and returns the width and height of the first one, in pixels.
     ///
     /// # Errors
     /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its pixels exceed

@@ -1,5 +1,5 @@
-//! Decodes pictures of any kind into slots: JPEG through [`JpegDecoder`], PNG and WebP through the crates
-//! `png` and `image-webp`, BMP and TIFF through our own readers.
+//! Decodes pictures of any kind into slots: JPEG with [`JpegDecoder`], PNG and WebP with the crates `png` and
+//! `image-webp`, and BMP and TIFF with our own readers.
 
 use crate::picture_open::{Opened, open};
 use crate::{
@@ -16,12 +16,12 @@ pub struct StoredPicture<'a> {
     pub media_type: &'a str,
     /// The encoded picture.
     pub bytes: &'a [u8],
-    /// Segment index of a JPEG, if one is stored beside it ([`SegmentIndex`](crate::SegmentIndex)).
+    /// Segment index of a JPEG ([`SegmentIndex`](crate::SegmentIndex)), if one is stored together with the picture.
     pub segments: Option<&'a [u8]>,
 }
 
 impl<'a> StoredPicture<'a> {
-    /// Returns a picture without a segment index.
+    /// Creates a stored picture without a segment index.
     #[must_use]
     pub const fn new(media_type: &'a str, bytes: &'a [u8]) -> Self {
         Self { media_type, bytes, segments: None }
@@ -30,11 +30,12 @@ impl<'a> StoredPicture<'a> {
 
 /// A decoder of JPEG, PNG, WebP, BMP and TIFF, for one thread.
 ///
-/// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same rules: 16
-/// bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1; palettes, gray, CMYK and YCbCr
-/// become RGB; and alpha is dropped (like Pillow's `convert("RGB")`). If a picture has several pages or
-/// frames, or is a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB are kept; decoders
-/// also allocate their own buffers for each picture. A panic in a decoder becomes an error for its picture.
+/// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same rules.
+/// Samples of 16 bits become 8-bit ones by rounding v · 255 / 65535, and floats are clamped to 0..=1.
+/// Palettes, gray, CMYK and YCbCr become RGB, and alpha is dropped (like Pillow's `convert("RGB")`). If a
+/// picture has several pages or frames, or is a list of JPEGs ([`Frames`]), the first one is used. Buffers of
+/// up to 64 MiB are kept; decoders also allocate their own buffers for each picture. A panic in a decoder
+/// becomes an error for its picture.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -75,20 +76,19 @@ impl PictureDecoder {
         }
     }
 
-    /// Returns the number of pictures so far that were reduced from more than 8 bits per sample to 8.
+    /// Returns how many pictures so far were reduced from more than 8 bits per sample to 8.
     #[must_use]
     pub const fn narrowed(&self) -> u64 {
         self.narrowed
     }
 
-    /// Returns the number of pictures so far whose segment index was wrong, and which were therefore decoded
-    /// without it.
+    /// Returns how many pictures so far had a wrong segment index and were therefore decoded without it.
     #[must_use]
     pub const fn wrong_indexes(&self) -> u64 {
         self.jpeg.wrong_indexes()
     }
 
-    /// Returns height and width of the upright picture, from its header.
+    /// Returns the height and width of the upright picture, from its header.
     ///
     /// # Errors
     /// `Format` if the media type is unknown or has no header in `bytes`; `Limit` if the picture is too
@@ -134,7 +134,7 @@ impl PictureDecoder {
     /// Turns a decoder's panic into an error for its picture, so that other samples are not affected.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
-            // Replace the decoder, whose state after the panic is unknown.
+            // Replace the decoder, because its state after the panic is unknown.
             *self = Self { narrowed: self.narrowed, ..Self::new(self.limits.clone()) };
             let found = format!("a panic in its decoder: {}", panic_text(&*panic));
             Err(Error::format("picture", "decodable data", found))

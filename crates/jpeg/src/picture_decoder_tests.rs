@@ -7,7 +7,6 @@ use tiff::encoder::{TiffEncoder, colortype};
 
 const SIZE: (u32, u32) = (23, 17);
 
-/// A picture of 16-bit samples, with all its channels.
 struct Source {
     channels: usize,
     samples: Vec<u16>,
@@ -30,7 +29,7 @@ impl Source {
         self.samples.iter().map(|&v| ((u32::from(v) + 128) / 257) as u8).collect()
     }
 
-    /// Returns the pixels as 8-bit RGB: a single channel is repeated for all three, and alpha is dropped.
+    /// Returns the pixels as 8-bit RGB. A single channel is repeated for all three, and alpha is dropped.
     fn rgb(&self) -> Vec<u8> {
         let eight = self.eight();
         let pixels = eight.chunks(self.channels);
@@ -58,8 +57,8 @@ impl Source {
         out.into_inner()
     }
 
-    /// Writes a file header, a header of 40 bytes, then blue, green, red from the lowest row up, each row
-    /// padded to 4 bytes.
+    /// Writes a file header, a header of 40 bytes, and then blue, green and red from the lowest row up. Each
+    /// row is padded to a multiple of 4 bytes.
     fn bmp(&self) -> Vec<u8> {
         let mut out = b"BM".to_vec();
         for long in [0, 0, 54, 40, SIZE.0, SIZE.1, 1 | 24 << 16, 0, 0, 0, 0, 0, 0] {
@@ -130,7 +129,7 @@ fn all_kinds_of_pixels_become_rgb() {
     }
 }
 
-/// Compares with the nearest levels by hand: 128 / 257 is 0.498, and 129 / 257 is 0.502.
+/// The expected levels were rounded by hand: 128 / 257 is 0.498, and 129 / 257 is 0.502.
 #[test]
 fn sixteen_bits_are_rounded_to_eight() {
     let levels =

@@ -22,10 +22,10 @@ pub enum PictureFormat {
 }
 
 impl PictureFormat {
-    /// All formats, in the order of recognition.
+    /// All formats, in the order in which they are recognised.
     pub const ALL: [Self; 5] = [Self::Jpeg, Self::Png, Self::WebP, Self::Bmp, Self::Tiff];
 
-    /// Returns name, media type, and usual extensions in lower case.
+    /// Returns the name, the media type, and the usual extensions in lower case.
     const fn facts(self) -> (&'static str, &'static str, &'static [&'static str]) {
         match self {
             Self::Jpeg => ("JPEG", "image/jpeg", &["jpg", "jpeg"]),
@@ -36,19 +36,19 @@ impl PictureFormat {
         }
     }
 
-    /// Returns the name in messages: `WebP`.
+    /// Returns the name for messages, such as `WebP`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.facts().0
     }
 
-    /// Returns the media type: `image/webp`.
+    /// Returns the media type, such as `image/webp`.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         self.facts().1
     }
 
-    /// Returns the usual extensions, in lower case: `webp`.
+    /// Returns the usual extensions in lower case, such as `webp`.
     #[must_use]
     pub const fn extensions(self) -> &'static [&'static str] {
         self.facts().2

@@ -10,7 +10,8 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, to_usize};
 use std::io::Cursor;
 
-/// Bytes that a decoder may allocate besides the pixels and the file: rows, tiles and tables of small pictures.
+/// Number of bytes that a decoder may allocate in addition to the pixels and the file, for rows, tiles and
+/// tables of small pictures.
 const SLACK_BYTES: u64 = 16 << 20;
 
 /// A picture whose header was read, to be decoded once.
@@ -51,7 +52,7 @@ impl Opened<'_> {
         }
     }
 
-    /// True if samples have more than 8 bits.
+    /// Returns true if samples have more than 8 bits.
     pub(crate) fn is_deep(&self) -> bool {
         match self {
             Self::Png(reader) => reader.output_color_type().1 == BitDepth::Sixteen,
@@ -89,15 +90,15 @@ impl Opened<'_> {
 }
 
 /// Opens a PNG. Whatever the limits and the size in the header, the decoder may allocate only a few times the
-/// file size, because it reads everything before the pixels before it reports their size. It skips an ICC
-/// profile that is compressed a thousandfold.
+/// file size, because it reports the size of the pixels only after it has read everything that precedes them.
+/// It skips an ICC profile that is compressed a thousandfold.
 fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&'a [u8]>>> {
     if let Some((width, height)) = png_size(bytes) {
         check(0, width, height, limits)?;
     }
     let budget = png::Limits { bytes: budget(bytes, limits) };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), budget);
-    // 1, 2 and 4 bits become 8, palettes become RGB; 16 bits stay.
+    // Samples of 1, 2 and 4 bits are expanded to 8, and palettes to RGB. Samples of 16 bits do not change.
     decoder.set_transformations(Transformations::EXPAND);
     let reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = reader.info().size();
@@ -106,7 +107,7 @@ fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&
     Ok(reader)
 }
 
-/// Opens a WebP, whose decoder allocates a fixed multiple of the picture.
+/// Opens a WebP. Its decoder allocates a fixed multiple of the picture.
 fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<&'a [u8]>>> {
     let decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(damaged)?;
     let (width, height) = decoder.dimensions();
@@ -115,12 +116,12 @@ fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<
     Ok(decoder)
 }
 
-/// Returns the bytes of the decoded picture, which [`check`] has compared with the limits.
+/// Returns the size of the decoded picture in bytes, which [`check`] has compared with the limits.
 fn decoded_bytes(bytes: Option<usize>) -> Result<usize> {
     bytes.ok_or_else(|| Error::usage("the decoded picture is larger than the address space"))
 }
 
-/// Fails if the decoded picture exceeds the limits. Any picture also decodes to 3 bytes per pixel.
+/// Fails if the decoded picture exceeds the limits. Whatever its kind, a picture also takes 3 bytes per pixel.
 fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     let needed = stored.max((u64::from(width) * u64::from(height)).saturating_mul(3));
     if needed > limits.max_decoded_bytes {
@@ -135,7 +136,6 @@ fn budget(file: &[u8], limits: &Limits) -> usize {
     to_usize(own.min(limits.max_decoded_bytes))
 }
 
-/// Returns width and height as claimed by a PNG header.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let side = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     Some((side(16)?, side(20)?))
@@ -206,7 +206,7 @@ mod tests {
         assert!(large.len() < 1 << 20, "{} bytes", large.len());
         assert_eq!(opened(&large), (0, true));
         assert_eq!(opened(&png(4, 600 << 10)), (600 << 10, true), "one of the usual size");
-        // 27 MB of pixels from a small file do not raise the budget of the profile.
+        // Even the 27 MB of pixels of a small file do not raise the budget of the profile.
         assert_eq!(opened(&png(3000, 1 << 10)), (1 << 10, true), "a large picture");
     }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(reader.info().size(), (12_000, 12_000));
         assert_eq!(profile_bytes(&reader), 0);
         let limits = Limits { max_decoded_bytes: 432_000_000 - 1, ..Limits::default() };
-        // Rejected by its header alone, because the rest is not a PNG.
+        // The file must be rejected by its header alone, because the rest is not a PNG.
         let error = open_png(&large[..33], &limits).map(drop).unwrap_err().to_string();
         assert!(error.contains("432000000"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Quantisation tables (T.81, B.2.4.1), to find which of two pictures lost more.
+//! Quantisation tables (T.81, B.2.4.1), used to find which of two pictures lost more.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
@@ -8,13 +8,13 @@ use shardpack_format::Result;
 
 const QUANTISATION: u8 = 0xDB;
 
-/// Steps of each component's 64 coefficients, in file order.
+/// Quantisation steps of each component's 64 coefficients, in file order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Steps([[u16; 64]; 3]);
 
 impl Steps {
-    /// Returns the steps of a grey or YCbCr picture, from the tables before its first scan; `None` for other
-    /// colours, or if tables are missing.
+    /// Returns the steps of a grey or YCbCr picture, from the tables before its first scan. Returns `None`
+    /// for other colours, or if tables are missing.
     pub(super) fn of(jpeg: &[u8], header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         let ycc = header.jfif || header.adobe_transform == Some(1) || components.iter().map(|c| c.id).eq(1..=3);
@@ -52,7 +52,7 @@ impl Steps {
         Ok(JpegHeader::parse(&jpeg).ok().and_then(|header| Self::of(&jpeg, &header)))
     }
 
-    /// True if no step of the first `components` components is finer than its counterpart in `other`.
+    /// Returns true if no step of the first `components` components is finer than its counterpart in `other`.
     pub(super) fn as_coarse_as(&self, other: &Self, components: usize) -> bool {
         let pairs = self.0.iter().flatten().zip(other.0.iter().flatten()).take(64 * components);
         pairs.into_iter().all(|(mine, theirs)| mine >= theirs)
@@ -86,7 +86,7 @@ mod tests {
         let mut wrong_number = jpeg.clone();
         wrong_number[at + 4] = 7;
         assert_eq!(Steps::of(&wrong_number, &header), None);
-        // The table claims 16 bits, so it is too short.
+        // Let the table claim 16 bits, so that it is too short.
         let mut wide = jpeg.clone();
         wide[at + 4] = 0x10;
         assert_eq!(Steps::of(&wide, &header), None);

@@ -43,21 +43,21 @@ impl Rect {
         self.y.saturating_add(self.height)
     }
 
-    /// True if every pixel of `other` is in this rectangle.
+    /// Returns true if every pixel of `other` is in this rectangle.
     #[must_use]
     pub const fn contains(&self, other: &Self) -> bool {
         self.x <= other.x && self.y <= other.y && other.right() <= self.right() && other.bottom() <= self.bottom()
     }
 
-    /// Returns this rectangle relative to the upper left corner of `outer`, if it is inside.
+    /// Returns this rectangle relative to the upper left corner of `outer`, or `None` if it is not inside.
     #[must_use]
     pub fn within(&self, outer: &Self) -> Option<Self> {
         outer.contains(self).then(|| Self { x: self.x - outer.x, y: self.y - outer.y, ..*self })
     }
 
-    /// Fails unless the rectangle has pixels, all within a picture of `width` × `height`.
+    /// Fails unless the rectangle has pixels and lies within a picture of `width` × `height`.
     pub(super) fn check(&self, width: u32, height: u32) -> Result<()> {
-        // Not `right` and `bottom`, which saturate at the largest number.
+        // Do not use `right` and `bottom`, because they saturate at the largest number.
         let ends = (self.x.checked_add(self.width), self.y.checked_add(self.height));
         let inside = matches!(ends, (Some(right), Some(bottom)) if right <= width && bottom <= height);
         if inside && self.width > 0 && self.height > 0 {

@@ -1,8 +1,8 @@
-//! Lossy re-encoding: decodes, turns upright, shrinks, and encodes as a tiled baseline JPEG with optimised
-//! Huffman tables.
+//! Lossy re-encoding: decodes a picture, turns it upright, shrinks it, and encodes it as a tiled baseline
+//! JPEG with optimised Huffman tables.
 //!
-//! The only encoder is libjpeg-turbo's, because measured trellis quantisation gained nothing at equal score
-//! (docs/adr/0007-encoders.md).
+//! The only encoder is libjpeg-turbo's. Trellis quantisation was measured and gained nothing at the same
+//! score (docs/adr/0007-encoders.md).
 #![deny(clippy::indexing_slicing)]
 
 mod options;
@@ -33,37 +33,39 @@ pub enum ReencodeOutcome {
         quality: u8,
         /// MCUs between restart markers.
         interval: u16,
-        /// Number of segments in a row of MCUs, rounded up; equals the number of tiles if the interval divides the row.
+        /// Number of segments in a row of MCUs, rounded up. This is the number of tiles if the interval
+        /// divides the row.
         tiles_per_row: u32,
         /// Number of segments of the picture.
         segments: u32,
     },
-    /// The source, tiled or kept, because the re-encoded picture would not be smaller, the source is already
-    /// as coarse as requested, or it cannot be decoded to colours or grey.
+    /// The source, tiled or unchanged, is stored: the re-encoded picture would not be smaller, or the source
+    /// is already as coarse as requested, or it cannot be decoded to RGB or grey.
     Source(TileOutcome),
 }
 
 /// Result of [`JpegReencoder::reencode`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reencoded {
-    /// Outcome: re-encoded, or the source.
+    /// Outcome: the picture was re-encoded, or the source is stored.
     pub outcome: ReencodeOutcome,
     /// Width of the stored picture, in pixels, before `orientation` is applied.
     pub width: u32,
     /// Height of the stored picture, in pixels, before `orientation` is applied.
     pub height: u32,
-    /// Exif orientation to apply after decoding, 1..=8. An encoded picture is upright: 1.
+    /// Exif orientation to apply after decoding, 1..=8. It is 1 for a re-encoded picture, which is upright.
     pub orientation: u8,
-    /// Exif orientation applied to the coefficients of a source that is not re-encoded; 1 = none.
+    /// Exif orientation that was applied to the coefficients of a source that is not re-encoded; 1 = none.
     pub applied: u8,
-    /// SSIMULACRA2 against the source, decoded, upright and resized. For a picture of more than
-    /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), the score of its centre. `None` if no score was
-    /// requested, or if the source itself is stored, whose score of 100 would say nothing about the encoder.
+    /// SSIMULACRA2 score, compared with the source after it was decoded, turned upright and resized. For a
+    /// picture of more than [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), this is the score of its centre.
+    /// `None` if no score was requested, or if the source itself is stored, because its score of 100 would
+    /// say nothing about the encoder.
     pub score: Option<f64>,
 }
 
-/// Re-encodes pictures. Each thread has its own re-encoder, whose buffers hold the
-/// decoded picture up to three times; buffers above 64 MiB are freed after each picture.
+/// Re-encodes pictures. Each thread needs its own re-encoder. Its buffers hold the decoded picture up to
+/// three times; buffers above 64 MiB are freed after each picture.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
@@ -77,11 +79,11 @@ pub struct JpegReencoder {
     encoder: Compressor,
     resizer: fir::Resizer,
     pixels: Vec<u8>,
-    /// Pixels at intermediate steps, and of encoded pictures.
+    /// Pixels of intermediate steps, and pixels decoded from encoded pictures.
     other: Vec<u8>,
     encoded: Vec<u8>,
     best: Vec<u8>,
-    /// Encoder steps at the last requested quality.
+    /// The encoder's quantisation steps at the quality that was last requested.
     steps: Option<(u8, Option<Steps>)>,
 }
 
@@ -95,7 +97,7 @@ impl JpegReencoder {
     /// Creates a re-encoder with empty buffers.
     ///
     /// # Errors
-    /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
+    /// `Usage` if libjpeg-turbo cannot be set up because memory is exhausted.
     pub fn new() -> Result<Self> {
         Ok(Self {
             tiler: JpegTiler::new(),
@@ -114,15 +116,15 @@ impl JpegReencoder {
     /// computes it anyway). Scoring temporarily takes [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL)
     /// more memory.
     ///
-    /// The source is stored instead, tiled according to `options.tile`, in three cases:
+    /// In three cases the source is stored instead, tiled according to `options.tile`:
     ///
     /// 1. It is not resized, and its own bytes, without metadata, are no more than the encoded bytes.
-    /// 2. It is neither resized nor subsampled, and all its quantisation steps are as coarse as the steps of
-    ///    the requested fixed quality. Finer steps would cost bytes and restore nothing, so encoding is not
-    ///    even tried.
-    /// 3. It cannot be encoded: two components, other than 8 bits, hierarchical, sampling factors that fit no
-    ///    scan, or CMYK. A CMYK picture that is too large is converted to RGB, as in decoding (without its
-    ///    profile), and encoded.
+    /// 2. It is neither resized nor subsampled, and all its quantisation steps are at least as coarse as the
+    ///    steps of the requested fixed quality. Finer steps would cost bytes and restore nothing, so encoding
+    ///    is not even tried.
+    /// 3. It cannot be encoded: it has two components, does not have 8 bits, is hierarchical, has sampling
+    ///    factors that fit no scan, or is CMYK. However, a CMYK picture that is too large is converted to
+    ///    RGB, as in decoding (without its profile), and encoded.
     ///
     /// # Errors
     /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
@@ -181,7 +183,7 @@ impl JpegReencoder {
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                // A discarded picture needs no score.
+                // A picture that will be discarded needs no score.
                 let score = match score && (resized || self.encoded.len() < source_bytes) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
@@ -214,8 +216,8 @@ impl JpegReencoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the pixels are not `height * width * channels` bytes, a side is not in 1 to 65,535, options
-    /// are out of range, or the picture cannot be scored. An error leaves `out` unchanged.
+    /// `Usage` if there are not `height * width * channels` bytes of pixels, a side is not in 1 to 65,535,
+    /// options are out of range, or the picture cannot be scored. An error leaves `out` unchanged.
     pub fn encode_pixels(
         &mut self,
         pixels: &[u8],
@@ -284,8 +286,8 @@ impl JpegReencoder {
         })
     }
 
-    /// True if the picture's coefficients are already quantised at least as coarsely as encoding at `quality`
-    /// would.
+    /// Returns true if the picture's coefficients are already quantised at least as coarsely as encoding at
+    /// `quality` would quantise them.
     fn is_as_coarse(&mut self, jpeg: &[u8], header: &JpegHeader, quality: u8) -> Result<bool> {
         let asked = match self.steps {
             Some((of, steps)) if of == quality => steps,
@@ -307,7 +309,7 @@ impl JpegReencoder {
         })
     }
 
-    /// Decodes to RGB, even from grey, because the encoder restores the luma bit for bit.
+    /// Decodes to RGB, even from grey, because the encoder then restores the luma bit for bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -339,7 +341,8 @@ impl JpegReencoder {
         std::mem::swap(&mut self.pixels, &mut self.other);
     }
 
-    /// Shrinks `rgb`, `[height, width, 3]`, as [`reencode`](Self::reencode) does. `from` and `to` are width and height.
+    /// Shrinks `rgb`, which is `[height, width, 3]`, as [`reencode`](Self::reencode) does. `from` and `to`
+    /// are width and height.
     ///
     /// # Errors
     /// `Usage` if `rgb` does not have the size `from`, or cannot be resized to `to`.
@@ -386,8 +389,8 @@ impl JpegReencoder {
         reference.score(&self.other, size)
     }
 
-    /// Encodes with the lowest quality that reaches `target` into `self.encoded`. Returns quality, restart
-    /// interval and score.
+    /// Encodes into `self.encoded` with the lowest quality that reaches `target`. Returns the quality, the
+    /// restart interval and the score.
     fn search(
         &mut self,
         target: f64,
@@ -427,7 +430,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
     let sampling = match (header.sampling(), turn.size(1, 2) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,
-        // The encoder cannot write 4:1:1 turned by 90°, with a quarter of the rows.
+        // 4:1:1 turned by 90° has a quarter of the chroma rows, which the encoder cannot write.
         (Sampling::S411, true) => Sampling::S420,
         (sampling, _) => sampling,
     };
@@ -443,7 +446,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
     }
 }
 
-/// Returns the MCU grid of a picture before it is encoded.
+/// Returns the MCU grid that a picture will have after encoding.
 const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
     let (mcu_width, mcu_height, blocks) = match subsampling {
         Subsampling::Gray => (8, 8, 1),
@@ -456,8 +459,8 @@ const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
     McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height, blocks }
 }
 
-/// Estimates the bytes of the encoded picture, because tiles must be chosen before encoding. A photo takes
-/// 0.2 bytes per pixel at quality 80.
+/// Estimates the size of the encoded picture in bytes, because tiles must be chosen before encoding. A photo
+/// takes 0.2 bytes per pixel at quality 80.
 fn expected_bytes(quality: u8, width: u32, height: u32) -> usize {
     let permille = match quality {
         0..=49 => 80,

@@ -72,7 +72,7 @@ proptest! {
         check_tiles(done, &stored);
         let upright = if orientation > 4 { (size.1, size.0) } else { size };
         prop_assert_eq!((done.width, done.height), resize.of(upright.0, upright.1));
-        // A pixel or two may remain unchanged.
+        // Pictures of a few pixels may remain unchanged.
         prop_assert!(done.score.unwrap() < 100.0 || done.width * done.height < 64);
         let found = JpegHeader::parse(&stored).unwrap().sampling();
         let kept = [Sampling::S444, Sampling::S422, Sampling::S420, Sampling::S440, Sampling::S411, Sampling::Gray][sampling];
@@ -131,7 +131,7 @@ fn a_turned_picture_shows_the_same() {
 
 #[test]
 fn shrinking_is_antialiased_and_nothing_is_enlarged() {
-    // The mean of a checkerboard of single pixels is grey, a single pixel is not.
+    // The mean of a checkerboard of single pixels is grey, but a single pixel is not.
     let board: Vec<u8> = (0..96 * 64).flat_map(|i| [if (i % 96 + i / 96) % 2 == 0 { 255 } else { 0 }; 3]).collect();
     let mut jpeg = Vec::new();
     let how = Encoding { quality: 100, ..plain(Subsampling::S444) };

@@ -1,5 +1,5 @@
 //! Turns decoded pixels into the content of the caller's slot, for all kinds of pictures: crops, resizes,
-//! turns, reflects.
+//! turns and reflects them.
 
 use super::orientation::{Orientation, PixelLayout};
 use super::resize::{Cutout, Resizer, Resizing};
@@ -9,7 +9,7 @@ use super::{DrawKey, Rect, View};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
-/// Request for a rendering of a picture.
+/// Describes how to render a picture.
 ///
 /// ```
 /// use shardpack_jpeg::{DrawKey, PixelLayout, Rendering, View};
@@ -23,11 +23,11 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rendering {
-    /// Part and size, in coordinates of the upright picture. Default: the whole picture.
+    /// Part to show and its size, in coordinates of the upright picture. Default: the whole picture.
     pub view: View,
     /// Source of random numbers for random views.
     pub key: DrawKey,
-    /// Exif orientation of the stored pixels, 1..=8; the output is upright. Default 1: already upright.
+    /// Exif orientation of the stored pixels, 1..=8. The output is upright. Default 1: the pixels are already upright.
     pub orientation: u8,
     /// Axis order of the output.
     pub layout: PixelLayout,
@@ -43,30 +43,27 @@ impl Default for Rendering {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RenderPlan {
     turn: Orientation,
-    /// Part to show.
     pub(crate) area: Area,
-    /// Pixels that may be used.
+    /// Pixels that the resizing filter may use.
     pub(crate) window: Rect,
-    /// Size after resizing: width, height.
+    /// Width and height after resizing.
     resized: (u32, u32),
-    /// Size of the output: width, height.
+    /// Width and height of the output.
     pub(crate) output: (u32, u32),
     layout: PixelLayout,
     resizing: Resizing,
-    /// Border around the picture, if any.
     border: Option<Border>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Border {
-    /// Place of the picture in the output.
+    /// Position of the picture in the output.
     inner: Rect,
     fill: [u8; 3],
 }
 
 impl RenderPlan {
-    /// Plans the rendering of a picture of `columns` × `rows` stored pixels into a slot of
-    /// `slot_bytes`.
+    /// Plans the rendering of a picture of `columns` × `rows` stored pixels into a slot of `slot_bytes` bytes.
     pub(crate) fn new(how: &Rendering, columns: u32, rows: u32, slot_bytes: usize) -> Result<Self> {
         let turn = Orientation::of(how.orientation)?;
         let (width, height) = turn.size(columns, rows);
@@ -87,19 +84,19 @@ impl RenderPlan {
         Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout, resizing, border })
     }
 
-    /// Returns the rectangle whose pixels are the output, if nothing is resized.
+    /// Returns the rectangle whose pixels are the output, or `None` if the picture is resized.
     pub(crate) fn exact(&self) -> Option<Rect> {
         self.area.rect().filter(|rect| (rect.width, rect.height) == self.resized)
     }
 
-    /// True if the output's bytes equal the bytes of the stored rectangle, in order.
+    /// Returns true if the output has the same bytes as the stored rectangle, in the same order.
     pub(crate) fn is_plain(&self) -> bool {
         self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels && self.border.is_none()
     }
 }
 
-/// Crops, resizes and turns, for one thread. Its buffers grow to the largest output and are kept until they
-/// are trimmed.
+/// Crops, resizes and turns pictures in one thread. Its buffers grow to the largest output and are kept until
+/// they are trimmed.
 pub(crate) struct Renderer {
     resizer: Resizer,
     resized: Vec<u8>,
@@ -123,7 +120,7 @@ impl Renderer {
         self.resizer.trim();
     }
 
-    /// Renders `from`, the pixels that the plan needs, into `slot`.
+    /// Renders the pixels `from`, which must be those that the plan needs, into `slot`.
     pub(crate) fn render(&mut self, plan: &RenderPlan, from: &Cutout<'_>, slot: &mut [u8]) -> Result<()> {
         if let Some(border) = plan.border {
             return self.padded(plan, border, from, slot);
@@ -152,7 +149,6 @@ impl Renderer {
         Ok(())
     }
 
-    /// Renders the picture inside its borders, and fills the borders.
     fn padded(&mut self, plan: &RenderPlan, border: Border, from: &Cutout<'_>, slot: &mut [u8]) -> Result<()> {
         let Border { inner, fill } = border;
         let (width, height) = (plan.output.0 as usize, plan.output.1 as usize);
@@ -170,7 +166,7 @@ impl Renderer {
             }
         };
         let stride = width * pixel;
-        // Without borders at the sides, the picture's rows are also contiguous in the output.
+        // If there are no borders at the sides, the picture's rows are contiguous in the output too.
         if pixel == 3 && inner.width as usize == width {
             return self.render(&plan, from, &mut slot[inner.y as usize * stride..][..bytes]);
         }

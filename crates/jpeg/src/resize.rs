@@ -3,8 +3,8 @@
 //!
 //! These are the filters of Pillow's `Image.resize(…, BILINEAR)` or `BICUBIC`, and of torchvision's
 //! `Resize(antialias=True)`: a triangle as wide as two output pixels, and a cubic as wide as four (a = −0.5).
-//! The arithmetic of `fast_image_resize` follows Pillow-SIMD (16-bit weights; bilinear along y first), so
-//! values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
+//! The arithmetic of `fast_image_resize` follows Pillow-SIMD (16-bit weights; bilinear resizing goes along y
+//! first), so values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
 
 use super::Rect;
 use super::interpolation::Interpolation;
@@ -16,18 +16,18 @@ use fast_image_resize::pixels::U8x3;
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
-/// Distance from the border of two pixels within which a centre counts as on the border, because of rounding,
-/// and takes the right pixel.
+/// A centre at most this far from the border of two pixels counts as on the border, because of rounding, and
+/// takes the right pixel.
 const TIE: f64 = 1e-7;
 
 /// Resizing of a picture, in coordinates of its stored pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resizing {
     pub(crate) interpolation: Interpolation,
-    /// Axes that are mirrored in the upright picture: a centre between two pixels takes the right or lower
-    /// pixel of the upright picture.
+    /// Which axes are mirrored in the upright picture. If a centre is between two pixels, the right or lower
+    /// pixel of the upright picture is used.
     pub(crate) mirrored: [bool; 2],
-    /// True if stored rows are columns of the upright picture.
+    /// True if the rows of the stored picture are columns of the upright picture.
     pub(crate) transposed: bool,
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct RgbPixels<'a> {
 }
 
 impl<'a> RgbPixels<'a> {
-    /// Returns the rows of a rectangle, if it is inside.
+    /// Returns the rows of a rectangle, or `None` if it is not inside.
     pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator> {
         let (x, y) = (rect.x as usize, rect.y as usize);
         let (columns, rows) = (x..x + rect.width as usize, y..y + rect.height as usize);
         let width = self.width as usize;
         let pixels = self.bytes.as_chunks::<3>().0.get(rows.start * width..rows.end * width)?;
         let outside = width.checked_sub(columns.end).filter(|_| width > 0)?;
-        // Both cuts are within the row: `outside` and the start are less than its pixels.
+        // Both splits are within the row: `outside` and the start are less than the row's width.
         let cut = move |row: &'a [[u8; 3]]| row.split_at(width - outside).0.split_at(columns.start).1;
         Some(pixels.chunks_exact(width).map(cut))
     }
@@ -61,13 +61,12 @@ pub(crate) struct Cutout<'a> {
     pub(crate) area: Area,
 }
 
-/// A resizer for one thread.
 pub(super) struct Resizer {
     inner: fir::Resizer,
     /// Source columns of the nearest pixels.
     columns: Vec<usize>,
     rows: Vec<usize>,
-    /// Pixels resized along one axis.
+    /// Pixels that have been resized along one axis.
     between: Vec<u8>,
 }
 
@@ -96,7 +95,7 @@ impl Resizer {
         out: &mut [u8],
     ) -> Result<()> {
         let Cutout { pixels: from, window, area } = *from;
-        // Clamp values that rounding puts outside the window, which would be errors.
+        // Clamp values that rounding puts outside the window, because they would cause errors.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let filter = match how.interpolation {
@@ -114,11 +113,11 @@ impl Resizer {
         if how.interpolation == Interpolation::Bilinear || !both {
             return resize_window(&mut self.inner, from, window, (width, height), &options.crop(x, y, w, h), out);
         }
-        // A cubic is resized along one axis at a time, for two reasons. First, the crate resizes along y
-        // first, but Pillow and torchvision resize upright pictures along x first, and the order matters
+        // A cubic filter is applied along one axis at a time, for two reasons. First, the crate resizes along
+        // y first, but Pillow and torchvision resize upright pictures along x first, and the order matters
         // because overshoots are clamped between the two passes. Second, the crate expects that no output
-        // pixel uses an earlier input pixel than the first output pixel. A cubic is zero at a distance of 1,
-        // so the first output pixel may use fewer pixels than the second, and version 6.1.0 then reads
+        // pixel uses an earlier input pixel than the first output pixel does. A cubic is zero at a distance
+        // of 1, so the first output pixel may use fewer pixels than the second, and version 6.1.0 then reads
         // outside its buffer.
         let (columns, rows) = (window.width, window.height);
         let along_x = |rows: u32| options.crop(x, 0.0, w, f64::from(rows));
@@ -135,7 +134,6 @@ impl Resizer {
         resize_window(&mut self.inner, between, window, (width, height), &then, out)
     }
 
-    /// Copies the pixels of the nearest rows and columns.
     fn take(&self, from: RgbPixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
         let width = self.columns.len();
         if out.len() != width * self.rows.len() * 3 {
@@ -154,8 +152,8 @@ impl Resizer {
     }
 }
 
-/// Finds the pixels of a side that contain the centres of `count` output pixels. The output shows `extent`
-/// from `start` on.
+/// Finds the pixels along a side that contain the centres of `count` output pixels. The output shows a length
+/// of `extent` that begins at `start`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, mirrored: bool) {
     let last = side.saturating_sub(1) as usize;
@@ -170,8 +168,8 @@ fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32,
     }
 }
 
-/// Resizes a window of a picture into `out`, a picture of `size`. Every resizing goes through here, because
-/// `fast_image_resize` is compiled again for each type of view.
+/// Resizes a window of a picture into `out`, which has the size `size`. Every resizing goes through this
+/// function, because `fast_image_resize` is compiled again for each type of view.
 pub(super) fn resize_window(
     resizer: &mut fir::Resizer,
     from: RgbPixels<'_>,

@@ -36,7 +36,7 @@ fn nothing_outside_of_the_window_is_seen() {
     }
 }
 
-/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero, so it
+/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero. So it
 /// uses fewer pixels at the border than the second output pixel.
 #[test]
 fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
@@ -71,14 +71,14 @@ const CROPPED: [u8; 126] = [
     130, 122, 114, 141, 143, 134, 130, 123, 125, 135, 138,
 ];
 
-/// The whole picture, at 5 × 4.
+/// Output for the whole picture at 5 × 4 pixels.
 const SMALL: [u8; 60] = [
     101, 114, 116, 131, 134, 126, 123, 122, 121, 126, 126, 126, 122, 127, 126, 125, 133, 129, 125, 126, 126, 125, 123,
     126, 133, 127, 124, 126, 123, 124, 131, 124, 127, 122, 128, 120, 124, 130, 120, 123, 119, 128, 129, 124, 133, 127,
     126, 125, 126, 128, 127, 123, 129, 128, 122, 134, 130, 132, 127, 128,
 ];
 
-/// Columns 4 to 8 and rows 3 to 6, enlarged.
+/// Output for columns 4 to 8 and rows 3 to 6, enlarged.
 const LARGE: [u8; 168] = [
     129, 150, 171, 147, 168, 189, 174, 195, 200, 204, 225, 70, 156, 177, 22, 30, 51, 56, 51, 72, 93, 77, 98, 119, 139,
     162, 186, 158, 181, 165, 180, 203, 131, 154, 177, 59, 107, 130, 41, 39, 62, 76, 67, 91, 114, 94, 117, 141, 154,
@@ -99,14 +99,12 @@ const CROPPED_BICUBIC: [u8; 126] = [
     129, 121, 112, 145, 146, 138, 131, 121, 124, 135, 138,
 ];
 
-/// Pillow's output for `Image.BICUBIC`.
 const SMALL_BICUBIC: [u8; 60] = [
     97, 111, 114, 136, 137, 128, 122, 121, 120, 125, 125, 127, 121, 128, 125, 126, 136, 130, 125, 125, 125, 124, 123,
     127, 134, 128, 124, 126, 122, 125, 132, 123, 128, 121, 128, 119, 124, 132, 118, 123, 118, 128, 128, 125, 134, 127,
     126, 125, 127, 128, 128, 124, 129, 129, 122, 135, 132, 134, 126, 127,
 ];
 
-/// Pillow's output for `Image.BICUBIC`.
 const LARGE_BICUBIC: [u8; 168] = [
     124, 144, 163, 140, 160, 204, 172, 193, 222, 235, 255, 61, 179, 200, 0, 20, 41, 51, 38, 59, 93, 77, 98, 118, 133,
     155, 185, 155, 182, 175, 180, 212, 142, 169, 195, 48, 114, 136, 22, 31, 54, 70, 59, 82, 114, 94, 117, 139, 151,
@@ -127,14 +125,12 @@ const CROPPED_NEAREST: [u8; 126] = [
     248,
 ];
 
-/// Output of torchvision 0.29.2 for `InterpolationMode.NEAREST_EXACT`.
 const SMALL_NEAREST: [u8; 60] = [
     93, 114, 135, 37, 58, 79, 239, 4, 25, 223, 244, 9, 199, 220, 241, 247, 61, 131, 215, 29, 99, 150, 220, 34, 123,
     193, 7, 123, 193, 7, 167, 37, 163, 199, 69, 195, 158, 28, 154, 155, 25, 151, 219, 89, 215, 65, 240, 159, 121, 40,
     215, 69, 244, 163, 55, 230, 149, 143, 62, 237,
 ];
 
-/// Output of torchvision 0.29.2 for `InterpolationMode.NEAREST_EXACT`.
 const LARGE_NEAREST: [u8; 168] = [
     129, 150, 171, 129, 150, 171, 171, 192, 213, 219, 240, 5, 219, 240, 5, 17, 38, 59, 77, 98, 119, 77, 98, 119, 129,
     150, 171, 129, 150, 171, 171, 192, 213, 219, 240, 5, 219, 240, 5, 17, 38, 59, 77, 98, 119, 77, 98, 119, 156, 184,
@@ -145,7 +141,7 @@ const LARGE_NEAREST: [u8; 168] = [
     252, 38, 11, 53, 95, 74, 116, 158, 74, 116, 158, 143, 185, 227, 218, 4, 46, 218, 4, 46,
 ];
 
-/// Returns 37 × 29 pixels, each value different from its neighbours'.
+/// Returns 37 × 29 pixels, in which each value differs from its neighbours.
 fn gradients() -> Vec<u8> {
     let value = |x: u32, y: u32, c: u32| ((x * x * 3 + y * 7 * (c + 1) + x * y * 5) % 256) as u8;
     (0..29).flat_map(|y| (0..37).flat_map(move |x| (0..3).map(move |c| value(x, y, c)))).collect()
@@ -173,8 +169,8 @@ fn pillow_makes_the_same_pixels_within_one_level() {
     }
 }
 
-/// A centre on the border of two pixels takes the right pixel of the upright picture, even if the picture is
-/// stored mirrored.
+/// If a centre is on the border of two pixels, the right pixel of the upright picture is used, even if the
+/// picture is stored mirrored.
 #[test]
 fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     let at = |start, extent, count, side, mirrored| {
@@ -186,7 +182,7 @@ fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     assert_eq!(at(0.0, 8.0, 4, 8, true), [0, 2, 4, 6]);
     assert_eq!(at(1.0, 2.0, 5, 9, false), [1, 1, 2, 2, 2]);
     assert_eq!(at(6.0, 2.0, 5, 9, true), [6, 6, 6, 7, 7]);
-    // Never beyond the side, however it rounds.
+    // The result is never beyond the side, however the coordinates are rounded.
     assert_eq!(at(7.5, 1.0, 3, 8, false), [7, 7, 7]);
 }
 

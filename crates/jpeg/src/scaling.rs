@@ -1,12 +1,13 @@
-//! Converts decoded levels to the floats for training a model.
+//! Converts decoded levels to the floats that a model is trained with.
 
 use super::PixelLayout;
 use half::{bf16, f16};
 use shardpack_base::factors;
 use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 
-/// Conversion of levels to floats: `level · scale + bias`, fused in float32 and rounded once, then rounded to
-/// the output type, to nearest, ties to even. Does not change uint8 output.
+/// Conversion of levels to floats. `level · scale + bias` is computed as a fused operation in float32 that
+/// rounds once, and is then rounded to the output type (to nearest, ties to even). uint8 output does not
+/// change.
 ///
 /// ```
 /// use shardpack_jpeg::Scaling;
@@ -23,22 +24,21 @@ pub struct Scaling {
     pub bias: [f32; 3],
 }
 
-/// Hint for cubes, because numbers without a field's name apply to pictures.
+/// Hint for cubes in errors, because numbers without a field's name apply to pictures.
 const OF_A_CUBE: &str = "for a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}";
 
 impl Default for Scaling {
-    /// Converts levels to floats without changing the values.
     fn default() -> Self {
         Self { scale: [1.0; 3], bias: [0.0; 3] }
     }
 }
 
 impl Scaling {
-    /// From 0 to 1: `level / 255`.
+    /// Scales levels to 0 to 1, that is, `level / 255`.
     pub const UNIT: Self = Self { scale: [1.0 / 255.0; 3], bias: [0.0; 3] };
 
     /// Creates the scaling `(level / 255 − mean) / std`, like torchvision's `ToTensor` and `Normalize`. The
-    /// two factors are computed in float64 and rounded once.
+    /// scale and the bias are computed in float64 and rounded once.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
@@ -47,8 +47,9 @@ impl Scaling {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if a mean is not finite; a standard deviation is not a finite number above 0; one of them is
-    /// above 1, which is impossible for a picture from 0 to 1; or float32 cannot represent the factors.
+    /// `Usage` if a mean is not finite; if a standard deviation is not a finite number above 0; if one of
+    /// them is above 1, which is impossible for a picture with values from 0 to 1; or if float32 cannot
+    /// represent the scale or the bias.
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
         for (what, numbers) in [("mean", mean), ("std", std)] {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
@@ -63,7 +64,7 @@ impl Scaling {
         Ok(Self { scale: [red.0, green.0, blue.0], bias: [red.1, green.1, blue.1] })
     }
 
-    /// Like [`Scaling::normalised`], from one number for all channels or one per channel.
+    /// Like [`Scaling::normalised`], but takes one number for all channels or one per channel.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
@@ -72,7 +73,7 @@ impl Scaling {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Scaling::normalised`]; `Usage` for other counts.
+    /// Same as [`Scaling::normalised`]; also `Usage` for other counts of numbers.
     pub fn of(mean: &[f64], std: &[f64]) -> Result<Self> {
         let three = |what: &'static str, numbers: &[f64]| match numbers {
             &[one] => Ok([one; 3]),
@@ -87,7 +88,8 @@ impl Scaling {
         Self::normalised(three("mean", mean)?, three("std", std)?)
     }
 
-    /// Converts a level of a channel, the same on host and device. Channels above 2 count as blue.
+    /// Converts a level of a channel. The result is the same on the host and on a device. Channels above 2
+    /// count as blue.
     #[must_use]
     pub fn apply(&self, channel: usize, level: u8) -> f32 {
         let [red, green, blue] = self.scale;
@@ -101,7 +103,7 @@ impl Scaling {
     }
 }
 
-/// Lookup table from levels to floats: the results of [`Scaling::apply`], rounded to a type.
+/// Lookup table from levels to floats. It holds the results of [`Scaling::apply`], rounded to a type.
 ///
 /// ```
 /// use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
@@ -125,7 +127,7 @@ enum Floats {
 }
 
 impl FloatTable {
-    /// Makes the table of `scaling`, for float16, bfloat16 or float32.
+    /// Makes the table of `scaling` for float16, bfloat16 or float32.
     ///
     /// # Errors
     /// `Usage` for other types.
@@ -145,7 +147,7 @@ impl FloatTable {
         Ok(Self(floats))
     }
 
-    /// Returns the bytes per float.
+    /// Returns the number of bytes per float.
     #[must_use]
     pub const fn element_bytes(&self) -> usize {
         match self.0 {
@@ -154,7 +156,7 @@ impl FloatTable {
         }
     }
 
-    /// Converts decoded pixels of three channels to floats, little-endian.
+    /// Converts decoded pixels of three channels to little-endian floats.
     ///
     /// # Errors
     /// `Usage` if `out` does not have exactly the size of these floats.
@@ -184,7 +186,7 @@ fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<FloatLevel
     table
 }
 
-/// Converts `levels`. Returns false if `out` does not have exactly the size of these floats.
+/// Returns false if `out` does not have exactly the size of the floats.
 fn look_up<const N: usize>(table: &FloatLevels<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {

@@ -4,16 +4,15 @@ use shardpack_base::Marks;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// Restart marker n, 0 to 7.
     Restart(u8),
-    /// Another marker, which ends the scan.
+    /// A different marker, which ends the scan.
     Marker(u8),
-    /// End of the bytes.
+    /// The bytes end.
     Cut,
 }
 
-/// Iterates over the entropy-coded segments of a scan without decoding: in entropy-coded data 00 always
-/// follows FF, so any other FF is a marker, or a fill byte before a marker.
+/// Iterates over the entropy-coded segments of a scan without decoding them. In entropy-coded data, FF is
+/// always followed by 00, so any other FF is a marker, or a fill byte before a marker.
 pub(super) struct Segments<'a> {
     scan: &'a [u8],
     marks: Marks<'a>,
@@ -22,7 +21,8 @@ pub(super) struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// Starts at the first entropy-coded byte, where `scan` begins. Bytes after the scan are ignored.
+    /// Starts at the first entropy-coded byte, which must be the first byte of `scan`. Bytes after the scan
+    /// are ignored.
     pub(super) fn new(scan: &'a [u8]) -> Self {
         Self { scan, marks: Marks::new(scan), start: 0, ended: false }
     }
@@ -40,12 +40,11 @@ impl<'a> Iterator for Segments<'a> {
         if self.ended {
             return None;
         }
-        // Never `None`, because a marker is never before the segment's start. If it were, a caller would
-        // notice the missing segment, because every caller counts segments.
+        // This is never `None`, because a marker is never before the segment's start. If it were, a caller
+        // would notice the missing segment, because every caller counts segments.
         let segment = |end: usize| self.scan.get(self.start..end);
         for at in self.marks.by_ref() {
             match self.scan.get(at + 1) {
-                // A fill byte.
                 Some(0xFF) => {}
                 Some(&marker @ 0xD0..=0xD7) => {
                     let item = (segment(at)?, End::Restart(marker & 7));
@@ -74,7 +73,7 @@ mod tests {
         let found: Vec<_> = Segments::new(scan).collect();
         let expected: [(&[u8], End); 4] = [
             (b"\x01\xFF\x00\xD0", End::Restart(0)),
-            // A fill byte stays with the segment before it.
+            // A fill byte belongs to the segment before it.
             (b"\xFF", End::Restart(1)),
             (b"", End::Restart(2)),
             (b"ab", End::Marker(0xD9)),

@@ -1,14 +1,15 @@
 //! Visual difference between a re-encoded picture and its source: SSIMULACRA2.
 //!
-//! 100 is identical, 90 looks identical side by side, 70 is high and 50 medium quality. Pixels are assumed to
-//! be sRGB. At most [`SCORE_MAX_PIXELS`] are scored, because a score takes planes of floats, and memory would
-//! grow with the largest picture of a dataset.
+//! A score of 100 means identical, 90 means that the pictures look identical side by side, 70 is high and 50
+//! is medium quality. Pixels are assumed to be sRGB. At most [`SCORE_MAX_PIXELS`] are scored, because scoring
+//! needs planes of floats, whose memory would grow with the largest picture of a dataset.
 
 use super::Rect;
 use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
 use shardpack_format::{Error, Result};
 
-/// Maximum number of pixels that are scored. The score of a larger picture is that of its centre, with the same shape.
+/// Maximum number of pixels that are scored. For a larger picture, only its centre is scored, with the same
+/// aspect ratio.
 ///
 /// ```
 /// use shardpack_jpeg::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -16,13 +17,13 @@ use shardpack_format::{Error, Result};
 /// ```
 pub const SCORE_MAX_PIXELS: u64 = 8_000_000;
 
-/// Measured bytes that scoring takes per pixel, without the pictures themselves.
+/// Number of bytes that scoring takes per pixel, as measured, without the pictures themselves.
 pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 
 /// Score of a picture that equals its source.
 pub(super) const IDENTICAL: f64 = 100.0;
 
-/// A reference for scoring other pictures. Its half of the work is done once.
+/// A reference picture with which others are compared. Its half of the work is done only once.
 pub struct Reference(Ssimulacra2Reference);
 
 impl std::fmt::Debug for Reference {
@@ -32,8 +33,8 @@ impl std::fmt::Debug for Reference {
 }
 
 impl Reference {
-    /// Prepares `rgb`, C-contiguous `[height, width, 3]`; `size` is width and height. For a picture of more
-    /// than [`SCORE_MAX_PIXELS`], only the centre is scored.
+    /// Prepares `rgb`, which is C-contiguous `[height, width, 3]`. `size` is width and height. For a picture
+    /// of more than [`SCORE_MAX_PIXELS`], only the centre is scored.
     ///
     /// # Errors
     /// `Usage` if the bytes do not match the size, or the picture is too small to be scored.
@@ -41,7 +42,7 @@ impl Reference {
         Ssimulacra2Reference::new(&slice(rgb, size)?).map(Self).map_err(|e| unfit(size, e))
     }
 
-    /// Returns the SSIMULACRA2 score of another picture of the same size: 100 if they are equal.
+    /// Returns the SSIMULACRA2 score of another picture of the same size, which is 100 if they are equal.
     ///
     /// # Errors
     /// `Usage` if the picture has a different size.
@@ -93,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Pixels outside the centre do not count; pixels inside do.
+    /// Pixels outside the centre do not affect the score; pixels inside do.
     #[test]
     fn large_pictures_are_scored_by_their_centre() {
         let size = (8000, 2000);

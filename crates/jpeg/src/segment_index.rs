@@ -1,19 +1,18 @@
 //! The segment index of a JPEG: where decoding can begin within its entropy-coded data (spec §5.5).
 //!
-//! A baseline JPEG can be decoded from any MCU on if the position of its first bit and the DC predictions are
-//! known. The index lists both for every segment of a few MCUs, so that a JPEG without restart markers can be
-//! decoded in parts, like a tiled one. It is stored next to the picture, whose bytes do not change.
+//! Decoding of a baseline JPEG can begin at any MCU if the position of its first bit and the DC predictions
+//! are known. The index lists both for every segment of a few MCUs, so that a JPEG without restart markers
+//! can be decoded in parts, like a tiled one. It is stored together with the picture, whose bytes do not
+//! change.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Result};
 
-/// Bytes before the packed numbers.
+/// Size of the head, which precedes the packed numbers, in bytes.
 const HEAD_BYTES: usize = 28;
-/// Offset of the CRC32, which ends the head.
+/// Offset of the CRC32, which is the last part of the head.
 const CRC_OFFSET: usize = 24;
-/// Maximum number of components.
 const COMPONENTS: usize = 3;
-/// Maximum number of MCUs in a segment.
 const MAX_INTERVAL: u16 = 64;
 
 /// A parsed segment index, which borrows its bytes.
@@ -30,7 +29,7 @@ pub struct SegmentIndex<'a> {
     last_dc: [(i16, Packed<'a>); COMPONENTS],
 }
 
-/// Numbers of equal width, packed from the lowest bit of the first byte.
+/// Numbers that all have the same width, packed from the lowest bit of the first byte on.
 #[derive(Debug, Clone, Copy, Default)]
 struct Packed<'a> {
     bytes: &'a [u8],
@@ -52,7 +51,7 @@ impl Packed<'_> {
     }
 }
 
-/// Returns `bits` ones, at most 32.
+/// Returns a number whose lowest `bits` bits (at most 32) are ones.
 const fn mask(bits: u32) -> u32 {
     if bits == 0 { 0 } else { u32::MAX >> (32 - bits) }
 }
@@ -61,7 +60,7 @@ impl<'a> SegmentIndex<'a> {
     /// Parses an index.
     ///
     /// # Errors
-    /// `Format` if the bytes violate the format, or the numbers contradict each other.
+    /// `Format` if the bytes violate the format, or if the numbers contradict each other.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let (head, mut rest) = bytes
             .split_first_chunk::<HEAD_BYTES>()
@@ -151,7 +150,7 @@ impl<'a> SegmentIndex<'a> {
             return Err(wrong("the sum of its lengths", format!("up to the end of {scan_bytes} bytes"), bits));
         }
         for component in 0..usize::from(components) {
-            // Mostly the width of the numbers excludes others.
+            // In most indexes, the width of the numbers already excludes values that are too large.
             let (base, numbers) = index.last_dc.get(component).copied().unwrap_or_default();
             let most = i32::from(base) + mask(numbers.bits).cast_signed();
             let wide = |segment| Some(index.wide(component, segment)).filter(|value| i16::try_from(*value).is_err());
@@ -177,21 +176,22 @@ impl<'a> SegmentIndex<'a> {
         self.interval as u32
     }
 
-    /// Returns the number of components: 1 or 3.
+    /// Returns the number of components, which is 1 or 3.
     #[must_use]
     pub const fn components(&self) -> usize {
         self.components as usize
     }
 
-    /// Returns the size of the entropy-coded data in bytes, from its first byte to the one with the last bit of
-    /// the last MCU. If that byte is FF, a stuffed 00 follows before the end-of-image marker.
+    /// Returns the size of the entropy-coded data in bytes, from its first byte to the byte that contains the
+    /// last bit of the last MCU. If that byte is FF, a stuffed 00 follows before the end-of-image marker.
     #[must_use]
     pub const fn scan_bytes(&self) -> u32 {
         self.scan_bytes
     }
 
-    /// Iterates over the starts of all segments, and the end of the last one, in bits of the file from the
-    /// first entropy-coded byte on. Stuffing and markers count; the highest bit of a byte is the first.
+    /// Iterates over the starts of all segments and the end of the last one. They are positions of bits in
+    /// the file, counted from the first entropy-coded byte. Stuffing and markers count, and the highest bit
+    /// of a byte is the first.
     #[inline]
     pub fn starts(&self) -> impl Iterator<Item = u64> + use<'a> {
         let Self { lengths, segments, .. } = *self;
@@ -203,9 +203,10 @@ impl<'a> SegmentIndex<'a> {
         })
     }
 
-    /// Returns the last DC coefficient of a component before a segment, or 0 before the first. It is the DC
-    /// prediction at the start of the segment, unless a restart marker is there, after which predictions are 0.
-    /// The number after the last segment's is the last DC coefficient of the picture.
+    /// Returns the last DC coefficient of a component before a segment, or 0 before the first segment. It is
+    /// the DC prediction at the start of the segment, unless a restart marker precedes the segment, because
+    /// predictions are then 0. For the number after the last segment, it is the last DC coefficient of the
+    /// picture.
     ///
     /// A decoder compares it with the DC coefficient that it has reached at the end of the preceding segment.
     #[inline]
@@ -237,18 +238,16 @@ fn wrong(what: &str, expected: impl ToString, found: impl ToString) -> Error {
 /// Segments of a picture, from which its index is written.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
-    /// Number of MCUs in a segment.
     pub(crate) interval: u16,
     pub(crate) components: usize,
     pub(crate) scan_bytes: u32,
-    /// Number of bits of each segment.
+    /// Length of each segment in bits.
     pub(crate) lengths: Vec<u32>,
-    /// Last DC coefficients before each segment, and of the picture.
+    /// Last DC coefficients before each segment, followed by the last ones of the whole picture.
     pub(crate) last_dc: Vec<[i16; COMPONENTS]>,
 }
 
 impl SegmentList {
-    /// Appends the index.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         let width = |most: u32| u32::BITS - most.leading_zeros();
@@ -282,7 +281,7 @@ impl SegmentList {
     }
 }
 
-/// Appends numbers of `bits` bits, and zero bits up to a whole byte.
+/// Appends numbers of `bits` bits each, followed by zero bits up to a whole byte.
 fn pack(numbers: impl Iterator<Item = u32>, bits: u32, out: &mut Vec<u8>) {
     let (mut buffer, mut held) = (0_u64, 0);
     for number in numbers {

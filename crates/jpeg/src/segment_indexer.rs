@@ -7,7 +7,7 @@ use super::turbo::{Bounds, Decompressor, Scale, Warnings};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
-/// Reads the entropy-coded data of JPEGs and lists where decoding can begin in it. Each thread has its own.
+/// Reads the entropy-coded data of JPEGs and lists where decoding can begin in it. Each thread needs its own indexer.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -47,12 +47,12 @@ impl SegmentIndexer {
         }
     }
 
-    /// Appends the index of a JPEG to `out`, and returns its number of segments. Returns `None`, and appends
-    /// nothing, if an index would be of no use: the picture is small or already divided by restart markers, or
-    /// it is none that can be decoded in parts (progressive, CMYK, unusual subsampling).
+    /// Appends the index of a JPEG to `out`, and returns its number of segments. Returns `None` and appends
+    /// nothing if an index would be of no use, because the picture is small, is already divided by restart
+    /// markers, or cannot be decoded in parts (progressive, CMYK, unusual subsampling).
     ///
-    /// The whole picture is checked either way. If it is regular, reading its entropy-coded data suffices, and
-    /// no pixels are made. All others are decoded by libjpeg-turbo at an eighth of their size.
+    /// The whole picture is checked in any case. If it is regular, reading its entropy-coded data suffices,
+    /// and no pixels are computed. Other pictures are decoded by libjpeg-turbo at an eighth of their size.
     ///
     /// # Errors
     /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
@@ -75,7 +75,7 @@ impl SegmentIndexer {
         Ok(count)
     }
 
-    /// Compares the index stored with a JPEG with the picture.
+    /// Checks that the index stored with a JPEG belongs to the picture.
     ///
     /// # Errors
     /// `Format` if the index differs from the one that [`index`](Self::index) writes, or the picture is damaged.
@@ -97,7 +97,7 @@ impl SegmentIndexer {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
         let frame = picture.frame();
-        // At an eighth of the size, all entropy-coded data is still read, for a fraction of the work.
+        // At an eighth of the size, all entropy-coded data is still read, but with a fraction of the work.
         let (scale, format) = (Scale::Eighth, frame.color.format());
         let pitch = scale.of(frame.width) as usize * format.bytes();
         let pixels = grow(&mut self.pixels, pitch * scale.of(frame.height) as usize);

@@ -8,7 +8,6 @@ pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
     JpegHeader::parse(jpeg).map_err(damaged)
 }
 
-/// Returns the error for a header that does not parse.
 pub(super) fn damaged(error: JpegError) -> Error {
     match error {
         JpegError::Damaged { offset, what } => Error::format("JPEG header", "a header as in T.81", what).at(offset),
@@ -19,11 +18,11 @@ pub(super) fn damaged(error: JpegError) -> Error {
     }
 }
 
-/// Maximum bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
+/// Maximum size of a buffer that is kept from picture to picture, in bytes. RGB of 22 million pixels fits.
 pub(crate) const KEPT_BYTES: usize = 64 << 20;
 
-/// Frees buffers that a large picture grew beyond [`KEPT_BYTES`], so that they do not stay in every thread
-/// that had such a picture.
+/// Frees buffers that a large picture grew beyond [`KEPT_BYTES`], so that they do not stay allocated in every
+/// thread that decoded such a picture.
 pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
     for buffer in buffers {
         if buffer.capacity() > KEPT_BYTES {

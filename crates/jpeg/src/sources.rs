@@ -1,4 +1,4 @@
-//! JPEGs that tests tile and re-encode.
+//! Pictures that tests tile and re-encode.
 
 use super::turbo::{Compressor, Encoding, PixelFormat, Process, Subsampling};
 

@@ -1,15 +1,15 @@
-//! Small JPEGs for tests, made when needed. The root package's tests include this file too.
+//! Small JPEGs for tests, made when they are needed. The root package's tests include this file too.
 
-/// Parts of a JPEG that a test may change before joining them.
+/// Parts of a JPEG that a test may change before they are joined.
 #[derive(Debug, Clone)]
 pub(crate) struct Jpeg {
     pub(crate) sof: u8,
     pub(crate) precision: u8,
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// (id, h, v)
+    /// Identifier and sampling factors of each component: (id, h, v).
     pub(crate) components: Vec<(u8, u8, u8)>,
-    /// Components of the first scan.
+    /// Number of components in the first scan.
     pub(crate) scan: usize,
     /// Segments between SOI and the frame header: marker and content.
     pub(crate) segments: Vec<(u8, Vec<u8>)>,
@@ -62,7 +62,6 @@ impl Jpeg {
     }
 }
 
-/// Returns the content of an Exif segment with one orientation.
 pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     let mut out = b"Exif\0\0".to_vec();
     let u16_of = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
@@ -79,8 +78,8 @@ pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     out
 }
 
-/// Returns the folder of shared test data if there is one next to this checkout or above it; otherwise prints
-/// that the test is skipped.
+/// Returns the folder of shared test data if there is one next to this checkout or above it. Otherwise it
+/// prints that the test is skipped.
 #[allow(clippy::print_stderr, reason = "a test that did not run must not look like one that did")]
 pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

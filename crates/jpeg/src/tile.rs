@@ -1,7 +1,7 @@
 //! Lossless tiling: turns any usual JPEG into a baseline JPEG with one scan, which restart markers divide
 //! into independent segments.
 //!
-//! The DCT coefficients are copied and coded again, so every decoder gives exactly the same pixels for both
+//! The DCT coefficients are copied and encoded again, so every decoder gives exactly the same pixels for both
 //! pictures. In most pictures the segments are a grid of tiles, and rectangles can be cut out by copying
 //! bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
@@ -29,16 +29,16 @@ pub struct TileOptions {
     /// Restart interval, which determines the tiles. Default [`Interval::Auto`].
     pub interval: Interval,
     /// Keeps the metadata segments (Exif, ICC profile, XMP, comments…) in the stored JPEG. By default they
-    /// are dropped, so read the important ones first with [`Metadata`](super::Metadata).
+    /// are dropped, so read the important ones with [`Metadata`](super::Metadata) first.
     pub keep_metadata: bool,
     /// Rotates the coefficients of a picture whose Exif orientation is not upright, if its edges are on the
     /// MCU grid. Otherwise the orientation is applied after decoding. No coefficient is lost, but decoders
-    /// round a rotated picture differently by a step or two. Default no.
+    /// round a rotated picture differently by a step or two. Default false.
     pub upright: bool,
     /// Maximum growth of the tiled picture, as a fraction of the source. [`Interval::Auto`] tries whole rows
     /// before the source is kept. Default 0.15, which a progressive source seldom exceeds.
     pub max_growth: f64,
-    /// Limits for a picture. The limits on pixels, and on memory for coefficients, follow from `max_decoded_bytes`.
+    /// Limits for a picture. The limits on pixels and on memory for coefficients follow from `max_decoded_bytes`.
     pub limits: Limits,
 }
 
@@ -61,32 +61,33 @@ pub enum TileOutcome {
     Tiled {
         /// MCUs between restart markers.
         interval: u16,
-        /// Number of segments in a row of MCUs, rounded up; equals the number of tiles if the interval divides the row.
+        /// Number of segments in a row of MCUs, rounded up. This is the number of tiles if the interval
+        /// divides the row.
         tiles_per_row: u32,
         /// Number of segments of the picture.
         segments: u32,
     },
-    /// The source byte for byte, including metadata and bytes after the end of the image.
+    /// The source, byte for byte, including metadata and bytes after the end of the image.
     Kept(KeepReason),
 }
 
 /// Result of [`JpegTiler::tile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiled {
-    /// Outcome: tiled or kept.
+    /// Outcome: the picture was tiled or kept.
     pub outcome: TileOutcome,
     /// Width of the stored picture, in pixels, before `orientation` is applied.
     pub width: u32,
     /// Height of the stored picture, in pixels, before `orientation` is applied.
     pub height: u32,
-    /// Exif orientation to apply after decoding, 1..=8; 1 = upright. It applies even if the stored bytes also
+    /// Exif orientation to apply after decoding, 1..=8; 1 = upright. Apply it even if the stored bytes also
     /// have an Exif segment.
     pub orientation: u8,
-    /// Exif orientation applied to the coefficients; 1 = none.
+    /// Exif orientation that was applied to the coefficients; 1 = none.
     pub applied: u8,
 }
 
-/// Tiles pictures. Each thread has its own tiler.
+/// Tiles pictures. Each thread needs its own tiler.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegTiler, TileOptions};
@@ -128,14 +129,13 @@ impl JpegTiler {
         }
     }
 
-    /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow beyond
-    /// the margin.
+    /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow beyond the allowed growth.
     ///
     /// Tiling drops bytes after the end of the image (further pictures of a phone's MPO file, padding).
     ///
     /// # Errors
     /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
-    /// many pixels; `Usage` if the interval is 0 or the margin is not a number. An error leaves `out`
+    /// many pixels; `Usage` if the interval is 0 or the maximum growth is not a number. An error leaves `out`
     /// unchanged, and the tiler stays usable.
     pub fn tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         let start = out.len();
@@ -190,8 +190,8 @@ impl JpegTiler {
         }
     }
 
-    /// Codes the coefficients again and returns the restart interval, or the reason why the source is kept,
-    /// in which case nothing is appended.
+    /// Encodes the coefficients again and returns the restart interval. If the source must be kept, returns
+    /// the reason and appends nothing.
     fn code(
         &mut self,
         jpeg: &[u8],
@@ -203,8 +203,8 @@ impl JpegTiler {
         let start = out.len();
         let row = Interval::Row.of(grid, jpeg.len());
         let chosen = options.interval.of(grid, jpeg.len());
-        // A picture that grows too much with the best tiles may still fit with whole rows. Tiles chosen by
-        // the caller are not replaced.
+        // A picture that grows too much with the best tiles may still fit with whole rows. Tiles that the
+        // caller has chosen are not replaced.
         let fallback = (options.interval == Interval::Auto && chosen != row).then_some(row);
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
@@ -229,8 +229,8 @@ impl JpegTiler {
         Ok(Err(KeepReason::Larger))
     }
 
-    /// Appends the rewritten picture. Returns `false`, and appends nothing, if libjpeg-turbo does not write one of
-    /// its coefficients.
+    /// Appends the rewritten picture. Returns `false` and appends nothing if libjpeg-turbo cannot write one
+    /// of its coefficients.
     fn transcode(&mut self, jpeg: &[u8], options: &TileOptions, how: Transcoding, out: &mut Vec<u8>) -> Result<bool> {
         let bounds = Bounds::of(&options.limits);
         let header = checked_header(jpeg, bounds)?;
@@ -246,7 +246,7 @@ impl JpegTiler {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
             self.check_decodes(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
-            // The 8-bit decoder does not read such pictures. If the picture is complete, trust its header.
+            // The 8-bit decoder does not read such pictures. If the picture is complete, its header is trusted.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())
@@ -258,7 +258,7 @@ impl JpegTiler {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
         let frame = picture.frame();
-        // At an eighth of the size, all entropy-coded data is still read, for a fraction of the work.
+        // At an eighth of the size, all entropy-coded data is still read, but with a fraction of the work.
         let (scale, format) = (Scale::Eighth, frame.color.format());
         let pitch = scale.of(frame.width) as usize * format.bytes();
         self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
@@ -266,7 +266,6 @@ impl JpegTiler {
     }
 }
 
-/// True if `tiled` bytes exceed the growth allowed for `source` bytes.
 #[allow(clippy::cast_precision_loss, reason = "a margin of some percent")]
 fn exceeds(tiled: usize, source: usize, max_growth: f64) -> bool {
     tiled as f64 > source as f64 * (1.0 + max_growth)
@@ -276,7 +275,7 @@ pub(super) const fn swaps_axes(orientation: u8) -> bool {
     matches!(orientation, 5..=8)
 }
 
-/// Returns the operation that turns a picture upright, if its edges allow a lossless turn.
+/// Returns the operation that turns a picture upright, if its edges allow this without loss.
 fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
     // Partial MCUs are at the right and bottom. An edge that moves to the left or top must have only whole MCUs.

@@ -71,7 +71,7 @@ proptest! {
             let row = matches!(tiled.outcome, TileOutcome::Tiled { tiles_per_row: 1, .. });
             prop_assert!(row);
         }
-        // Tiling a tiled picture changes nothing, unless the interval is chosen again from the new size.
+        // Tiling a tiled picture again changes nothing, unless the interval is chosen again from the new size.
         if !upright && !keep_metadata && interval != Interval::Auto {
             prop_assert_eq!(tile(&stored, &options).unwrap().1, stored);
         }
@@ -93,7 +93,7 @@ proptest! {
 fn every_upright_turn_is_taken_where_the_grid_allows() {
     for sampling in SAMPLINGS {
         for orientation in 2..=8 {
-            // A multiple of every MCU size; the largest is 32 × 16.
+            // Both sides are multiples of every MCU size, the largest of which is 32 × 16.
             let whole = encode((96, 64), PixelFormat::Rgb, plain(sampling), None);
             let source = with_segments(&whole, &[(0xE1, exif(orientation, true))]);
             let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();
@@ -106,7 +106,7 @@ fn every_upright_turn_is_taken_where_the_grid_allows() {
     for orientation in 2..=8 {
         let source = with_segments(&odd, &[(0xE1, exif(orientation, true))]);
         let (tiled, stored) = tile(&source, &TileOptions { upright: true, ..lenient() }).unwrap();
-        // Only the transposition moves no partial MCU to the front.
+        // The transposition is the only turn that moves no partial MCU to the left or top.
         assert_eq!(tiled.applied, if orientation == 5 { 5 } else { 1 });
         check_tiles(&source, tiled, &stored);
     }
@@ -213,11 +213,11 @@ fn red_green_blue_is_tiled() {
 
 #[test]
 fn unusual_sampling_is_tiled() {
-    // The encoder does not write such pictures, so change the factors of a usual one, whose blocks can be
-    // read in another order because all RGB components share one Huffman table.
+    // The encoder does not write such pictures, so change the factors of a usual one. Its blocks can be read
+    // in a different order because all RGB components share one Huffman table.
     let mut source = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let sof = JpegHeader::parse(&source).unwrap().sof_offset as usize;
-    // With 2×1 each, there are half as many MCUs with twice as many blocks.
+    // With factors of 2×1 for every component, there are half as many MCUs with twice as many blocks.
     for component in 0..3 {
         source[sof + 11 + 3 * component] = 0x21;
     }
@@ -235,7 +235,7 @@ fn a_picture_that_grows_is_kept() {
     let (tiled, stored) = tile(&source, &never).unwrap();
     assert_eq!(tiled.outcome, TileOutcome::Kept(KeepReason::Larger));
     assert_eq!(stored, source);
-    // If the limit is between the sizes for rows and for tiles, the picture has rows.
+    // If the limit is between the size with rows and the size with tiles, the picture is tiled in rows.
     let size = |interval| tile(&source, &TileOptions { interval, ..lenient() }).unwrap().1.len() as f64;
     let (row, auto) = (size(Interval::Row), size(Interval::Auto));
     assert!(row < auto);
@@ -320,6 +320,6 @@ fn photos_keep_their_pixels_and_hardly_grow() {
         source_bytes += source.len();
         stored_bytes += stored.len();
     }
-    // All thousand together shrink by 0.3 %, but these hundred happen to grow by as much.
+    // All thousand photos together shrink by 0.3 %, but these hundred happen to grow by as much.
     assert!(stored_bytes <= source_bytes + source_bytes / 100, "{stored_bytes} > {source_bytes}");
 }

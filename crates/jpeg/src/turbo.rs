@@ -1,16 +1,16 @@
-//! Safe interface to libjpeg-turbo, with all `unsafe` code for JPEG.
+//! A safe interface to libjpeg-turbo. This module contains all `unsafe` code for JPEG.
 //!
 //! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart markers when
 //! it transcodes. Three of its properties shape this module:
 //!
-//! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture; and
-//!   quantisation and Huffman tables stay for pictures that have none. So an instance is used for one picture
-//!   and dropped: creating one takes 0.2 µs, and the pixels of a picture depend only on its own bytes. No
-//!   instance leaves the function, or the [`OpenedJpeg`], that made it.
-//! - Any call that warned reports a warning, even if an error ended it afterwards.
-//!   [`Handle::outcome`] distinguishes the two.
+//! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture.
+//!   Quantisation and Huffman tables also remain for pictures that have none. So an instance is used for one
+//!   picture and then dropped: creating one takes 0.2 µs, and the pixels of a picture depend only on its own
+//!   bytes. No instance leaves the function, or the [`OpenedJpeg`], that made it.
+//! - Any call that warned reports a warning, even if an error ended it afterwards. [`Handle::outcome`]
+//!   distinguishes the two.
 //! - It takes the size of the rows that it writes from the JPEG itself, without checking the buffer. So bytes
-//!   are decoded only after libjpeg has read their header, on the same instance, and [`JpegHeader::parse`] has
+//!   are decoded only after libjpeg has read their header on the same instance, and [`JpegHeader::parse`] has
 //!   read it in the same way.
 #![allow(unsafe_code)]
 
@@ -31,7 +31,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 use turbojpeg_sys as sys;
 
-/// Texts of libjpeg's warnings about a source, up to their first number. Its errors have other texts.
+/// Beginnings of libjpeg's warnings about a source, up to their first number. Its errors have different texts.
 const WARNINGS: [&str; 6] = [
     "Corrupt JPEG data: ",
     "Premature end of JPEG file",
@@ -44,7 +44,7 @@ const WARNINGS: [&str; 6] = [
 /// End of the warning about bytes between the data of the last scan and the end of the image.
 const AT_THE_END: &str = " extraneous bytes before marker 0xd9";
 
-/// A TurboJPEG instance for one picture, owned only by this value.
+/// A TurboJPEG instance for one picture. Only this value owns it.
 struct Handle(NonNull<c_void>);
 
 impl Drop for Handle {
@@ -54,7 +54,6 @@ impl Drop for Handle {
     }
 }
 
-/// An unsuccessful call, by kind.
 enum TurboFailure {
     /// The call finished despite damage.
     Warning(String),
@@ -63,9 +62,10 @@ enum TurboFailure {
 }
 
 impl TurboFailure {
-    /// True if the warning is only about padding: zeros before the end of the image. Only a picture's first
-    /// warning leaves its text, so this is the first, and all pixels were decoded without a warning. Other
-    /// bytes in this place may be the only sign of damage elsewhere.
+    /// Returns true if the warning is only about padding, that is, zeros before the end of the image. The
+    /// library keeps only the text of a picture's first warning, so this is the first one, and all pixels
+    /// were decoded without a warning. Bytes other than zeros in this place may be the only sign of damage
+    /// elsewhere.
     fn is_padding(&self, jpeg: &[u8]) -> bool {
         let Self::Warning(text) = self else { return false };
         let count = text.strip_prefix("Corrupt JPEG data: ").and_then(|text| text.strip_suffix(AT_THE_END));
@@ -76,7 +76,7 @@ impl TurboFailure {
         bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
     }
 
-    /// True if the picture has a coefficient that libjpeg decodes but does not write.
+    /// Returns true if the picture has a coefficient that libjpeg decodes but does not write.
     fn is_unwritable(&self) -> bool {
         matches!(self, Self::Fatal(text) if text.starts_with("DCT coefficient") && text.ends_with("out of range"))
     }
@@ -95,7 +95,7 @@ impl Handle {
     }
 
     fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
-        // A larger limit has no effect.
+        // A larger limit would have no effect.
         let value = value.try_into().unwrap_or(c_int::MAX);
         // SAFETY: the instance is alive; parameter and value are checked by the library.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
@@ -119,7 +119,7 @@ impl Handle {
     ///
     /// The library's own code is "warning" whenever there was a warning, even if an error followed. But only
     /// the first warning of a picture leaves its text, and an error always replaces that text. So the call
-    /// ended with a warning only if the text is a warning's. An unknown text counts as an error.
+    /// ended with a warning only if the text belongs to a warning. An unknown text counts as an error.
     fn outcome(&self, status: c_int) -> Result<(), TurboFailure> {
         if status == 0 {
             return Ok(());
@@ -146,7 +146,7 @@ impl Handle {
     }
 }
 
-/// Settings for decoding pictures. Holds no picture data.
+/// Settings for decoding pictures. This type holds no picture data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decompressor {
     bounds: Bounds,
@@ -171,7 +171,7 @@ impl Decompressor {
         let header = checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_DECOMPRESS)?;
         handle.bound(self.bounds)?;
-        // Otherwise each header would copy an ICC profile.
+        // Otherwise libjpeg would copy the ICC profile each time it reads a header.
         handle.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
         // SAFETY: the pointer and the length belong to a live slice, which the library only reads.
         let status = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), jpeg.as_ptr(), jpeg.len() as _) };
@@ -196,7 +196,7 @@ impl Decompressor {
         Ok(OpenedJpeg { handle, jpeg, header, frame, decompressor: *self })
     }
 
-    /// Converts an outcome to a result, depending on whether warnings are accepted.
+    /// Converts an outcome to a result, which depends on whether warnings are accepted.
     fn accepted(&self, outcome: Result<(), TurboFailure>, jpeg: &[u8]) -> Result<()> {
         match outcome {
             Ok(()) => Ok(()),
@@ -209,7 +209,7 @@ impl Decompressor {
 
 /// A picture whose header was read, to be decoded once.
 pub(crate) struct OpenedJpeg<'a> {
-    /// Made for this picture. Its one call so far has read the header of `jpeg` to the end.
+    /// An instance made for this picture. The only call on it so far has read the header of `jpeg` to the end.
     handle: Handle,
     jpeg: &'a [u8],
     header: JpegHeader,
@@ -237,8 +237,8 @@ impl OpenedJpeg<'_> {
     }
 
     /// Decodes `region` of the picture, whose left edge must be the edge of an MCU. Reads the entropy-coded
-    /// data above and next to the region, but not below it; makes pixels only for the region. libjpeg
-    /// interpolates chroma within the region: if that matters, the region must be a pixel larger on each side
+    /// data above and next to the region, but not below it, and computes pixels only for the region. libjpeg
+    /// interpolates chroma within the region. If that matters, the region must be a pixel larger on each side
     /// than the part that is used.
     ///
     /// # Errors
@@ -338,7 +338,8 @@ impl Drop for Output {
     }
 }
 
-/// Rewrites pictures by their DCT coefficients: baseline, one scan, optimised Huffman tables. Holds no picture data.
+/// Rewrites pictures from their DCT coefficients as baseline JPEGs with one scan and optimised Huffman
+/// tables. This type holds no picture data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoder {
     bounds: Bounds,
@@ -353,7 +354,7 @@ impl Transcoder {
         self.bounds = bounds;
     }
 
-    /// Appends the transcoded picture to `out`. Returns false, and appends nothing, if the picture has a
+    /// Appends the transcoded picture to `out`. Returns false and appends nothing if the picture has a
     /// coefficient that libjpeg decodes but does not write.
     ///
     /// # Errors
@@ -362,7 +363,7 @@ impl Transcoder {
     pub(crate) fn transcode(&self, jpeg: &[u8], how: Transcoding, out: &mut Vec<u8>) -> Result<bool> {
         checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
-        // A rotation holds the coefficients twice.
+        // A rotation needs memory for two copies of the coefficients.
         let max_memory_mib = self.bounds.max_memory_mib.saturating_mul(2);
         handle.bound(Bounds { max_memory_mib, ..self.bounds })?;
         handle.set(sys::TJPARAM_TJPARAM_RESTARTBLOCKS, how.restart_interval)?;
@@ -395,7 +396,7 @@ impl Transcoder {
         match handle.outcome(status) {
             Err(failure) if failure.is_unwritable() => return Ok(false),
             Err(failure) if !failure.is_padding(jpeg) => return Err(failure.damaged()),
-            // A warning about padding, after which everything is written.
+            // The warning is about padding, so everything is written.
             _ => {}
         }
         // SAFETY: the call has succeeded, perhaps with a warning.
@@ -404,7 +405,7 @@ impl Transcoder {
     }
 }
 
-/// Encodes pictures. Holds no picture data.
+/// Encodes pictures. This type holds no picture data.
 #[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Compressor {
@@ -418,13 +419,12 @@ impl Compressor {
         Self::default()
     }
 
-    /// Makes later calls write kinds that [`Encoding`] does not offer, as sources for tests.
+    /// Makes later calls write kinds of JPEGs that [`Encoding`] does not offer, as sources for tests.
     #[cfg(test)]
     pub(crate) const fn write(&mut self, process: Process) {
         self.process = Some(process);
     }
 
-    /// Creates an instance for one picture.
     fn handle(&self, how: Encoding) -> Result<Handle> {
         let mut handle = Handle::new(sys::TJINIT_TJINIT_COMPRESS)?;
         handle.set(sys::TJPARAM_TJPARAM_OPTIMIZE, 1)?;
@@ -439,7 +439,7 @@ impl Compressor {
         Ok(handle)
     }
 
-    /// Appends `pixels`, tightly packed rows of `width` pixels, to `out` as a JPEG.
+    /// Appends `pixels`, which are tightly packed rows of `width` pixels, to `out` as a JPEG.
     ///
     /// # Errors
     /// `Usage` if the number of bytes does not match the dimensions, or the encoder rejects them.

@@ -46,12 +46,13 @@ fn scans_are_counted_before_they_are_decoded() {
 /// Returns bytes that make libjpeg warn, and then fail in the middle of a Huffman table.
 fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     let table = [&[0xFF, 0xC4, 0, 0x30, 0][..], &[0xEE; 64]].concat();
-    // After the JFIF segment.
+    // Insert the bytes after the JFIF segment.
     [&jpeg[..20], b"stray", table.as_slice(), &jpeg[20..]].concat()
 }
 
-/// Returns a picture of 1024 × 1024 pixels for a reader that continues where another reader failed: in the
-/// middle of a Huffman table, whose length is the SOI.
+/// Returns a picture of 1024 × 1024 pixels for a reader that wrongly continues where an earlier reader
+/// failed. That reader failed in the middle of a Huffman table, so the SOI of this picture would be read as
+/// the table's length.
 fn resumed(inner: &[u8]) -> Vec<u8> {
     let table = |symbols: usize| {
         let mut out = vec![0; 17 + symbols];
@@ -67,7 +68,7 @@ fn resumed(inner: &[u8]) -> Vec<u8> {
         left -= 17 + part;
     }
     body.extend(table(left - 17));
-    // For the first reader: bytes that it skips with a warning, and a table on which it fails.
+    // Make the first reader fail: it skips some bytes with a warning, and then fails on a table.
     body[30..35].copy_from_slice(&[0xFF, 0xC4, 0, 0x30, 0]);
     body[35..51].fill(0xEE);
     [b"\xFF\xD8", body.as_slice(), &inner[2..]].concat()
@@ -117,7 +118,7 @@ fn dimensions_are_never_those_of_the_picture_before() {
     }
 }
 
-/// libjpeg uses the tables of one picture for the next picture without tables.
+/// libjpeg would use the tables of one picture for the next picture if that has none.
 #[test]
 fn tables_are_those_of_the_picture_itself() {
     let jpeg = photo((64, 48));
@@ -135,7 +136,7 @@ fn tables_are_those_of_the_picture_itself() {
 #[test]
 fn an_error_behind_a_warning_is_an_error() {
     let jpeg = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Progressive));
-    // Stray bytes before the second scan, then a marker that libjpeg does not decode.
+    // Insert stray bytes before the second scan, and then a marker that libjpeg does not decode.
     let scans: Vec<usize> = memchr::memmem::find_iter(&jpeg, b"\xFF\xDA").collect();
     let bad = [&jpeg[..scans[1]], b"stray\xFF\xC8\0\x02", &jpeg[scans[1]..]].concat();
     let strays = [&jpeg[..scans[1]], b"stray", &jpeg[scans[1]..]].concat();
@@ -194,7 +195,7 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     (prop::sample::select(sources()), prop::collection::vec(change, 0..5)).prop_map(|(mut jpeg, changes)| {
         for (kind, at, value, early) in changes {
-            // Choose places in the header more often than others.
+            // Choose positions in the header more often than others.
             let at = at.index(if early { jpeg.len().min(650) } else { jpeg.len() });
             match kind {
                 0 => jpeg[at] = value,
@@ -223,7 +224,8 @@ fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
-    /// Slots with different content end up the same, so every byte was written and comes from this picture.
+    /// Slots with different initial content must end up the same. So every byte was written, and comes from
+    /// this picture.
     #[test]
     fn a_reused_decoder_is_as_good_as_a_new_one(
         jpegs in prop::collection::vec(mutant(), 1..3),

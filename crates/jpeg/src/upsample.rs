@@ -1,14 +1,14 @@
-//! Chroma samples that a pixel uses: the rules of libjpeg(-turbo)'s upsampling that matter for cutting.
+//! The chroma samples that a pixel uses: those rules of libjpeg(-turbo)'s upsampling that matter for cutting.
 //!
-//! libjpeg's default ("fancy") upsampling of a component at half the resolution of an axis is a triangle
+//! If a component has half the resolution along an axis, libjpeg's default ("fancy") upsampling is a triangle
 //! filter: a pixel takes three quarters of the sample that covers it and a quarter of that sample's neighbour
 //! on the pixel's side. So the first and last pixel column of an MCU need the nearest chroma column of the
-//! neighbouring MCU, and no other column needs samples from outside. The same applies to rows. Every other
-//! ratio is replicated and needs nothing (`jdsample.c`, `jdmaster.c`).
+//! neighbouring MCU, and no other column needs samples from outside. The same applies to rows. With every
+//! other ratio, samples are replicated and nothing else is needed (`jdsample.c`, `jdmaster.c`).
 
 use super::header::Component;
 
-/// Samples of a DCT block along an axis.
+/// Number of samples of a DCT block along an axis.
 pub(super) const BLOCK: u32 = 8;
 
 /// Pixels that upsampling needs beyond the MCUs of a rectangle.
@@ -35,12 +35,12 @@ impl Needs {
         let (max_h, max_v) = max_factors(components);
         for component in components {
             let (h, v) = (u32::from(component.h), u32::from(component.v));
-            // A component with three or more samples per row of the picture is interpolated.
+            // A component is interpolated if it has three or more samples per row of the picture.
             let interpolates = (width * h).div_ceil(max_h) > 2;
             if h * 2 == max_h && (v == max_v || v * 2 == max_v) && interpolates {
                 needs.beside = true;
                 needs.above |= v * 2 == max_v;
-                // The smallest width for which this component has three samples per row (rounded up).
+                // This is the smallest width for which the component has three samples per row (rounded up).
                 needs.min_width = needs.min_width.max(2 * max_h / h + 1);
             } else if h == max_h && v * 2 == max_v {
                 needs.above = true;

@@ -1,17 +1,18 @@
 //! Views: the part of a picture that a sample shows, and its size.
 //!
-//! The rules are from torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`, `RandomHorizontalFlip`),
-//! so that a model trained there gets the same geometry here. All coordinates are in the upright picture.
+//! The rules are the same as in torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`,
+//! `RandomHorizontalFlip`), so that a model trained there gets the same geometry here. All coordinates refer
+//! to the upright picture.
 
 use super::{DrawKey, Draws, Interpolation, Rect};
 use shardpack_format::{Error, Result};
 
-/// Attempts to draw a random crop before the largest centre crop is used.
+/// Number of attempts to draw a random crop before the largest centre crop is used.
 const TRIES: u32 = 10;
-/// Red, green and blue of the padding, as in detector training.
+/// Red, green and blue of the padding, as is usual in the training of detectors.
 const GREY: [u8; 3] = [114; 3];
 
-/// Part and size of a sample's picture.
+/// The part of a picture that a sample shows, and its size.
 ///
 /// ```
 /// use shardpack_jpeg::{DrawKey, View};
@@ -24,7 +25,7 @@ const GREY: [u8; 3] = [114; 3];
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct View {
-    /// Part and size.
+    /// Part to show, and its size.
     pub framing: Framing,
     /// Probability of a left-to-right reflection. Default 0.
     pub flip: f64,
@@ -32,7 +33,7 @@ pub struct View {
     pub interpolation: Interpolation,
 }
 
-/// Part and size of a picture.
+/// The part of a picture to show, and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Framing {
     /// The whole picture, at its own size.
@@ -46,9 +47,9 @@ pub enum Framing {
         /// Number of columns.
         width: u32,
     },
-    /// The centre, cropped after the picture was resized so that its shorter side is `short_side`.
+    /// The centre. It is cropped after the picture was resized so that its shorter side is `short_side`.
     CenterCrop {
-        /// Pixels of the shorter side after resizing; at least the size of the crop.
+        /// Length of the shorter side after resizing, in pixels. It must be at least the size of the crop.
         short_side: u32,
         /// Number of rows.
         height: u32,
@@ -61,20 +62,20 @@ pub enum Framing {
         height: u32,
         /// Number of columns.
         width: u32,
-        /// Range of the area's share of the picture, drawn uniformly. Default 0.08 to 1.
+        /// Range of the area, as a fraction of the picture's area, drawn uniformly. Default 0.08 to 1.
         scale: (f64, f64),
         /// Range of width over height, drawn uniformly on a logarithmic scale. Default 3/4 to 4/3.
         ratio: (f64, f64),
     },
-    /// The whole picture, shrunk or enlarged until it just fits, centred on one colour: a letterbox. It fills
-    /// one side; the other side is rounded to the nearest pixel, at least 1. If the number of border pixels
-    /// is odd, the right or lower border has one more.
+    /// The whole picture, shrunk or enlarged until it just fits, and centred on one colour (a letterbox). It
+    /// fills one side; the other side is rounded to the nearest pixel, at least 1. If the number of border
+    /// pixels is odd, the right or lower border has one more.
     Pad {
         /// Number of rows.
         height: u32,
         /// Number of columns.
         width: u32,
-        /// Red, green, blue. Default 114, 114, 114.
+        /// Red, green and blue of the border. Default 114, 114, 114.
         fill: [u8; 3],
     },
 }
@@ -98,7 +99,7 @@ impl Area {
         Self { x: x.into(), y: y.into(), width: width.into(), height: height.into() }
     }
 
-    /// Returns the rectangle, if the area consists of whole pixels.
+    /// Returns the area as a rectangle, or `None` if it does not consist of whole pixels.
     #[must_use]
     pub fn rect(self) -> Option<Rect> {
         let whole = |v: f64| {
@@ -115,8 +116,8 @@ impl Area {
 pub struct Crop {
     /// Area to show.
     pub area: Area,
-    /// Pixels that the resizing filter may use: the shown pixels for a crop before resizing; also the pixels
-    /// that the filter reaches for a crop after resizing.
+    /// Pixels that the resizing filter may use. If the picture is cropped before it is resized, these are the
+    /// shown pixels. If it is cropped afterwards, they also include the pixels that the filter reaches.
     pub window: Rect,
     /// Number of rows of the output.
     pub height: u32,
@@ -124,16 +125,17 @@ pub struct Crop {
     pub width: u32,
     /// True if the picture is reflected left to right.
     pub flip: bool,
-    /// Place of `area` in the output, after the reflection: the whole output, unless it is padded.
+    /// Position of `area` in the output, after the reflection. It is the whole output unless there is padding.
     pub inner: Rect,
     /// Red, green and blue of the padding.
     pub fill: [u8; 3],
 }
 
 impl Crop {
-    /// Returns the area that the whole output covers, in pixels of the picture: `area` and, with padding, the
-    /// extent of the borders beyond the picture. The area is before the reflection: column c of the output
-    /// begins at `x + c · width / columns`, or with a reflection at `x + (columns − c) · …`.
+    /// Returns the area that the whole output covers, in pixels of the picture. It is `area` and, if there is
+    /// padding, also the extent of the borders beyond the picture. The area is that before the reflection:
+    /// column c of the output begins at `x + c · width / columns`, or with a reflection at `x + (columns − c)
+    /// · …`.
     ///
     /// ```
     /// use shardpack_jpeg::{DrawKey, View};
@@ -160,14 +162,14 @@ impl Crop {
         }
     }
 
-    /// True if the output has padding.
+    /// Returns true if the output has padding.
     #[must_use]
     pub fn is_padded(&self) -> bool {
         self.inner != Rect::whole(self.width, self.height)
     }
 }
 
-/// Size of a view in pixels, for the constructors of [`View`]: `224` or `(height, width)`.
+/// Size of a view in pixels, for the constructors of [`View`]. It is made from `224` or `(height, width)`.
 ///
 /// ```
 /// use shardpack_jpeg::{View, ViewSize};
@@ -195,7 +197,7 @@ impl From<(u32, u32)> for ViewSize {
 }
 
 impl Framing {
-    /// Default share of the picture's area in a random crop.
+    /// Default range of the area of a random crop, as a fraction of the picture's area.
     pub const SCALE: (f64, f64) = (0.08, 1.0);
     /// Default range of width over height in a random crop.
     pub const RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
@@ -225,8 +227,8 @@ impl View {
         Self::new(Framing::Resize { height, width })
     }
 
-    /// Shows the centre, of this size, of the picture resized to a shorter side of `short_side`. ImageNet
-    /// evaluation usually uses 256, 224.
+    /// Shows the centre of the picture, in this size, after the picture was resized to a shorter side of
+    /// `short_side`. ImageNet evaluation usually uses 256 and 224.
     #[must_use]
     pub fn center_crop(short_side: u32, size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
@@ -240,7 +242,8 @@ impl View {
         Self::new(Framing::RandomResizedCrop { height, width, scale: Framing::SCALE, ratio: Framing::RATIO })
     }
 
-    /// Shows the whole picture, centred on a grey of 114, as large as fits into this size with its own proportions.
+    /// Shows the whole picture, centred on a grey of 114, as large as it fits into this size without changing
+    /// its proportions.
     ///
     /// ```
     /// use shardpack_jpeg::{Framing, View};
@@ -265,7 +268,7 @@ impl View {
         Self { interpolation, ..self }
     }
 
-    /// Returns height and width of the output, if they are the same for every picture.
+    /// Returns the height and width of the output, if they are the same for every picture.
     #[must_use]
     pub const fn size(&self) -> Option<(u32, u32)> {
         match self.framing {
@@ -316,12 +319,12 @@ impl View {
 
     /// Returns the shown part of an upright picture of `width` × `height` pixels.
     ///
-    /// Draw 0 of `key` decides the flip (reflected if below the probability). Attempt i at a random crop uses
-    /// draws 4i + 4 to 4i + 7: area, ratio, row, column. So changing the framing does not change the flips,
-    /// and vice versa.
+    /// Draw 0 of `key` decides about the flip: the picture is reflected if the number is below the
+    /// probability. Attempt i at a random crop uses draws 4i + 4 to 4i + 7, for the area, the ratio, the row
+    /// and the column. So changing the framing does not change the flips, and vice versa.
     ///
     /// # Errors
-    /// Same as [`check`](Self::check); `Usage` if the picture has no pixels or a rectangle is not within it.
+    /// Same as [`check`](Self::check); also `Usage` if the picture has no pixels or a rectangle is not within it.
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
@@ -376,7 +379,7 @@ impl View {
     }
 }
 
-/// Returns the largest width and height within `room` with the proportions of `picture`.
+/// Returns the largest width and height that fit into `room` and have the proportions of `picture`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to the room")]
 fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
     let ([width, height], [columns, rows]) = (picture, room);
@@ -400,16 +403,17 @@ struct Centre {
 }
 
 impl Centre {
-    /// Computes one axis. `side` is in pixels before resizing; `short` is the picture's shorter side; `crop`
-    /// is the crop's pixels; `support` is the reach of the filter.
+    /// Computes one axis. `side` is the length of the side in pixels before resizing, `short` is the
+    /// picture's shorter side, `crop` is the size of the crop, and `support` is the reach of the filter.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
-        // Like torchvision, round the longer side down, and the crop's start to the nearest, halves to even.
+        // Like torchvision, round the longer side down, and the start of the crop to the nearest pixel, with
+        // halves to even.
         let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
         let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
         let scale = f64::from(side) / resized;
         let (start, extent) = (start * scale, f64::from(crop) * scale);
-        // The filter's support, and one more pixel for its rounding.
+        // The reach of the filter, and one more pixel for its rounding.
         let reach = scale.max(1.0) * support + 1.0;
         let first = (start - reach).floor().max(0.0) as u32;
         let last = (start + extent + reach).ceil().min(f64::from(side)) as u32;

@@ -18,8 +18,8 @@ fn fixed_views_show_the_documented_part() {
     assert_eq!((resized.window, resized.height, resized.width), (whole.window, 10, 20));
 }
 
-/// Sizes and starts that torchvision 0.20 computes: `Resize(256)` of 500 × 375 is 341 × 256,
-/// `CenterCrop(224)` starts at column 58 (58.5 to even), row 16.
+/// The expected sizes and starts come from torchvision 0.20: `Resize(256)` makes 341 × 256 from 500 × 375,
+/// and `CenterCrop(224)` starts at column 58 (58.5 is rounded to even) and row 16.
 #[test]
 fn centre_crops_lie_where_torchvision_puts_them() {
     let crop = View::center_crop(256, 224).resolve(500, 375, &key(0)).unwrap();
@@ -28,18 +28,18 @@ fn centre_crops_lie_where_torchvision_puts_them() {
     assert_eq!(crop.window, Rect { x: 82, y: 20, width: 416 - 82, height: 355 - 20 });
     let upright = View::center_crop(256, 224).resolve(375, 500, &key(0)).unwrap();
     assert_eq!((upright.area.x, upright.area.y), (crop.area.y, crop.area.x));
-    // The whole picture, beyond which the filter cannot reach.
+    // The window is the whole picture, because the filter cannot reach beyond it.
     let all = View::center_crop(8, 8).resolve(100, 100, &key(0)).unwrap();
     assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
 }
 
-/// A letterbox is the whole picture, resized to its place, and otherwise only the fill colour.
+/// A letterbox is the whole picture, resized into its position; all other pixels have the fill colour.
 #[test]
 fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
     let place = |view: View, width, height| view.resolve(width, height, &key(0)).unwrap().inner;
     assert_eq!(place(View::pad(640), 500, 375), Rect { x: 0, y: 80, width: 640, height: 480 });
     assert_eq!(place(View::pad(640), 375, 500), Rect { x: 80, y: 0, width: 480, height: 640 });
-    // 1280 × 720 becomes 640 × 360, 1000 × 667 becomes 640 × 426.88.
+    // 1280 × 720 becomes 640 × 360, and 1000 × 667 becomes 640 × 426.88.
     assert_eq!(place(View::pad(640), 1280, 720), Rect { x: 0, y: 140, width: 640, height: 360 });
     assert_eq!(place(View::pad(640), 1000, 667), Rect { x: 0, y: 106, width: 640, height: 427 });
     assert_eq!(place(View::pad((480, 640)), 640, 480), Rect::whole(640, 480));
@@ -57,7 +57,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
         let exact = (f64::from(columns) / f64::from(width)).min(f64::from(rows) / f64::from(height));
         assert!((scales[0] - exact).abs() * f64::from(width) <= 1.0, "{scales:?} {exact}");
         assert!((scales[1] - exact).abs() * f64::from(height) <= 1.0, "{scales:?} {exact}");
-        // The corners of the picture must be at the right places in the area that the whole output covers.
+        // The corners of the picture must be at the right positions in the area that the whole output covers.
         let covered = crop.covered();
         let at = |x: f64| (x - covered.x) * f64::from(columns) / covered.width;
         let ends = [at(0.0), at(f64::from(width))];
@@ -164,7 +164,7 @@ fn flips_have_their_probability() {
     for probability in [0.0, 0.25, 0.5, 1.0] {
         let view = View::whole().with_flip(probability);
         let flips = (0..10_000).filter(|&i| view.resolve(9, 9, &key(i)).unwrap().flip).count() as f64;
-        // Four standard deviations.
+        // The limit is four standard deviations.
         assert!(
             (flips - 10_000.0 * probability).abs() <= 400.0 * (probability * (1.0 - probability)).sqrt(),
             "{probability}: {flips}"

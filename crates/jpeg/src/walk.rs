@@ -3,8 +3,8 @@
 
 use super::error::JpegError;
 
-/// Returns the offset just after EOI, found by walking `bytes`, a whole file, from the first entropy-coded
-/// byte; `None` if the file ends before EOI.
+/// Returns the offset just after EOI, found by walking `bytes`, which must be a whole file, from the first
+/// entropy-coded byte on. Returns `None` if the file ends before EOI.
 #[must_use]
 pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);
@@ -17,8 +17,8 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     }
 }
 
-/// Returns the number of scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its
-/// end or to bytes that are not a marker.
+/// Returns the number of scans of the picture whose first entropy-coded byte is at `scan_offset`. Counts up
+/// to the picture's end, or to bytes that are not a marker.
 pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
     let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
     let (mut walk, mut scans) = (Walk::at(bytes, offset), 1);
@@ -50,8 +50,8 @@ impl<'a> Walk<'a> {
         Self { bytes, pos }
     }
 
-    /// Returns the next marker and its offset, and moves past it. Bytes before it, except fill bytes, are
-    /// counted in `stray`.
+    /// Returns the next marker and its offset, and moves past it. Bytes before the marker, except fill bytes,
+    /// are added to `stray`.
     pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {
             // A start beyond the end counts as the end.
@@ -75,7 +75,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the content of the segment whose length comes next, and moves past it.
+    /// Returns the content of the segment whose length comes next, and moves past the segment.
     pub(super) fn segment(&mut self) -> Result<&'a [u8], JpegError> {
         let needed = |n: usize| JpegError::Truncated { needed: n as u64 };
         let start = self.pos + 2;
@@ -90,7 +90,6 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns two bytes as a number, if present.
 pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }

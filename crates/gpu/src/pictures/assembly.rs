@@ -1,4 +1,5 @@
-//! Assembles staged pictures into a batch: places each picture among the others and writes the tables.
+//! Assembles staged pictures into a batch: numbers each picture's entries after the entries of earlier
+//! pictures, and writes the tables.
 
 use super::Reason;
 use super::batch::{PictureBatch, PictureRow, Sections, Writes};
@@ -16,7 +17,6 @@ use std::cmp::Reverse;
 pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Vec<u8>) -> Result<PictureBatch, Reason> {
     let mut befores = Vec::with_capacity(entries.len());
     let mut totals = Totals::default();
-    // Offset of the levels of each changed picture, in words.
     let (mut levels, mut words) = (Vec::with_capacity(entries.len()), 0);
     for entry in entries {
         befores.push(totals);
@@ -25,7 +25,7 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
         words += entry.changes.words(entry.size());
     }
     // The kernels locate a segment's words from both its position and its number, so the two must ascend
-    // together, whatever order the pictures reached the staging memory in.
+    // together, whatever the order in which the pictures reached the staging memory.
     let mut by_place: Vec<usize> = (0..entries.len()).collect();
     by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
     let mut segments = 0;
@@ -61,7 +61,7 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
     for (picture, entry) in (0..).zip(entries) {
         groups.extend(entry.groups().map(|first| (entry.frame.segment_blocks(), [picture, first])));
     }
-    // Longest segments first, so that no long segment starts when the others are done.
+    // Put the longest segments first, so that no long segment starts when the others are done.
     groups.sort_by_key(|&(blocks, _)| Reverse(blocks));
     groups.iter().for_each(|&(_, group)| TableWriter(tables).u32s(group));
     sections.tiles = align(tables);
@@ -136,7 +136,6 @@ fn first_byte(entry: &StagedPicture) -> u32 {
     entry.segments.first().map_or(0, |segment| segment.offset)
 }
 
-/// Returns the end of the picture's last segment.
 fn last_byte(entry: &StagedPicture) -> u32 {
     entry.segments.last().map_or(0, |segment| segment.offset)
 }

@@ -32,12 +32,11 @@ pub(crate) struct PictureRow {
     pub(crate) width: u32,
 }
 
-/// Tiles, or changed pictures, with the same kind of output.
+/// Consecutive table entries that have the same kind of output: tiles, or changed pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Writes {
-    /// Output, or `None` for levels that are changed later.
+    /// The output, or `None` for levels that are changed later.
     pub(super) output: Option<Output>,
-    /// Index of the first of them in the table, and their number.
     pub(super) first: u32,
     pub(super) count: u32,
 }
@@ -64,17 +63,15 @@ pub(crate) struct Regions<T> {
     /// Length of each unstuffed segment in bytes.
     pub(crate) lengths: T,
     pub(crate) tables: T,
-    /// Source pixels of each output pixel.
+    /// Ranges of source pixels, one for each output pixel.
     pub(crate) spans: T,
-    /// Weights of these source pixels.
     pub(crate) weights: T,
     /// Fraction bits of the weights of each axis.
     pub(crate) precisions: T,
     /// Samples, block by block.
     pub(crate) planes: T,
-    /// Levels of pictures that are to be changed.
     pub(crate) levels: T,
-    /// Status word of each row: 0 or its fault.
+    /// Status word of each row: 0, or the row's fault.
     pub(crate) status: T,
     /// Output.
     pub(crate) out: T,
@@ -104,7 +101,6 @@ impl PictureBatch {
         &self.rows
     }
 
-    /// Returns the fault in a status word, or `None`.
     #[must_use]
     pub(crate) const fn fault(status: u32) -> Option<&'static str> {
         match status {
@@ -134,8 +130,8 @@ impl PictureBatch {
         }
     }
 
-    /// Returns the places of the intermediate regions, in order from `start` on, and the end of the last one.
-    /// Upload and output are at 0 of their own memory.
+    /// Returns the positions of the intermediate regions, in order from `start` on, and the end of the last
+    /// one. The upload and the output have their own memory, where their position is 0.
     pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
         let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
         let mut end = start.next_multiple_of(256);
@@ -147,7 +143,7 @@ impl PictureBatch {
         (Regions { upload: 0, out: 0, ..places }, end)
     }
 
-    /// Returns the launches, in order, to run after the upload to `at.upload`.
+    /// Returns the launches to run, in this order, after the upload to `at.upload`.
     #[must_use]
     pub(crate) fn launches(&self, at: &Regions<u64>) -> Vec<Launch> {
         if self.rows.is_empty() {
@@ -215,7 +211,7 @@ impl PictureBatch {
     }
 }
 
-/// Appends `struct Output`, with packed levels if there is no output.
+/// Appends `struct Output`. If there is no output, the levels are packed.
 pub(super) fn written(params: Params, output: Option<&Output>) -> Params {
     let Some(output) = output else {
         return [0.0; 6].into_iter().fold(params.u32(PACKED).u32(0), Params::f32);

@@ -4,20 +4,20 @@ use super::layout::TableWriter;
 use shardpack_augment::{Augmentation, Operation, blur_weights};
 use shardpack_jpeg::Rendering;
 
-/// Words per pixel: two copies of it, and three floats more with a blur.
+/// Words per pixel: two copies of the pixel, and three more floats for a blur.
 const COPIES: u64 = 2;
 const BLUR_COPIES: u64 = 5;
 
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Operations with their choices made. If there are none, the kernel that makes the pixels also writes them.
+    /// Operations whose random choices are made. If there are none, the kernel that makes the pixels also
+    /// writes them to the output.
     pub(super) operations: Vec<Operation>,
-    /// Weights of the blurs, in order.
     pub(super) weights: Vec<f32>,
 }
 
 impl Changes {
-    /// Draws the changes of a picture with this output height and width.
+    /// Draws the changes of a picture whose output has this height and width.
     pub(super) fn resolve(list: &[Augmentation], how: &Rendering, [height, width]: [u32; 2]) -> Self {
         let draws = how.key.draws();
         let resolved = (0..)
@@ -31,8 +31,8 @@ impl Changes {
         Self { weights: weights.flatten().collect(), operations }
     }
 
-    /// Returns the number of words for a picture's levels, one per pixel, a second copy, and a blur's
-    /// intermediate values.
+    /// Returns the number of words for a picture's levels: one per pixel, a second copy, and the intermediate
+    /// values of a blur.
     pub(super) fn words(&self, [height, width]: [u32; 2]) -> u64 {
         let copies = match (&*self.operations, &*self.weights) {
             ([], _) => 0,
@@ -43,7 +43,8 @@ impl Changes {
     }
 }
 
-/// Returns the maximum of [`Changes::words`], in bytes, for pictures of `pixels` pixels together, changed by `list`.
+/// Returns the maximum of [`Changes::words`], in bytes, for pictures with `pixels` pixels in total that are
+/// changed by `list`.
 pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
     let blurs = |augmentation: &Augmentation| {
         let Augmentation::Random { operation, .. } = augmentation else {
@@ -60,15 +61,15 @@ pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
 }
 
 impl TableWriter<'_> {
-    /// Appends `struct Changed`: a row whose levels begin at word `pixels`, with its changes from index `first` on.
+    /// Appends `struct Changed`: a row whose levels begin at word `pixels` and whose first change has index `first`.
     pub(super) fn changed(&mut self, pixels: u64, out: u64, [height, width]: [u32; 2], first: u32, count: u32) {
         self.0.extend(pixels.to_le_bytes());
         self.0.extend(out.to_le_bytes());
         self.u32s([height, width, first, count]);
     }
 
-    /// Appends `struct Change` for a picture of this size. `weight` is the index of a blur's first weight.
-    /// Returns the index for the next blur.
+    /// Appends `struct Change` for a picture of this size. `weight` is the index of the first weight if the
+    /// change is a blur. Returns the index for the next blur.
     pub(super) fn change(&mut self, operation: &Operation, [height, width]: [u32; 2], weight: u32) -> u32 {
         let (mut number, mut place, mut factors, mut map, mut next) = (0, [0; 4], [0.0; 2], [0.0; 6], weight);
         let side = shardpack_format::saturating_u32::<usize>;
@@ -127,7 +128,6 @@ impl TableWriter<'_> {
     }
 }
 
-/// Rounds to the nearest float32, as the host does.
 #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
 const fn single(value: f64) -> f32 {
     value as f32

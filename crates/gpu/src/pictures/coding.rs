@@ -1,13 +1,12 @@
-//! The codes and quantisers of a picture, numbered as in the kernels.
+//! The Huffman codes and quantisers of a picture, numbered as in the kernels.
 
 use super::Reason;
 use shardpack_jpeg::{Coding, StoredCode};
 
-/// Codes and quantisers of a picture, without duplicate codes.
+/// Huffman codes and quantisers of a picture. Equal codes are stored once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CodingTables<'a> {
     pub(super) codes: Vec<StoredCode<'a>>,
-    /// Index of each component's code.
     pub(super) dc: [u32; 3],
     pub(super) ac: [u32; 3],
     pub(super) quantisers: [[u8; 64]; 3],

@@ -1,4 +1,4 @@
-//! A picture's grid of MCUs, and the part of it that a view needs.
+//! A picture's grid of MCUs, and the part of the grid that a view needs.
 
 use super::Reason;
 use super::options::StagingOptions;
@@ -9,7 +9,7 @@ use shardpack_jpeg::{JpegHeader, Placement, SegmentIndex, StoredPicture};
 pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
-    /// MCUs of a segment.
+    /// MCUs per segment.
     pub(super) interval: u32,
     /// MCUs between restart markers: `interval`, or more for a picture with a segment index.
     pub(super) restart_interval: u32,
@@ -17,7 +17,6 @@ pub(super) struct McuGrid {
     /// Luma blocks of an MCU, horizontally and vertically.
     pub(super) h: u32,
     pub(super) v: u32,
-    /// Width of a chroma plane in samples.
     pub(super) chroma_width: u32,
     pub(super) chroma_height: u32,
 }
@@ -41,7 +40,7 @@ impl McuGrid {
         }
         let mcu = header.sampling().mcu().ok_or(Reason::Sampling)?;
         let frame = Self::new(header.width.into(), header.height.into(), mcu, header.restart_interval.into());
-        // libjpeg does not interpolate rows this narrow.
+        // libjpeg does not interpolate rows that are this narrow.
         if frame.h == 2 && frame.chroma_width <= 2 {
             return Err(Reason::Sampling);
         }
@@ -60,7 +59,7 @@ impl McuGrid {
         Self { columns, rows, interval, restart_interval, components, h, v, chroma_width, chroma_height }
     }
 
-    /// Returns the grid with the segments of an index, or `None` if the index belongs to another picture.
+    /// Returns the grid with the segments of an index, or `None` if the index belongs to a different picture.
     pub(super) fn with(self, index: &SegmentIndex<'_>) -> Option<Self> {
         let interval = index.interval();
         let mcus = self.columns * self.rows;
@@ -71,7 +70,6 @@ impl McuGrid {
         fits.then_some(Self { interval, ..self })
     }
 
-    /// Returns the restart marker after a segment, or `None` if there is none.
     pub(super) fn marker_after(&self, segment: u32) -> Option<u8> {
         let (mcus, all) = ((segment + 1) * self.interval, self.columns * self.rows);
         let has_markers = self.restart_interval < all;
@@ -87,7 +85,7 @@ impl McuGrid {
         self.interval.saturating_mul(if self.components == 1 { 1 } else { self.h * self.v + 2 })
     }
 
-    /// Returns the MCUs of the window and of the neighbours that upsampling needs.
+    /// Returns the MCUs of the window and of the neighbouring pixels that upsampling needs.
     pub(super) fn shown(&self, place: &Placement) -> McuRect {
         let span = |start: u32, end: u32, factor: u32, most: u32| {
             let margin = u32::from(factor > 1);
@@ -109,7 +107,8 @@ pub(super) fn inspect<'a>(
     options: &StagingOptions,
 ) -> Result<(JpegHeader, McuGrid, Option<SegmentIndex<'a>>), Reason> {
     let header = JpegHeader::parse(picture.bytes).map_err(|_| Reason::Header)?;
-    // libjpeg warns of bytes between segments, and fails on unknown segments. Leave both cases to the host.
+    // libjpeg warns of bytes between marker segments, and fails on unknown marker segments. Leave both cases
+    // to the host.
     if header.stray_bytes > 0 || header.unknown_segment {
         return Err(Reason::Header);
     }

@@ -1,7 +1,6 @@
-//! The segments of a scan that a rectangle needs, and their bytes. A segment index lists where they are.
+//! Selects the segments of a scan that a rectangle needs, and their bytes, for pictures with a segment index.
 //!
-//! The host reads the same segments under the same conditions (`Segments::read_indexed` in the crate
-//! `shardpack-jpeg`).
+//! The host reads the same segments under the same conditions (`Segments::read_indexed` in the crate `shardpack-jpeg`).
 
 use super::Reason;
 use super::frame::{McuGrid, McuRect};
@@ -11,11 +10,12 @@ use shardpack_base::Marks;
 use shardpack_jpeg::SegmentIndex;
 use std::ops::Range;
 
-/// Appends the segments that `shown` needs, and an end entry, to `found`, and the parts of the scan that hold
-/// them to `ranges`. Offsets count only the bytes of these parts, whose total is returned.
+/// Appends to `found` the segments that `shown` needs, followed by an end entry, and appends to `ranges` the
+/// parts of the scan that hold these segments. Offsets count only the bytes of these parts. Returns their
+/// total.
 ///
-/// Neighbours share a byte if the second one begins within it. A segment before a restart marker ends with 0 to 7
-/// unused bits.
+/// Two neighbouring segments share a byte if the second one begins within it. A segment before a restart
+/// marker ends with 0 to 7 unused bits.
 ///
 /// # Errors
 /// `Index` if the index contradicts itself or the restart interval.
@@ -57,7 +57,6 @@ pub(super) fn select(
     Ok(bytes)
 }
 
-/// Returns what follows a segment with these bits.
 fn tail_of(frame: &McuGrid, number: u32, bits: Range<u64>, is_last: bool) -> Result<Tail, Reason> {
     let Range { start, end } = bits;
     if frame.marker_after(number).is_some() {
@@ -82,7 +81,7 @@ pub(super) fn check(
 ) -> Result<(), Reason> {
     let after = index.scan_bytes() as usize;
     let last = after.checked_sub(1).and_then(|at| scan.get(at)).ok_or(Reason::Index)?;
-    // A last byte FF has its stuffing before EOI.
+    // If the last byte is FF, its stuffing comes before EOI.
     let after = if *last == 0xFF { after + 1 } else { after };
     if scan.get(after..).and_then(|bytes| bytes.first_chunk()) != Some(&[0xFF, 0xD9]) {
         return Err(Reason::Index);
@@ -90,13 +89,13 @@ pub(super) fn check(
     let followers = segments.iter().skip(1);
     let mut expected = segments.iter().zip(followers).filter(|(segment, _)| segment.tail == Tail::Marker);
     let (first, last) = ranges.first().zip(ranges.last()).ok_or(Reason::Index)?;
-    // Whether a last byte FF begins a marker depends on the byte after it.
+    // If the last byte is FF, the byte after it decides whether the two are a marker.
     let bytes = scan.get(first.start..=last.end).ok_or(Reason::Index)?;
     let mut marks = Marks::new(bytes).map(|at| first.start + at).peekable();
     let mut base = 0;
     for range in ranges {
         while let Some(at) = marks.next_if(|&at| at < range.end) {
-            // Segments between the ranges are not needed.
+            // Skip markers between the ranges, because those segments are not needed.
             let Some(within) = at.checked_sub(range.start) else { continue };
             let (segment, next) = expected.next().ok_or(Reason::Index)?;
             let is_there = next.offset as usize == base + within + 2;
@@ -125,7 +124,6 @@ fn byte_of(bit: u64) -> Result<usize, Reason> {
     usize::try_from(bit / 8).map_err(|_| Reason::Full)
 }
 
-/// Returns the place of a bit in its byte.
 fn bit_of(bit: u64) -> u16 {
     u16::from(bit.to_le_bytes()[0] & 7)
 }

@@ -1,5 +1,5 @@
-//! A picture whose scan stays on the device. The host keeps its tables, which it determines once, so that a
-//! batch row neither reads nor inspects its bytes.
+//! A picture whose scan stays on the device. The host determines the picture's tables once and keeps them, so
+//! that a batch row neither reads nor inspects the picture's bytes.
 //!
 //! ```text
 //! offset  8   where the scan begins in the kept memory
@@ -19,7 +19,6 @@ use super::options::StagingOptions;
 use super::segments::starts;
 use shardpack_jpeg::{Coding, SegmentIndex, StoredCode, StoredPicture};
 
-/// A picture's tables, read from the bytes that [`keep`] wrote.
 #[derive(Debug)]
 pub(super) struct KeptPicture<'a> {
     /// Offset of the scan in the kept memory.
@@ -30,15 +29,15 @@ pub(super) struct KeptPicture<'a> {
     pub(super) segments: KeptSegments<'a>,
 }
 
-/// Where the segments of a kept picture are.
 #[derive(Debug)]
 pub(super) enum KeptSegments<'a> {
-    /// Start of each segment, and the end of the last.
+    /// Start of each segment, and the end of the last one.
     Starts(&'a [[u8; 4]]),
     Index(SegmentIndex<'a>),
 }
 
-/// Appends the host's tables of a picture. Returns its scan, which the caller puts at offset `scan` of the kept memory.
+/// Appends to `out` the tables that the host keeps for a picture. Returns the scan, which the caller must
+/// store at offset `scan` of the kept memory.
 ///
 /// # Errors
 /// Reason why the kernels accept no view of the picture. Nothing is then appended.
@@ -94,7 +93,6 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 impl<'a> KeptPicture<'a> {
-    /// Reads tables written by [`keep`]. Returns `None` if they are malformed.
     pub(super) fn read(mut bytes: &'a [u8]) -> Option<Self> {
         let bytes = &mut bytes;
         let scan = u64::from_le_bytes(*take(bytes)?);
@@ -189,7 +187,7 @@ mod tests {
             for cut in 0..out.len() - 9 {
                 assert!(KeptPicture::read(&out[..cut]).is_none(), "{cut} of {}", out.len());
             }
-            // A lost byte anywhere is found before the picture is kept.
+            // A byte missing anywhere in the scan is found before the picture is kept.
             let at = header.scan_offset as usize + 50;
             let cut = [&jpeg[..at], &jpeg[at + 1..]].concat();
             let picture = StoredPicture { bytes: &cut, ..picture };

@@ -1,4 +1,4 @@
-//! Struct sizes of `kernels/pictures.cuh`, and the numbers that both sides share.
+//! Struct sizes of `kernels/pictures.cuh`, and the numbers that the host and the kernels share.
 
 /// Expected output of the kernel `pictures_config`: struct sizes, then constants.
 pub(crate) const CONFIG: [u32; 19] = [
@@ -47,22 +47,21 @@ pub(super) const BYTES_THREADS: u32 = 128;
 pub(super) const DECODE_THREADS: u32 = 128;
 pub(super) const PIXEL_THREADS: u32 = 256;
 
-/// Index of the edges of a picture without a segment index.
+/// Index of the edges for a picture without a segment index.
 pub(super) const NONE: u32 = u32::MAX;
-/// Number of unused bits before a marker.
+/// Stands for any number of unused bits, as before a marker.
 pub(super) const ANY: u16 = 8;
 
-/// Faults of a row: bits of its status word.
+/// Faults of a row, each a bit of the row's status word.
 pub(super) const ODD_ENTROPY: u32 = 1;
 pub(super) const ODD_RANGE: u32 = 2;
 
 pub(super) const CHANGE_BYTES: u32 = 80;
 pub(super) const CHANGED_BYTES: u32 = 32;
 pub(super) const CHANGE_THREADS: u32 = 512;
-/// Bytes of `struct Levels`.
 pub(super) const LEVELS_BYTES: u32 = 24;
 pub(super) const LEVELS_THREADS: u32 = 256;
-/// Element type of levels that are to be changed.
+/// Element type of levels that are changed before output.
 pub(super) const PACKED: u32 = 4;
 
 /// Writes tables in the device's byte order.

@@ -1,36 +1,33 @@
-//! Pictures that the host has decoded: the device converts their levels to floats.
+//! Pictures that the host has decoded. The device converts their levels to floats.
 
 use super::batch::written;
 use super::layout::{LEVELS_BYTES, LEVELS_THREADS, TableWriter};
 use super::options::Output;
 use crate::driver::{Launch, Params};
 
-/// Elements that a thread converts.
 const ELEMENTS_PER_THREAD: u32 = 16;
 
-/// Levels in staging memory, to be uploaded with everything else.
+/// Levels in staging memory. They are uploaded together with everything else.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StagedLevels {
     /// Offset of the levels in staging memory.
     pub(crate) at: u32,
-    /// Number of levels.
     pub(crate) count: u32,
-    /// The output, and the first element in it.
+    /// The output, and the first element in it that these levels fill.
     pub(crate) output: Output,
     pub(crate) out: u64,
 }
 
 impl StagedLevels {
-    /// Bytes of its table entry.
     pub(crate) const TABLE_BYTES: usize = LEVELS_BYTES as usize;
-    /// Most bytes of the gap before the table.
+    /// Maximum size of the gap before the table, in bytes.
     pub(crate) const GAP: usize = 16;
 }
 
-/// The rows of levels of a batch.
+/// The rows of a batch whose pictures the host has decoded.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct LevelsBatch {
-    /// Rows of one output, with the offset of their table in the upload.
+    /// One group for each kind of output, with the offset of the group's table in the upload.
     groups: Vec<LevelsGroup>,
 }
 
@@ -64,7 +61,6 @@ impl LevelsBatch {
         Self { groups }
     }
 
-    /// Returns the launches for these addresses of the upload and of the output.
     pub(crate) fn launches(&self, upload: u64, out: u64) -> impl Iterator<Item = Launch> {
         self.groups.iter().map(move |group| {
             let params = Params::new().address(upload).address(upload + group.table as u64).address(out);

@@ -1,16 +1,16 @@
-//! Pictures: decodes JPEGs, tiled or with a segment index, on the device into a batch of pixels, bit-equal to the
-//! host's.
+//! Decodes JPEGs on the device into a batch of pixels with the same bits as on the host. Usually the JPEGs
+//! are tiled or have a segment index.
 //!
 //! A thread stages each record ([`PreparedPicture`]): it copies the entropy-coded segments that the view
-//! needs. Tables of their places and of the output follow ([`assemble`]). After one upload, five kernels
-//! ([`PictureBatch::launches`]) decode all pictures of the batch. A device thread decodes a segment, so
-//! hundreds of threads decode a picture. Pictures that the kernels do not accept are rejected with a
-//! [`Reason`]: the host decodes them, and the device converts their levels to floats ([`LevelsBatch`]).
+//! needs. Tables of their positions and of the output follow ([`assemble`]). After one upload, five kernels
+//! ([`PictureBatch::launches`]) decode all pictures of the batch. Each segment is decoded by one device
+//! thread, so hundreds of threads decode a picture. Pictures that the kernels do not accept are rejected with
+//! a [`Reason`]: the host decodes them, and the device converts their levels to floats ([`LevelsBatch`]).
 //!
-//! The pixels are bit-equal to [`JpegDecoder`](shardpack_jpeg::JpegDecoder): libjpeg-turbo's accurate IDCT,
-//! triangle upsampling and colours, and the same fixed-point resizing. [`Scaling`] converts them to floats. A
-//! damaged segment flags its row in the batch's status words and makes the row's content unspecified, but
-//! affects no other row.
+//! The pixels have the same bits as with [`JpegDecoder`](shardpack_jpeg::JpegDecoder): the kernels use
+//! libjpeg-turbo's accurate IDCT, triangle upsampling and colours, and the same fixed-point resizing.
+//! [`Scaling`] converts the pixels to floats. A damaged segment flags its row in the batch's status words and
+//! makes the row's content unspecified, but affects no other row.
 
 mod assembly;
 mod batch;

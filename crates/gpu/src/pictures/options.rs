@@ -3,17 +3,14 @@
 use shardpack_format::ElementType;
 use shardpack_jpeg::{JpegHeader, PixelLayout, Scaling};
 
-/// Element type of the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Dtype {
     /// Levels, 0 to 255.
     #[default]
     Uint8,
-    /// IEEE binary16.
     Float16,
     /// The upper half of a float32.
     Bfloat16,
-    /// IEEE binary32.
     Float32,
 }
 
@@ -27,7 +24,6 @@ impl Dtype {
         }
     }
 
-    /// Converts an element type, if the kernels can write it.
     #[must_use]
     pub(crate) const fn of(element: ElementType) -> Option<Self> {
         use shardpack_format::Dtype::{F16, F32, U8};
@@ -45,7 +41,6 @@ impl Dtype {
 pub(crate) struct Output {
     pub(crate) dtype: Dtype,
     pub(crate) layout: PixelLayout,
-    /// Conversion of levels to floats.
     pub(crate) scaling: Scaling,
 }
 
@@ -53,8 +48,8 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StagingOptions {
     pub(crate) output: Output,
-    /// Maximum number of blocks per segment. One thread decodes a segment, so the longest one sets the time
-    /// of a batch. Default 2048.
+    /// Maximum number of blocks per segment. One thread decodes a segment, so the longest one determines how
+    /// long a batch takes. Default 2048.
     pub(crate) max_segment_blocks: u32,
     /// Maximum size of a whole picture in bytes, at 4 per pixel as in the limits of `JpegDecoder`. Larger
     /// pictures are left to the host, which returns the error. Default: no limit.

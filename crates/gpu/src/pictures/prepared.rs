@@ -1,4 +1,4 @@
-//! A picture that any thread prepares, to be copied to any free place.
+//! A picture that any thread can prepare, and that can be copied to any free part of the staging memory.
 
 use super::changes::Changes;
 use super::coding::CodingTables;
@@ -18,38 +18,34 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct PreparedPicture<'a> {
     scan: Scan<'a>,
-    /// Parts of the scan to copy, in order.
+    /// Parts of the scan that are copied, in order.
     ranges: Vec<Range<usize>>,
-    /// Total size of these parts in bytes.
     scan_bytes: usize,
     codes: Vec<StoredCode<'a>>,
-    /// Table entry, numbered as if this were the first picture of the batch.
+    /// The table entry, numbered as if this were the first picture of the batch.
     entry: StagedPicture,
 }
 
 /// Where the entropy-coded bytes are.
 #[derive(Debug)]
 enum Scan<'a> {
-    /// In this slice, to be copied to staging memory before the codes.
+    /// In this slice, from which they are copied to staging memory, before the codes.
     Here(&'a [u8]),
-    /// At this offset of the kept memory, to be copied on the device.
+    /// At this offset of the kept memory, from which they are copied on the device.
     Kept(u64),
 }
 
 pub(crate) struct Destination<'a> {
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
-    /// Offset in the slot, a multiple of 16, for the [`PreparedPicture::gathered_bytes`] of a scan on the device.
+    /// Offset in the slot, a multiple of 16, at which the [`PreparedPicture::gathered_bytes`] of a scan on
+    /// the device begin.
     pub(crate) gathered: u64,
     /// First element in the output.
     pub(crate) out: u64,
 }
 
 impl<'a> PreparedPicture<'a> {
-    /// Prepares a picture.
-    ///
-    /// # Errors
-    /// Reason why the kernels do not accept the picture.
     pub(crate) fn of(
         picture: &StoredPicture<'a>,
         how: &Rendering,
@@ -96,7 +92,6 @@ impl<'a> PreparedPicture<'a> {
         needs.with(tables)
     }
 
-    /// Lays out the view of a picture of this size, before segments are selected.
     fn shown(
         size: (u32, u32),
         frame: McuGrid,
@@ -140,7 +135,6 @@ impl<'a> PreparedPicture<'a> {
         })
     }
 
-    /// Completes the picture with its tables.
     fn with(mut self, tables: CodingTables<'a>) -> Result<Self, Reason> {
         let CodingTables { codes, dc, ac, quantisers } = tables;
         let entry = &mut self.entry;
@@ -160,11 +154,11 @@ impl<'a> PreparedPicture<'a> {
         }
     }
 
-    /// Returns how many bytes of the slot the copies on the device take.
+    /// Returns how many bytes of the slot are filled by copies on the device.
     pub(crate) const fn gathered_bytes(&self) -> u64 {
         match self.scan {
             Scan::Here(_) => 0,
-            // The copy begins at the first part's offset within 16 bytes, so that whole words are copied.
+            // The copy keeps the first part's position modulo 16, so that whole words are copied.
             Scan::Kept(_) => self.scan_bytes as u64 + 16,
         }
     }
@@ -181,7 +175,6 @@ impl<'a> PreparedPicture<'a> {
         self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
     }
 
-    /// Returns how many entries the picture adds to each table of a batch.
     pub(crate) const fn totals(&self) -> Totals {
         self.entry.totals
     }
@@ -189,7 +182,7 @@ impl<'a> PreparedPicture<'a> {
     /// Copies the picture to its destination.
     ///
     /// # Errors
-    /// `Full` if the bytes do not fit, or a place exceeds 32 bits.
+    /// `Full` if the bytes do not fit, or a position exceeds 32 bits.
     pub(crate) fn stage(self, to: Destination<'_>) -> Result<StagedPicture, Reason> {
         let Self { scan, ranges, scan_bytes, codes, mut entry } = self;
         let Destination { at, bytes: to, gathered, out } = to;

@@ -1,4 +1,4 @@
-//! Reasons for leaving a picture to the host.
+//! Reasons why a picture is left to the host.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use std::fmt;
 pub(crate) enum Reason {
     /// The header is missing or violates the standard.
     Header,
-    /// Progressive, arithmetic, lossless, 12-bit, or more than one scan.
+    /// The picture is progressive, arithmetic, lossless or 12-bit, or has more than one scan.
     Process,
-    /// CMYK, RGB, or two components.
+    /// The picture is CMYK or RGB, or has two components.
     Colours,
-    /// Chroma that is not 4:4:4, 4:2:2, 4:2:0 or 4:4:0, or is too narrow for libjpeg to interpolate.
+    /// The chroma is not 4:4:4, 4:2:2, 4:2:0 or 4:4:0, or is too narrow for libjpeg to interpolate.
     Sampling,
     Tables,
-    /// Markers differ from those that the header announces.
+    /// The markers differ from those that the header announces.
     Markers,
-    /// Segments have more blocks than
+    /// A segment has more blocks than
     /// [`StagingOptions::max_segment_blocks`](super::StagingOptions::max_segment_blocks). Without restart
     /// markers or a segment index, a picture is one segment.
     LongSegments,

@@ -1,4 +1,4 @@
-//! `struct Picture`, `Segment` and `Edges` of `kernels/pictures.cuh`, byte by byte.
+//! Writes `struct Picture`, `Segment` and `Edges` of `kernels/pictures.cuh` byte by byte.
 
 use super::layout::{NONE, TableWriter};
 use super::segments::{Edges, Segment};
@@ -17,8 +17,8 @@ impl TableWriter<'_> {
         self.u32s([axis.resized, axis.pixels, taps, spans, weights, u32::from(axis.copies)]);
     }
 
-    /// Appends `struct Picture`. `before` counts the earlier entries of the tables. The picture is written to
-    /// the output, or to `levels` if it is to be changed first.
+    /// Appends `struct Picture`. `before` counts the entries that precede the picture in each table. The
+    /// kernels write the picture to the output, or to `levels` if it is to be changed first.
     pub(super) fn picture(&mut self, entry: &StagedPicture, before: &Totals, levels: u64) {
         let StagedPicture { place, frame, shown, blocks: (luma, chroma), .. } = entry;
         let to = if entry.is_changed() { levels } else { entry.out };
@@ -37,16 +37,14 @@ impl TableWriter<'_> {
         self.u32s(entry.dc.map(|code| before.codes + code));
         self.u32s(entry.ac.map(|code| before.codes + code));
         self.0.extend(entry.quantisers.as_flattened());
-        // The size is a multiple of 8.
+        // Padding, because the size is a multiple of 8.
         self.u32s([0]);
     }
 
-    /// Appends `struct Segment`.
     pub(super) fn segment(&mut self, segment: &Segment) {
         self.u32s([segment.offset, segment.number | (segment.tail as u32) << 30]);
     }
 
-    /// Appends `struct Edges`.
     pub(super) fn edges(&mut self, edges: &Edges) {
         let predictions = [edges.start, edges.end];
         self.0.extend(predictions.as_flattened().iter().flat_map(|prediction| prediction.to_le_bytes()));

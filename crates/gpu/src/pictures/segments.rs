@@ -1,4 +1,4 @@
-//! The segments of a scan that a rectangle needs, and their bytes. Restart markers separate them.
+//! Selects the segments of a scan that a rectangle needs, and their bytes, for pictures with restart markers.
 
 use super::Reason;
 use super::frame::{McuGrid, McuRect};
@@ -13,12 +13,11 @@ pub(super) struct Segment {
     pub(super) tail: Tail,
 }
 
-/// What follows the bytes of a segment, numbered as in the kernels.
+/// The kind of data after the bytes of a segment. The kernels use the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// A marker of two bytes.
     Marker = 0,
-    /// The next segment.
+    /// The next segment, which begins with the next byte.
     Nothing = 2,
     /// The next segment, which begins within the last byte.
     SharedByte = 3,
@@ -27,22 +26,21 @@ pub(super) enum Tail {
 /// Both edges of a segment of a picture with a segment index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Edges {
-    /// DC predictions at the start.
+    /// DC predictions at the start of the segment.
     pub(super) start: [i16; 3],
-    /// Last DC coefficients.
+    /// Last DC coefficient of each component.
     pub(super) end: [i16; 3],
-    /// First bit in the first byte.
+    /// Position of the segment's first bit in the first byte.
     pub(super) bit: u16,
-    /// Bits left in the last byte, or [`ANY`](super::layout::ANY) before a marker.
+    /// Number of bits left in the last byte, or [`ANY`](super::layout::ANY) before a marker.
     pub(super) unused: u16,
 }
 
-/// Number of the entry after a picture's last segment.
 const END: u32 = u32::MAX;
 
-/// Returns the numbers of the segments to decode for `shown`, as ascending runs that do not touch: the
-/// segments with its MCUs or, if segments are longer than a row, with any MCU of its rows. The host decodes
-/// the same segments (docs/entropy-segments.md, The rectangle).
+/// Returns the numbers of the segments to decode for `shown`, as ascending runs that do not touch. These are
+/// the segments that contain a shown MCU or, if segments are longer than a row, any MCU of the shown rows.
+/// The host decodes the same segments (docs/entropy-segments.md, The rectangle).
 pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
     let (columns, interval) = (frame.columns, frame.interval);
     let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
@@ -70,10 +68,10 @@ pub(super) fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = Ran
     })
 }
 
-/// Calls `each` for every segment of a scan in turn, with its number and its bytes, including the marker that
-/// follows. An error from `each` ends the walk.
+/// Calls `each` for every segment of a scan in turn, with the segment's number and its bytes, including the
+/// marker that follows. An error from `each` ends the walk.
 ///
-/// `scan` begins with the first entropy-coded byte. All markers must be RST0 to RST7 in turn, and EOI after
+/// `scan` begins with the first entropy-coded byte. All markers must be RST0 to RST7 in turn, with EOI after
 /// the last segment, even in parts that are not needed. A picture that lacks a marker is rejected whatever
 /// the view, as on the host (docs/entropy-segments.md, rules 2 and 3).
 fn walk(
@@ -103,13 +101,13 @@ pub(super) fn offset(at: usize) -> Result<u32, Reason> {
     u32::try_from(at).map_err(|_| Reason::Full)
 }
 
-/// Returns the entry after a picture's last segment.
 pub(super) fn end(bytes: usize) -> Result<Segment, Reason> {
     Ok(Segment { offset: offset(bytes)?, number: END, tail: Tail::Marker })
 }
 
-/// Appends the segments that `shown` needs, and an end entry, to `found`, and the parts of the scan that hold
-/// them to `ranges`. Offsets count only the bytes of these parts, whose total is returned.
+/// Appends to `found` the segments that `shown` needs, followed by an end entry, and appends to `ranges` the
+/// parts of the scan that hold these segments. Offsets count only the bytes of these parts. Returns their
+/// total.
 pub(super) fn select(
     scan: &[u8],
     frame: &McuGrid,
@@ -138,7 +136,7 @@ pub(super) fn select(
     if run.is_none() { Ok(bytes) } else { Err(Reason::Markers) }
 }
 
-/// Appends the start of each segment of a scan, and the end of the last one, little-endian.
+/// Appends the start of each segment of a scan, and the end of the last one, as little-endian numbers.
 pub(super) fn starts(scan: &[u8], frame: &McuGrid, out: &mut Vec<u8>) -> Result<usize, Reason> {
     out.extend(0_u32.to_le_bytes());
     let mut last = 0;

@@ -1,4 +1,3 @@
-//! A picture in staging memory.
 
 use super::changes::Changes;
 use super::frame::{McuGrid, McuRect};
@@ -8,12 +7,12 @@ use super::totals::Totals;
 use crate::gather::Piece;
 use shardpack_jpeg::Placement;
 
-/// A picture in staging memory, from which its table entries are made. Numbers are relative to its own first
-/// segment, code and so on, because the preceding entries are known only when the batch is complete.
+/// A picture in staging memory, from which its table entries are made. Its numbers are relative to its own
+/// first segment, first code and so on, because the preceding entries are known only when the batch is
+/// complete.
 #[derive(Debug)]
 pub(crate) struct StagedPicture {
     pub(super) output: Output,
-    /// Changes of its levels before output.
     pub(super) changes: Changes,
     pub(super) place: Placement,
     pub(super) frame: McuGrid,
@@ -22,22 +21,20 @@ pub(crate) struct StagedPicture {
     pub(super) out: u64,
     pub(super) taps: (u32, u32),
     pub(super) tile: (u32, u32),
-    /// Segments and an end entry. Their bytes are in staging memory in ascending order.
+    /// Segments, followed by an end entry. Their bytes are in staging memory in ascending order.
     pub(super) segments: Vec<Segment>,
-    /// Edges of each segment, if the picture has a segment index.
+    /// Edges of each segment; empty without a segment index.
     pub(super) edges: Vec<Edges>,
-    /// Place in staging memory and number of symbols of each Huffman code.
+    /// Position in staging memory, and number of symbols, of each Huffman code.
     pub(super) codes: Vec<[u32; 2]>,
-    /// Index of each component's code.
     pub(super) dc: [u32; 3],
     pub(super) ac: [u32; 3],
     pub(super) quantisers: [[u8; 64]; 3],
-    /// Number of luma blocks, and of blocks of each chroma component.
+    /// Number of luma blocks, and number of blocks of each chroma component.
     pub(super) blocks: (u32, u32),
-    /// Spans and weights of the first axis.
+    /// Number of spans, and of weights, of the first axis.
     pub(super) spans: u32,
     pub(super) weights: u32,
-    /// Copies on the device.
     pub(super) pieces: Vec<Piece>,
     pub(super) totals: Totals,
 }
@@ -47,7 +44,6 @@ impl StagedPicture {
         u64::from(self.place.height) * u64::from(self.place.width) * 3
     }
 
-    /// Returns how many entries the picture adds to each table of a batch.
     pub(crate) const fn totals(&self) -> Totals {
         self.totals
     }
@@ -68,12 +64,11 @@ impl StagedPicture {
         (self.place.x.resized.div_ceil(self.tile.0), self.place.y.resized.div_ceil(self.tile.1))
     }
 
-    /// Iterates over the first segment of each group. A warp decodes a group.
+    /// Iterates over the first segment of each group. One warp decodes a group.
     pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
         (0..self.totals.segments.saturating_sub(1)).step_by(32)
     }
 
-    /// Counts the picture's table entries. Returns `None` if a count exceeds 32 bits.
     pub(super) fn count(&mut self) -> Option<()> {
         let narrow = |n: u64| u32::try_from(n).ok();
         let (place, frame, shown) = (&self.place, &self.frame, &self.shown);
@@ -83,13 +78,13 @@ impl StagedPicture {
         let weights = |pixels: u32, taps: u32| u64::from(pixels) * u64::from(taps);
         let x_weights = weights(place.x.resized, self.taps.0);
         let (columns, rows) = self.tiles();
-        // A tile's place is two 16-bit numbers.
+        // The position of a tile is stored as two 16-bit numbers.
         if columns > 0x1_0000 || rows > 0x1_0000 {
             return None;
         }
         let segments = narrow(self.segments.len() as u64)?;
         let operations = narrow(self.changes.operations.len() as u64)?;
-        // The kernel that changes levels counts them in 32 bits.
+        // The kernel that changes levels counts elements in 32 bits.
         narrow(self.elements())?;
         self.blocks = (luma, chroma);
         self.weights = narrow(x_weights)?;

@@ -1,12 +1,13 @@
-//! Tiles: the parts of the output that blocks of threads make. A tile's source must fit in shared memory.
+//! Tiles: the parts of the output that are each made by one block of threads. The source of a tile must fit
+//! in shared memory.
 
 use super::layout::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_jpeg::ResizedAxis;
 
-/// Rows of a tile. More rows would make each block longer and give a batch fewer blocks.
+/// Possible numbers of rows of a tile. More rows would make each block take longer and give a batch fewer blocks.
 const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];
 
-/// Returns the weights kept per pixel of an axis, an even number because they are read in pairs.
+/// Returns the number of weights kept per pixel of an axis. It is even because weights are read in pairs.
 pub(super) fn taps(axis: &ResizedAxis) -> u32 {
     if axis.copies { 2 } else { whole(radius(axis).ceil()) * 2 + 2 }
 }
@@ -16,7 +17,8 @@ fn reach(axis: &ResizedAxis, count: u32) -> u32 {
     if axis.copies {
         return count;
     }
-    // From the first centre to the last, plus the filter's radius on both sides and a pixel for rounding at each end.
+    // The extent from the first centre to the last, the filter's radius on both sides, and a pixel for
+    // rounding at each end.
     let extent = f64::from(count - 1) * scale(axis) + 2.0 * radius(axis);
     whole(extent.ceil()).saturating_add(2).min(axis.pixels)
 }
@@ -38,8 +40,8 @@ const fn whole(value: f64) -> u32 {
     value as u32
 }
 
-/// Returns the columns and rows of the tile that fits with the least work, or `None` if not even one pixel's
-/// source fits.
+/// Returns the number of columns and rows of the tile that causes the least work, or `None` if not even the
+/// source of one pixel fits.
 pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
     let heights = ROWS.map(|rows| (rows.min(y.resized), reach(y, rows.min(y.resized))));
     let mut best = None;

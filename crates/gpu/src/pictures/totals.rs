@@ -1,8 +1,8 @@
-//! Counts of the pictures' entries in each table.
+//! Numbers of entries in each table.
 
 use super::layout::{CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, EDGES_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
 
-/// Number of entries of some pictures in each table. The next picture's first entry follows them.
+/// Number of entries that some pictures have in each table, which is also the index of the next picture's first entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) pictures: u32,
@@ -20,10 +20,10 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Maximum total of the gaps before and between the tables, in bytes.
+    /// Maximum total size of the gaps before and between the tables, in bytes.
     pub(crate) const GAPS: usize = 9 * 16 + 16;
 
-    /// Returns the sum of both, or `None` if one exceeds 32 bits.
+    /// Returns the sum of both, or `None` if a count exceeds 32 bits.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         Some(Self {
             pictures: self.pictures.checked_add(other.pictures)?,

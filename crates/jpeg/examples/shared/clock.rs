@@ -1,10 +1,10 @@
-//! The clock of the examples that time something.
+//! The clock of the examples that measure times.
 
 use std::sync::LazyLock;
 use std::time::Instant;
 
 /// Returns this thread's processor time in seconds where the system reports it (Linux), so that other load
-/// does not show in the figures; otherwise wall time.
+/// does not affect the figures. On other systems, returns wall time.
 pub(crate) fn now() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")

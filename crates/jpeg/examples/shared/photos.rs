@@ -1,9 +1,9 @@
-//! Finds the photos for the examples that time photos.
+//! Finds the photos for the examples that measure times.
 #![allow(clippy::unwrap_used, reason = "for programs of developers")]
 
 use std::path::{Path, PathBuf};
 
-/// Returns the JPEGs below a folder, found by name, sorted.
+/// Returns the sorted paths of the files below a folder that have the extension of a JPEG.
 pub(crate) fn jpegs(folder: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     walk(Path::new(folder), &mut paths);

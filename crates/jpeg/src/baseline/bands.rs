@@ -1,7 +1,7 @@
 //! Coefficients of a few rows of MCUs at a time.
 //!
-//! Segments begin and end anywhere. They are decoded one after the other without gaps, so the shown MCUs of a
-//! row are contiguous.
+//! Segments may begin and end anywhere in a row. They are decoded one after the other without gaps, so the
+//! shown MCUs of a row are contiguous.
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::{BAND_ROWS, Layout};
@@ -19,11 +19,11 @@ pub(super) struct Bands {
     lasts: Vec<u8>,
 }
 
-/// Coefficients of whole segments, which include some rows of MCUs.
+/// Coefficients of whole segments that cover some rows of MCUs.
 pub(super) struct Band<'a> {
-    /// Rows of the picture in this band, in MCUs.
+    /// Rows of the picture in this band, counted in MCUs.
     pub(super) rows: Range<usize>,
-    /// First block of the shown MCUs, for each row.
+    /// Index of the first block of the shown MCUs, for each row.
     pub(super) starts: [usize; BAND_ROWS],
     /// Blocks of the MCUs, one MCU after another.
     pub(super) blocks: &'a [Coefficients],
@@ -41,7 +41,7 @@ pub(super) struct Reading<'a> {
     /// Number of blocks of the previous band.
     size: usize,
     index: usize,
-    /// For segments longer than a row: the next MCU, its segment if that has begun, and the predictions.
+    /// Used if segments are longer than a row: the next MCU, its segment if that has begun, and the predictions.
     mcu: usize,
     current: Option<Segment<'a>>,
     predictions: [i32; 3],
@@ -52,7 +52,7 @@ impl Bands {
         self.blocks.capacity() * size_of::<Coefficients>()
     }
 
-    /// Starts before the first of the layout's decoded rows.
+    /// Starts before the first of the rows that the layout decodes.
     #[inline(always)]
     pub(super) fn begin<'a>(
         &'a mut self,
@@ -82,8 +82,8 @@ impl Bands {
 }
 
 impl<'a> Reading<'a> {
-    /// Decodes the next rows. The inner `None` means that no rows are left, the outer `None` that the picture
-    /// is irregular.
+    /// Decodes the next rows. The inner `None` means that no rows are left, and the outer `None` that the
+    /// picture is irregular.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Option<Band<'_>>> {
         let layout = self.layout;
@@ -98,13 +98,14 @@ impl<'a> Reading<'a> {
         Some(Some(Band { rows, starts, blocks, lasts }))
     }
 
-    /// Decodes all segments of these rows, except one that was decoded with the row above.
+    /// Decodes all segments of these rows, except a segment that was already decoded with the row above.
     #[inline(always)]
     fn short(&mut self, rows: &Range<usize>) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;
         let mcu = layout.blocks;
         let segment = layout.interval * mcu;
-        // That segment is the last in the band above. It is never the picture's last segment, which may be shorter.
+        // The segment that was already decoded is the last one in the band above. It is never the picture's
+        // last segment, which may be shorter.
         let held = layout.segments(rows.start).len() - layout.new_segments(rows.start).len();
         let (mut count, mut starts) = (held, [0; BAND_ROWS]);
         let mut last = 0;
@@ -139,7 +140,7 @@ impl<'a> Reading<'a> {
         Some(starts)
     }
 
-    /// Decodes a row. For the first row, also decodes the start of its segment.
+    /// Decodes a row. For the first row, also decodes the part of its segment before the row.
     #[inline(always)]
     fn long(&mut self, row: usize) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;
@@ -164,7 +165,8 @@ impl<'a> Reading<'a> {
             let to = mcus.end.min(end);
             let part = (self.mcu - first) * mcu..(to - first) * mcu;
             let (blocks, lasts) = (blocks.get_mut(part.clone())?, lasts.get_mut(part)?);
-            // After the segment's end come zeros or the next segment, which would also decode to something.
+            // The segment's end is followed by zeros or by the next segment, which the decoder would also
+            // accept. So check that it has not read past the end.
             self.current =
                 Some(decode_one(BlockReader::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
             self.current?;
@@ -174,8 +176,8 @@ impl<'a> Reading<'a> {
         Some([layout.shown_columns.start * mcu; BAND_ROWS])
     }
 
-    /// True if the last segment ended at the right place. A segment that continues below the rectangle is not
-    /// read to its end, and passes.
+    /// Returns true if the last segment ended at the right position. A segment that continues below the
+    /// rectangle is not read to its end, and passes.
     fn finish(&self) -> bool {
         let mcus = self.layout.columns * self.layout.rows;
         let through = self.mcu == mcus || self.mcu.is_multiple_of(self.layout.interval);

@@ -1,9 +1,9 @@
-//! Reads bits of an entropy-coded segment, from bytes without stuffing.
+//! Reads the bits of an entropy-coded segment from bytes without stuffing.
 
 /// A position in the bits of one segment.
 ///
-/// `buffer` holds the next bits, first bit highest. At least `count` of them are valid; the bits below are
-/// zero or valid too.
+/// `buffer` holds the next bits, with the first bit highest. At least `count` of them are valid; the bits
+/// below are zero or valid too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits<'a> {
     /// All unstuffed bytes. A reader may look past the end of the segment; a check at the end detects whether
@@ -16,12 +16,11 @@ pub(super) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// Starts before the byte at offset `at`.
     pub(super) const fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at, buffer: 0, count: 0 }
     }
 
-    /// Starts before the bit at this position.
+    /// Starts at the bit with this position.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the remainder of a division by 8")]
     pub(super) fn at_bit(bytes: &'a [u8], position: usize) -> Self {
@@ -34,8 +33,8 @@ impl<'a> Bits<'a> {
         bits
     }
 
-    /// Fills the buffer to 56 bits, with zeros after the end. To avoid a branch on the number of missing
-    /// bits, reads eight bytes and keeps those that fit.
+    /// Fills the buffer to 56 bits, with zeros after the end. Always reads eight bytes and keeps those that
+    /// fit, to avoid a branch on the number of missing bits.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let next = self.bytes.get(self.at..).and_then(|bytes| bytes.first_chunk());
@@ -45,7 +44,6 @@ impl<'a> Bits<'a> {
         self.count |= 56;
     }
 
-    /// Returns the next `N` bits without consuming them.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "N bits are left")]
     pub(super) const fn peek<const N: u32>(&self) -> usize {
@@ -64,13 +62,13 @@ impl<'a> Bits<'a> {
         self.count = self.count.wrapping_sub(n & 63);
     }
 
-    /// Returns the number of bits before the next one, from the first of all bytes on.
+    /// Returns the position of the next bit, counted from the first bit of all bytes.
     #[inline(always)]
     pub(super) const fn position(&self) -> usize {
         (self.at * 8).wrapping_sub(self.count as usize)
     }
 
-    /// Returns the offset after the last byte with consumed bits.
+    /// Returns the offset after the last byte of which a bit was consumed.
     pub(super) const fn end(&self) -> usize {
         self.position().div_ceil(8)
     }

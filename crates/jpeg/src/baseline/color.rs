@@ -1,8 +1,8 @@
 //! Converts a row of samples to a row of RGB pixels, bit for bit like libjpeg (`jdcolor.c`).
 //!
-//! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. Like libjpeg-turbo, red and blue
-//! use only the upper half of a 16-bit product: 1.402 is 1 + 0.402, 1.772 is 2 − 0.228, and half a unit is
-//! added to twice the product's upper half.
+//! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. Red and blue, as in libjpeg-turbo,
+//! use only the upper half of a 16-bit product: the factor 1.402 is split into 1 + 0.402, and 1.772 into 2 −
+//! 0.228. To round, half a unit is added to twice the product's upper half.
 
 const LANES: usize = 32;
 

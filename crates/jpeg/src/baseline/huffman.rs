@@ -2,26 +2,26 @@
 
 use super::bits::Bits;
 
-/// Bits that index a table: the most for which a table stays in the first-level cache with three others
+/// Number of bits that index a table. It is the largest for which four tables fit into the first-level cache
 /// (measured with 10 to 13).
 pub(super) const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
 
 /// Meaning of the next bits.
 ///
-/// Bits 0 to 7: number of bits to consume. Bits 8 to 15: number of places to the coefficient, 1 to 16, or one
-/// of the marks below. Bits 16 to 31: value of the coefficient.
+/// Bits 0 to 7: number of bits to consume. Bits 8 to 15: distance to the coefficient, 1 to 16 positions, or
+/// one of the marks below. Bits 16 to 31: value of the coefficient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CodeEntry(u32);
 
 impl CodeEntry {
-    /// Mark: the block ends.
     pub(super) const END: u32 = 64;
-    /// Mark: the code is known (the value is its symbol), but its value has more bits than the table covers.
+    /// Mark that the code is known, but its value has more bits than the table covers. The entry's value is
+    /// then the symbol.
     const LONG_VALUE: u32 = 128;
-    /// Mark: the code is longer than the table's index, or does not exist.
+    /// Mark that the code is longer than the table's index, or does not exist.
     const LONG_CODE: u32 = 192;
-    /// Mark: the symbol never occurs in a valid stream.
+    /// Mark that the symbol never occurs in a valid stream.
     const NONE: u32 = 224;
 
     const fn new(bits: u32, step: u32, value: i32) -> Self {
@@ -43,8 +43,8 @@ impl CodeEntry {
         (self.0.cast_signed() >> 16) as i16
     }
 
-    /// Adds the value to an entry whose value has more bits than the table covers, which is one symbol in
-    /// thirty. Takes at most 26 bits.
+    /// Adds the value to an entry whose value has more bits than the table covers, as one symbol in thirty
+    /// does. The code and its value have at most 26 bits.
     #[inline(always)]
     pub(super) fn with_long_value(self, bits: &Bits<'_>) -> Option<Self> {
         if self.step() != Self::LONG_VALUE {
@@ -60,21 +60,19 @@ impl CodeEntry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// A difference.
     Dc,
-    /// A run of zeros and a coefficient.
     Ac,
 }
 
 pub(super) struct Huffman {
     pub(super) lookup: Box<[CodeEntry; ENTRIES]>,
-    /// Per code length: the first code after all codes of this length, left-justified to 16 bits.
+    /// For each code length, the first code after all codes of this length, left-justified to 16 bits.
     ends: [u32; 17],
-    /// Per code length: the difference between a code and the position of its symbol.
+    /// For each code length, the difference between a code and the position of its symbol.
     offsets: [i32; 17],
     symbols: [u8; 256],
     class: Class,
-    /// Source of the table: number of codes of each length, and the symbols. Empty before the first table.
+    /// Source of the table: the number of codes of each length, and the symbols. Empty before the first table.
     counts: [u8; 16],
     used: usize,
 }
@@ -92,8 +90,9 @@ impl Huffman {
         }
     }
 
-    /// Makes the table of a DHT segment from the number of codes of each length and their symbols. Returns
-    /// `None` if the code is invalid by libjpeg's rules (`jdhuff.c`). Reuses an identical table.
+    /// Makes the table of a DHT segment from the number of codes of each length and their symbols. Keeps the
+    /// current table if it is the same. Returns `None` if the code is invalid by libjpeg's rules
+    /// (`jdhuff.c`).
     pub(super) fn set(&mut self, counts: &[u8; 16], symbols: &[u8]) -> Option<()> {
         if self.used > 0 && self.counts == *counts && self.symbols.get(..self.used) == Some(symbols) {
             return Some(());
@@ -116,7 +115,7 @@ impl Huffman {
             }
             place += usize::from(count);
             code += u32::from(count);
-            // No code is all ones.
+            // No code may consist of ones only.
             if code >= 1 << length {
                 return None;
             }
@@ -128,8 +127,8 @@ impl Huffman {
         (place == symbols.len()).then_some(())
     }
 
-    /// Returns the entry for a code longer than the table's index, or `None` if there is no such code. Takes
-    /// at most 31 bits.
+    /// Returns the entry for a code that is longer than the table's index, or `None` if there is no such
+    /// code. The code and its value have at most 31 bits.
     #[cold]
     #[inline(never)]
     pub(super) fn long(&self, entry: CodeEntry, mut bits: Bits<'_>) -> Option<CodeEntry> {
@@ -159,8 +158,8 @@ const fn parts(symbol: u8) -> (u32, u32) {
     (symbol as u32 >> 4, symbol as u32 & 15)
 }
 
-/// Returns the entry of a symbol without a value: difference 0, the end of a block, or sixteen zeros. libjpeg
-/// ends a block on other symbols too, but no encoder writes them.
+/// Returns the entry of a symbol that has no value: a difference of 0, the end of a block, or sixteen zeros.
+/// libjpeg also ends a block on other symbols, but no encoder writes them.
 fn valueless(length: u32, symbol: u8, class: Class) -> Option<CodeEntry> {
     match (class, symbol) {
         (Class::Dc, _) => Some(CodeEntry::new(length, 1, 0)),
@@ -184,7 +183,7 @@ fn fill(entries: &mut [CodeEntry], length: u32, symbol: u8, class: Class) {
     }
 }
 
-/// Returns the value of `size` bits (T.81, F.2.2.1); bits that begin with 0 are negative numbers.
+/// Returns the value that `size` bits encode (T.81, F.2.2.1). Bits that begin with 0 are negative numbers.
 const fn extended(raw: u32, size: u32) -> i32 {
     let raw = raw.cast_signed();
     if raw < 1 << (size - 1) { raw - (1 << size) + 1 } else { raw }

@@ -16,7 +16,7 @@ fn by_the_book(counts: &[u8; 16], symbols: &[u8], next: u32) -> Option<(u8, u32)
     None
 }
 
-/// Decodes a symbol and the bits after it: bits, step and value.
+/// Decodes a symbol and the bits after it. Returns the bits, the step and the value of the entry.
 fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32, i32)> {
     let size = u32::from(symbol & 15);
     let raw = (u64::from(next) << length >> 16 & 0xFFFF) as u32 >> (16 - size);
@@ -34,7 +34,7 @@ fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32
     }
 }
 
-/// Draws possible numbers of codes of each length; some bit patterns may have no code.
+/// Draws possible numbers of codes of each length. Some bit patterns may have no code.
 fn counts() -> impl Strategy<Value = [u8; 16]> {
     prop::array::uniform16(0_u32..9).prop_map(|wanted| {
         let mut free = 1_u32;

@@ -1,4 +1,4 @@
-//! A segment index changes which bytes are read, and never a pixel.
+//! A segment index changes which bytes are read, but never a pixel.
 
 use super::tests::{Change, Source, by_us, config, damaged, source, window, within};
 use super::*;
@@ -21,7 +21,7 @@ fn by_index(jpeg: &[u8], index: &[u8], window: Rect) -> Option<Vec<u8>> {
     BaselineDecoder::new().decode(jpeg, &header, Some(&index), window, &mut out).map(|_| out)
 }
 
-/// Returns the pixels of a window by the usual decoder, and whether it used the index.
+/// Returns the pixels of a window by the usual decoder, and whether the decoder used the index.
 fn decoded(jpeg: &[u8], index: Option<&[u8]>, window: Rect) -> (Result<Vec<u8>, String>, bool) {
     let mut decoder = JpegDecoder::new(&Limits::default());
     let mut slot = vec![0; window.width as usize * window.height as usize * 3];
@@ -88,7 +88,7 @@ proptest! {
         let window = within((header.width.into(), header.height.into()), numbers);
         let (found, used) = decoded(&jpeg, Some(&index), window);
         let whole = decoded(&jpeg, None, window).0;
-        // With the index, damage before the segments of the window is not read.
+        // With the index, damage before the window's segments is not read.
         if found != whole {
             prop_assert!(used && index_of(&jpeg).map_or(true, |now| now.as_deref() != Some(&index)), "{:?}", whole.err());
         }
@@ -115,7 +115,7 @@ fn only_pictures_that_need_an_index_get_one() {
             (index.segments(), index.interval())
         })
     };
-    // Five MCUs of six blocks in a row, four rows.
+    // Five MCUs of six blocks per row, in four rows.
     assert_eq!(segments(0), Some((5, 4)));
     assert_eq!(segments(20), Some((5, 4)));
     assert_eq!(segments(5), Some((20, 1)), "a segment divides the interval");
@@ -146,7 +146,7 @@ fn an_index_of_another_picture_is_refused() {
     assert!(SegmentIndexer::new().verify(&other, &index, &Limits::default()).is_err());
 }
 
-/// A flipped bit with a corrected CRC32 is found where a decoder enters or ends, in any window.
+/// A flipped bit with a corrected CRC32 is found where a decoder starts or ends, in any window.
 #[test]
 fn a_contradiction_is_noticed() {
     let source = Source { noise: 6, ..plain(0) };

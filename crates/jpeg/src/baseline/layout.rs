@@ -1,12 +1,13 @@
-//! Geometry of a picture, and the parts to decode for a rectangle.
+//! Geometry of a picture, and the parts that must be decoded for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
 use crate::{JpegHeader, Rect, SegmentIndex};
 use std::ops::Range;
 
-/// Maximum number of segments in a band, so that few of them are decoded alone at its end.
+/// Number of segments that a band should have at least, so that only few segments are decoded alone at the
+/// end of a band.
 const BAND_SEGMENTS: usize = 6;
-/// Maximum rows of MCUs in a band; more would not fit the caches.
+/// Maximum number of MCU rows in a band. More would not fit the caches.
 pub(super) const BAND_ROWS: usize = 4;
 
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(super) struct Layout {
     pub(super) v: usize,
     pub(super) components: usize,
     pub(super) blocks: usize,
-    /// Size of the picture.
+    /// Size of the picture in MCUs.
     pub(super) columns: usize,
     pub(super) rows: usize,
     /// Size of the picture's chroma, in samples.
@@ -26,12 +27,12 @@ pub(super) struct Layout {
     pub(super) chroma_height: usize,
     /// MCUs per segment; the last segment may have fewer.
     pub(super) interval: usize,
-    /// MCUs between restart markers: `interval`, or more for a picture with an index.
+    /// MCUs between restart markers: equal to `interval`, or larger for a picture with an index.
     pub(super) restart_interval: usize,
-    /// True if segments are at most as long as a row, and each is decoded as a whole. Longer segments are
+    /// True if segments are at most as long as a row. Each is then decoded as a whole. Longer segments are
     /// decoded row by row, as far as needed.
     pub(super) short: bool,
-    /// MCUs whose samples are computed: the window, and the surroundings that upsampling needs.
+    /// MCUs whose samples are computed: the window and the surroundings that upsampling needs.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
     pub(super) band: usize,
@@ -40,19 +41,19 @@ pub(super) struct Layout {
 /// Maximum number of blocks in a segment of an index.
 const INDEX_BLOCKS: usize = 24;
 
-/// Returns the number of MCUs in a segment of an index, for a row of `columns` MCUs of `blocks` blocks and
-/// restart markers every `restart_interval` MCUs (0: none): the largest number that is at most a row, has at
-/// most 24 blocks, and divides the restart interval.
+/// Returns the number of MCUs in a segment of an index, for a row of `columns` MCUs of `blocks` blocks each
+/// and restart markers every `restart_interval` MCUs (0: none). It is the largest number that is at most a
+/// row, has at most 24 blocks, and divides the restart interval.
 pub(super) fn index_interval(columns: usize, blocks: usize, restart_interval: usize) -> usize {
     let most = (INDEX_BLOCKS / blocks.max(1)).clamp(1, columns.max(1));
     (1..=most).rev().find(|&mcus| restart_interval.is_multiple_of(mcus)).unwrap_or(1)
 }
 
 impl Layout {
-    /// Lays out a picture, whose segments are those of its index if there is one. Returns `None` if this
-    /// decoder does not handle such pictures, or the index belongs to another picture.
+    /// Lays out a picture. If there is an index, it defines the segments. Returns `None` if this decoder does
+    /// not handle such pictures, or the index belongs to a different picture.
     pub(super) fn of(header: &JpegHeader, window: Rect, index: Option<&SegmentIndex<'_>>) -> Option<Self> {
-        // libjpeg fails on unknown segments, with an error of its own.
+        // libjpeg fails on unknown marker segments, with an error of its own.
         if !header.is_plain() || header.unknown_segment {
             return None;
         }
@@ -62,7 +63,7 @@ impl Layout {
         let (width, height) = (width as usize, height as usize);
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
-        // libjpeg does not interpolate such a narrow row.
+        // libjpeg does not interpolate a row that is so narrow.
         if h == 2 && chroma_width <= 2 {
             return None;
         }
@@ -111,7 +112,7 @@ impl Layout {
         })
     }
 
-    /// True if restart markers divide the picture into segments that are as short as those of an index.
+    /// Returns true if restart markers divide the picture into segments as short as an index would have.
     pub(super) const fn has_short_segments(&self) -> bool {
         self.short && self.interval * self.blocks <= INDEX_BLOCKS
     }
@@ -121,15 +122,15 @@ impl Layout {
         segment * self.interval..((segment + 1) * self.interval).min(self.columns * self.rows)
     }
 
-    /// Returns the segments to decode for a row: those with its shown MCUs, or with all its MCUs if segments
-    /// are longer than a row.
+    /// Returns the segments to decode for a row: those that contain its shown MCUs or, if segments are longer
+    /// than a row, all of its MCUs.
     pub(super) fn segments(&self, row: usize) -> Range<usize> {
         let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
         let first = row * self.columns;
         (first + columns.start) / self.interval..(first + columns.end - 1) / self.interval + 1
     }
 
-    /// Returns the segments of a row that are not in any row above. Only the first segment can belong to a row above.
+    /// Returns the segments of a row that do not already belong to a row above. Only the first segment can.
     pub(super) fn new_segments(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.segments(row);
         match row.checked_sub(1).filter(|above| self.shown_rows.contains(above)) {
@@ -138,7 +139,7 @@ impl Layout {
         }
     }
 
-    /// Returns the blocks of a component per MCU, horizontally and vertically.
+    /// Returns the number of blocks of a component per MCU, horizontally and vertically.
     pub(super) const fn factors(&self, component: usize) -> (usize, usize) {
         if component == 0 { (self.h, self.v) } else { (1, 1) }
     }

@@ -3,12 +3,13 @@
 //!
 //! Restart segments are separate bit streams, so two can be decoded in turns: one is decoded while the other
 //! waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md). Pixels are made only for the
-//! requested rectangle. The stages: `segments` finds the bytes, `tables` and `huffman` read the tables,
-//! `streams` turns bits into coefficients, `idct` coefficients into samples, and `pixels` samples into RGB.
+//! requested rectangle. The stages are: `segments` finds the bytes, `tables` and `huffman` read the tables,
+//! `streams` turns bits into coefficients, `idct` turns coefficients into samples, and `pixels` turns samples
+//! into RGB.
 //!
 //! The result equals libjpeg-turbo's for the whole picture, bit for bit. libjpeg-turbo decodes all pictures
-//! with anything odd, missing, left over or unusual, and decides about errors and the pixels of damaged
-//! pictures. `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a test for each.
+//! in which anything is odd, missing, left over or unusual, and it decides about errors and the pixels of
+//! damaged pictures. `docs/entropy-segments.md` has the rules, and `rules_tests.rs` has a test for each.
 
 mod bands;
 mod bits;
@@ -37,8 +38,8 @@ use tables::Tables;
 pub(super) use transcode::BaselineTranscoder;
 pub(super) use walk::{ScanWalker, Walked};
 
-/// A decoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded bytes, and
-/// coefficients and samples of a few rows of MCUs.
+/// A decoder for one thread. Its buffers grow to the size that the largest picture so far needed: its
+/// entropy-coded bytes, and the coefficients and samples of a few rows of MCUs.
 pub(super) struct BaselineDecoder {
     tables: Tables,
     segments: Segments,
@@ -69,12 +70,14 @@ impl BaselineDecoder {
     }
 
     /// Decodes the pixels of `window` into `out`, as RGB in rows without gaps. Gray pictures repeat each
-    /// value three times. Returns the number of bytes read: the header, and the entropy-coded bytes.
+    /// value three times. Returns the number of bytes read, that is, of the header and the entropy-coded
+    /// data.
     ///
-    /// With an index, begins at the segments that the window needs, although no markers separate them.
+    /// With an index, decoding begins at the segments that the window needs, although no markers separate them.
     ///
-    /// Returns `None` if libjpeg-turbo has to decode this picture, or the index does not belong to it; the
-    /// content of `out` is then unspecified. `header` must belong to `jpeg`, with gray or YCbCr colours.
+    /// Returns `None` if libjpeg-turbo has to decode this picture, or if the index does not belong to it. The
+    /// content of `out` is then unspecified. `header` must belong to `jpeg`, and its colours must be gray or
+    /// YCbCr.
     pub(super) fn decode(
         &mut self,
         jpeg: &[u8],
@@ -83,7 +86,7 @@ impl BaselineDecoder {
         window: Rect,
         out: &mut [u8],
     ) -> Option<usize> {
-        // Samples are joined four at a time, the first sample lowest.
+        // The code that joins four samples puts the first one lowest, as on a little-endian machine.
         if cfg!(target_endian = "big") {
             return None;
         }

@@ -6,7 +6,7 @@ use super::planes::{Plane, Planes};
 use super::{color, upsample};
 use std::ops::Range;
 
-/// Position of the next row, and buffers for its chroma.
+/// Position of the next row, and buffers for the row's chroma.
 #[derive(Default)]
 pub(super) struct RowMaker {
     next: usize,
@@ -31,7 +31,7 @@ impl RowMaker {
     pub(super) fn write(&mut self, layout: &Layout, planes: &Planes, end: usize, out: &mut [u8]) -> Option<()> {
         let window = layout.window;
         let (top, bottom, width) = (window.y as usize, window.bottom() as usize, window.width as usize);
-        // The last row above the end is interpolated with the row below it.
+        // The last row above `end` is interpolated with the row below it, which may not have samples yet.
         let limit =
             if end < layout.shown_rows.end { (end * layout.v * 8 - (layout.v - 1)).min(bottom) } else { bottom };
         let left = window.x as usize - layout.shown_columns.start * layout.h * 8;
@@ -62,10 +62,9 @@ impl RowMaker {
     }
 }
 
-/// Upsamples the chroma of one row of pixels.
 #[inline(always)]
 fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &mut [u8]) -> Option<()> {
-    // Samples to the right of the picture's last one have no meaning.
+    // Samples to the right of the picture's last column have no meaning.
     let width = layout.chroma_width.min(layout.shown_columns.end * 8) - layout.shown_columns.start * 8;
     if layout.v == 1 {
         return upsample::widened(plane.row(y)?.get(..width)?, sums, out);

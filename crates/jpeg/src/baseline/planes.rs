@@ -1,4 +1,4 @@
-//! Samples of the components, only the needed rows at a time.
+//! Samples of the components. Only the rows that are currently needed are kept.
 #![deny(clippy::indexing_slicing)]
 
 use super::bands::Band;
@@ -8,8 +8,8 @@ use super::tables::Tables;
 use fearless_simd::prelude::Simd;
 use fearless_simd::{Level, dispatch};
 
-/// Samples of a component: the layout's shown columns, and the latest rows. Row y is stored at y modulo the
-/// number of rows that fit.
+/// Samples of one component: the columns that the layout shows, and the latest rows. Row y is stored at y
+/// modulo the number of rows that fit.
 #[derive(Default)]
 pub(super) struct Plane {
     samples: Vec<u8>,
@@ -18,14 +18,13 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Returns row `y` of the component.
     #[inline(always)]
     pub(super) fn row(&self, y: usize) -> Option<&[u8]> {
         let start = y.checked_rem(self.rows)? * self.stride;
         self.samples.get(start..start + self.stride)
     }
 
-    /// Stores a block at row `y`, a multiple of eight, and column `x` of the stored columns.
+    /// Stores a block at row `y`, which is a multiple of eight, and at column `x` of the stored columns.
     #[inline(always)]
     fn put(&mut self, x: usize, y: usize, block: &[u8; 64]) -> Option<()> {
         let mut at = y.checked_rem(self.rows)? * self.stride + x;
@@ -70,7 +69,7 @@ impl Planes {
     #[inline(always)]
     pub(super) fn fill(&mut self, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {
         let level = Level::new();
-        // Compiled for AVX-512, this is a fifth slower.
+        // Use AVX2, because this code is a fifth slower when it is compiled for AVX-512.
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         if let Some(avx2) = level.as_avx2() {
             return avx2.vectorize(

@@ -1,4 +1,4 @@
-//! Tests the rules of `docs/entropy-segments.md`, one test each, on pictures written bit by bit.
+//! Tests the rules of `docs/entropy-segments.md`, with one test for each rule, on pictures that are written bit by bit.
 
 use super::*;
 use crate::{DecodePaths, JpegDecoder, Rendering, View};
@@ -6,8 +6,8 @@ use shardpack_format::Limits;
 
 /// A gray picture of one or more rows of MCUs, with the given segments.
 ///
-/// The code of a DC symbol is its number in five bits, an AC code the symbol's number in eight, so 16
-/// codes of five bits and one code of eight do not exist.
+/// The code of a DC symbol is its number in five bits, and the code of an AC symbol is its number in eight.
+/// So 16 codes of five bits and one code of eight bits do not exist.
 pub(super) struct Picture {
     columns: u16,
     rows: u16,
@@ -64,7 +64,7 @@ impl Picture {
     }
 }
 
-/// Bits as bytes, padded with ones.
+/// Packs bits to bytes, padded with ones.
 pub(super) fn packed(bits: &str) -> Vec<u8> {
     let bits: Vec<u8> = bits.bytes().filter(|b| *b != b' ').map(|b| b - b'0').collect();
     bits.chunks(8).map(|byte| (0..8).fold(0, |value, n| value << 1 | byte.get(n).copied().unwrap_or(1))).collect()
@@ -74,7 +74,7 @@ fn stuffed(segment: &[u8]) -> Vec<u8> {
     segment.iter().flat_map(|&byte| if byte == 0xFF { vec![0xFF, 0] } else { vec![byte] }).collect()
 }
 
-/// Returns the bits of a value (T.81, F.2.2.1), as many as it needs.
+/// Returns the number of bits that a value needs, and these bits (T.81, F.2.2.1).
 fn value(value: i32) -> (u32, String) {
     let size = 32 - value.unsigned_abs().leading_zeros();
     let raw = if value < 0 { value + (1 << size) - 1 } else { value };
@@ -86,7 +86,6 @@ pub(super) fn dc(difference: i32) -> String {
     format!("{size:05b}{bits}")
 }
 
-/// Returns the bits of a run of zeros and a coefficient.
 pub(super) fn ac(run: u32, coefficient: i32) -> String {
     let (size, bits) = value(coefficient);
     symbol(run << 4 | size) + &bits
@@ -100,7 +99,7 @@ pub(super) fn end() -> String {
     symbol(0)
 }
 
-/// Returns the bits of a block of one DC coefficient.
+/// Returns the bits of a block with only a DC coefficient.
 fn flat(difference: i32) -> String {
     dc(difference) + &end()
 }
@@ -109,7 +108,7 @@ fn flat(difference: i32) -> String {
 enum Verdict {
     Regular,
     Odd {
-        /// libjpeg-turbo's result for the rectangle: true for pixels, false for an error.
+        /// The result of libjpeg-turbo for the rectangle: true for pixels, false for an error.
         pixels: bool,
     },
 }
@@ -121,8 +120,8 @@ fn decoder(own_decoder: bool, lenient: bool, partial: bool) -> JpegDecoder {
     JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient, partial, own_decoder })
 }
 
-/// Decodes `window` of a picture. The pixels of a regular picture must equal libjpeg-turbo's for the whole
-/// picture. For an odd picture, the user gets libjpeg-turbo's result.
+/// Decodes `window` of a picture. If the picture is regular, its pixels must equal libjpeg-turbo's for the
+/// whole picture. If it is odd, the user must get libjpeg-turbo's result.
 fn judged(jpeg: &[u8], window: Rect) -> Verdict {
     let how = Rendering { view: View::rectangle(window), ..Default::default() };
     let shown = |mut decoder: JpegDecoder| {
@@ -167,7 +166,7 @@ fn a_byte_left_over_is_odd() {
     let with = |bytes: &[u8]| [&packed(&flat(5)), bytes].concat();
     for count in 1..30 {
         let last = Picture::of(1, 1, 0, vec![with(&vec![0x12; count])]);
-        // Up to six bytes are read ahead and dropped.
+        // libjpeg-turbo reads up to six bytes ahead and drops them.
         let expected = if count < 7 { SILENT } else { ERROR };
         assert_eq!(whole(&last), expected, "{count} bytes in the last segment");
         let padded = Picture::of(1, 1, 0, vec![with(&vec![0; count])]);
@@ -180,7 +179,7 @@ fn a_byte_left_over_is_odd() {
 
 #[test]
 fn missing_bits_are_odd() {
-    // A DC coefficient of eight bits, and no AC symbol.
+    // A DC coefficient with eight bits in total, and no AC symbol.
     assert_eq!(whole(&Picture::block(&dc(5))), ERROR);
     let short = packed(&dc(5));
     for (at, segments) in [(0, [short.clone(), packed(&flat(5))]), (1, [packed(&flat(5)), short])] {
@@ -188,7 +187,7 @@ fn missing_bits_are_odd() {
         assert_eq!(judged(&tiles.bytes(), mcu(at)), ERROR, "segment {at}");
         assert_eq!(judged(&tiles.bytes(), mcu(1 - at)), Verdict::Regular, "beside segment {at}");
     }
-    // The value of the last coefficient is missing. In its place a reader would find zeros, or the next segment.
+    // The value of the last coefficient is missing. In its place a reader would find zeros or the next segment.
     let cut = |bits: String| packed(&bits[..bits.len() - 8]);
     let long = dc(1) + "11" + &ac(0, 1 << 13);
     assert_eq!(whole(&Picture::of(1, 1, 0, vec![cut(long)])), ERROR);
@@ -245,7 +244,6 @@ fn markers_stand_in_their_order() {
         (&[0xD0, 0xD1, 0xDC], ERROR),
     ];
     for (ends, expected) in cases {
-        // This holds for every rectangle.
         for window in [all, mcu(0), mcu(2)] {
             let found = judged(&jpeg(ends), window);
             assert_ne!(found, Verdict::Regular, "{ends:X?}, {window}");
@@ -262,7 +260,7 @@ fn dc_beyond_sixteen_bits_is_odd() {
         let bits: String = differences.into_iter().map(flat).collect();
         Picture::of(3, 1, 3, vec![packed(&bits)]).bytes()
     };
-    // The first two MCUs are outside the rectangle.
+    // The first two MCUs are outside the rectangle, so their coefficients may be out of range.
     assert_eq!(judged(&picture([32_767, -32_767, 0]), mcu(2)), Verdict::Regular);
     assert_eq!(judged(&picture([-32_767, 32_767, 0]), mcu(2)), Verdict::Regular);
     assert_eq!(judged(&picture([-32_767, -1, 32_767]), mcu(2)), Verdict::Regular, "-32768");
@@ -308,13 +306,13 @@ fn samples_out_of_range_are_odd() {
         assert_eq!(block(quantiser, dc(0) + &ac(0, inside) + &end()), Verdict::Regular, "{what}");
         assert_eq!(block(quantiser, dc(0) + &ac(0, outside) + &end()), SILENT, "{what}");
     }
-    // The lower half of 257 · 255 is −1. For a DC coefficient alone, the whole product counts.
+    // The lower half of 257 · 255 is −1. For a block with only a DC coefficient, the whole product counts.
     assert_eq!(block(255, dc(0) + &ac(0, 257) + &end()), Verdict::Regular);
     assert_eq!(block(255, dc(257) + &ac(0, 1) + &end()), Verdict::Regular);
     assert_eq!(block(255, flat(257)), SILENT);
-    // Zeros also count as visited places.
+    // Zeros also count as visited positions.
     assert_eq!(block(255, dc(257) + &symbol(0xF0) + &end()), Verdict::Regular);
-    // Outside the rectangle the range does not matter.
+    // Outside the rectangle, the range does not matter.
     let tile = Picture::of(2, 1, 2, vec![packed(&(flat(5_000) + &flat(-5_000)))]);
     assert_eq!(judged(&tile.bytes(), mcu(0)), SILENT);
     assert_eq!(judged(&tile.bytes(), mcu(1)), Verdict::Regular);
@@ -322,7 +320,7 @@ fn samples_out_of_range_are_odd() {
 
 #[test]
 fn only_decoded_segments_count() {
-    // Two rows of two tiles of two MCUs; the last tile has a nonexistent code.
+    // Two rows of two tiles with two MCUs each. The last tile has a nonexistent code.
     let good = || packed(&(flat(5) + &flat(-3)));
     let bad = packed(&(flat(5) + "11111"));
     let tiles = Picture::of(4, 2, 2, vec![good(), good(), good(), bad.clone()]);
@@ -330,7 +328,7 @@ fn only_decoded_segments_count() {
         let found = judged(&tiles.bytes(), Rect { x, y, width: 8, height: 8 });
         assert_eq!(found == Verdict::Regular, expected, "tile at {x}, {y}: {found:?}");
     }
-    // In a single segment, damage above the rectangle matters, damage below does not.
+    // In a single segment, damage above the rectangle matters, but damage below it does not.
     let row = flat(5) + &flat(-3);
     for bad_row in 0..3 {
         let bits: String = (0..3).map(|n| if n == bad_row { "11111".to_owned() } else { row.clone() }).collect();
@@ -374,7 +372,7 @@ fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
                     let odd = if interval <= columns {
                         (row..=last).any(|row| of(damaged).contains(&(row * columns + 1)))
                     } else {
-                        // Decoding covers everything from the segment at the start of the first row to the
+                        // The decoder reads everything from the segment at the start of the first row to the
                         // end of the last row.
                         let decoded = row * columns / interval * interval..(last + 1) * columns;
                         decoded.contains(&(of(damaged).end - 1))

@@ -1,4 +1,4 @@
-//! Segments that a rectangle needs, without stuffing.
+//! The segments that a rectangle needs, without stuffing.
 #![deny(clippy::indexing_slicing)]
 
 use super::bits::Bits;
@@ -8,34 +8,32 @@ use crate::shared::KEPT_BYTES;
 use memchr::memchr_iter;
 use std::ops::Range;
 
-/// Zeros after the last segment, so that eight bytes can be read anywhere in it.
+/// Number of zeros after the last segment, so that eight bytes can be read from any position in it.
 const PADDING: usize = 8;
 
-/// Copies of segments.
 #[derive(Default)]
 pub(super) struct Segments {
     /// Bytes without stuffing, that is, without the 00 that follows each FF in entropy-coded data.
     bytes: Vec<u8>,
     places: Vec<Place>,
-    /// Starts of all segments in the index, in bits of the file.
+    /// Starts of all segments in the index, as positions of bits in the file.
     starts: Vec<u64>,
     /// Offsets of the stuffing that was removed from a run of segments.
     stuffing: Vec<usize>,
 }
 
-/// A copied segment, in bits of the copies.
+/// A copied segment. Its positions count bits in the copies.
 #[derive(Clone, Copy)]
 struct Place {
     start: usize,
     /// First and last position at which decoding may end.
     ends: (usize, usize),
-    /// DC predictions at the start.
     predictions: [i16; 3],
-    /// DC coefficients that an index promises at the end.
+    /// DC coefficients that the decoder must have at the end, according to the index.
     last_dc: Option<[i16; 3]>,
 }
 
-/// A segment, and how many of its bits were read.
+/// A segment, and a reader at a position in its bits.
 #[derive(Clone, Copy)]
 pub(super) struct Segment<'a> {
     pub(super) bits: Bits<'a>,
@@ -43,22 +41,21 @@ pub(super) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// True if all bits were consumed, except for up to seven that fill the last byte.
+    /// Returns true if all bits were consumed, except for up to seven that fill the last byte.
     pub(super) const fn is_read(&self) -> bool {
         let position = self.bits.position();
         self.ends.0 <= position && position <= self.ends.1
     }
 
-    /// True if no more bits were consumed than the segment has.
     pub(super) const fn is_within(&self) -> bool {
         self.bits.position() <= self.ends.1
     }
 }
 
 impl Segments {
-    /// Finds and copies the segments that the layout decodes. Returns `None` unless the scan has exactly the
-    /// right markers: RST0 to RST7 in turn, then EOI. Checks the whole scan, so that a lost marker is found
-    /// anywhere.
+    /// Finds and copies the segments that the layout decodes. Checks the whole scan, so that a lost marker is
+    /// found anywhere. Returns `None` unless the scan has exactly the right markers: RST0 to RST7 in turn,
+    /// then EOI.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.places.clear();
@@ -101,17 +98,15 @@ impl Segments {
         None
     }
 
-    /// Copies the segments that the layout decodes, which the index finds. Returns `None` if the bytes
-    /// contradict the index.
-    ///
-    /// The rest of the scan is not read.
+    /// Copies the segments that the layout decodes, at the positions that the index gives. Does not read the
+    /// rest of the scan. Returns `None` if the bytes contradict the index.
     pub(super) fn read_indexed(&mut self, scan: &[u8], layout: &Layout, index: &SegmentIndex<'_>) -> Option<()> {
         self.bytes.clear();
         self.places.clear();
         self.starts.clear();
         self.starts.extend(index.starts());
         let after = usize::try_from(index.scan_bytes()).ok()?;
-        // A last byte FF has its stuffing before EOI.
+        // If the last byte is FF, its stuffing comes before EOI.
         let after = if *scan.get(after.checked_sub(1)?)? == 0xFF { after + 1 } else { after };
         (scan.get(after..after + 2)? == [0xFF, 0xD9]).then_some(())?;
         let last = index.segments() as usize - 1;
@@ -131,8 +126,9 @@ impl Segments {
         Some(())
     }
 
-    /// Copies consecutive segments without a restart marker between them. `marker` is the number of the marker
-    /// that follows the last segment, if one does. DC predictions are 0 at the start if a marker precedes it.
+    /// Copies consecutive segments without a restart marker between them. `marker` is the number of the
+    /// marker that follows the last segment, if there is one. If a marker precedes the first segment, its DC
+    /// predictions are 0.
     fn copy_run(
         &mut self,
         scan: &[u8],
@@ -157,7 +153,7 @@ impl Segments {
         let copied_end = self.bytes.len() * 8;
         let mut stuffing = self.stuffing.iter().copied().peekable();
         let mut removed = from;
-        // Position in the copies of a position in the file, in ascending order.
+        // Converts a position in the file to a position in the copies. Positions must ascend.
         let mut copied = |position: u64| {
             let position = usize::try_from(position).ok()?;
             while stuffing.next_if(|&place| place < position / 8).is_some() {
@@ -188,7 +184,6 @@ impl Segments {
         Some(())
     }
 
-    /// Returns the number of copied bytes.
     pub(super) const fn len(&self) -> usize {
         self.bytes.len().saturating_sub(PADDING)
     }
@@ -201,15 +196,15 @@ impl Segments {
         }
     }
 
-    /// Returns the n-th segment, row by row.
+    /// Returns the n-th of the copied segments, which are in order row by row.
     #[inline(always)]
     pub(super) fn get(&self, n: usize) -> Option<Segment<'_>> {
         let place = self.places.get(n)?;
         Some(Segment { bits: Bits::at_bit(&self.bytes, place.start), ends: place.ends })
     }
 
-    /// Returns the DC predictions at the start of the n-th segment, and the DC coefficients that an index promises
-    /// at its end.
+    /// Returns the DC predictions at the start of the n-th segment, and the DC coefficients that the decoder
+    /// must have at its end, according to the index.
     #[inline(always)]
     pub(super) fn predictions(&self, n: usize) -> Option<([i32; 3], Option<[i32; 3]>)> {
         let Place { predictions, last_dc, .. } = self.places.get(n)?;
@@ -217,8 +212,8 @@ impl Segments {
     }
 }
 
-/// Appends these bytes of the scan without stuffing, and lists the offsets of the removed bytes. `scan` has one
-/// more byte. Returns `None` if there is a marker.
+/// Appends these bytes of the scan without stuffing, and lists the offsets of the removed bytes. `scan` must
+/// have one byte more than the range. Returns `None` if there is a marker.
 fn unstuff(scan: &[u8], bytes: Range<usize>, out: &mut Vec<u8>, stuffing: &mut Vec<usize>) -> Option<()> {
     stuffing.clear();
     let mut copied = bytes.start;
@@ -227,7 +222,7 @@ fn unstuff(scan: &[u8], bytes: Range<usize>, out: &mut Vec<u8>, stuffing: &mut V
         (*scan.get(at + 1)? == 0).then_some(())?;
         out.extend_from_slice(scan.get(copied..=at)?);
         stuffing.push(at + 1);
-        // The stuffing of the last byte may follow the bytes.
+        // The stuffing of the last byte may lie just outside the range.
         copied = (at + 2).min(bytes.end);
     }
     out.extend_from_slice(scan.get(copied..bytes.end)?);

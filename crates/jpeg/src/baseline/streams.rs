@@ -1,7 +1,8 @@
 //! Entropy decoding: turns bits into coefficients, for two segments in turns.
 //!
-//! A Huffman decoder waits, because the start of a symbol is known only after the previous symbol was looked
-//! up, about eight cycles later. The segments of a tiled picture do not wait for each other.
+//! A Huffman decoder must wait for each symbol, because the start of a symbol is known only after the
+//! previous symbol was looked up, which takes about eight cycles. The segments of a tiled picture do not wait
+//! for each other.
 
 use super::huffman::{CodeEntry, Huffman, LOOKUP};
 use super::segments::Segment;
@@ -9,19 +10,18 @@ use super::segments::Segment;
 /// Quantised coefficients of a block, in natural order.
 pub(super) type Coefficients = [i16; 64];
 
-/// Maximum number of symbols in a segment's turn. Each takes LOOKUP bits, and the buffer is filled only once,
-/// to 56 bits.
+/// Maximum number of symbols that are decoded from a segment in its turn. The buffer is filled to 56 bits
+/// only once per turn, and each symbol takes up to LOOKUP bits.
 pub(super) const TURN: usize = 5;
 const _: () = assert!(TURN * LOOKUP as usize <= 56);
 
-/// Natural position of each zigzag position.
 pub(super) const NATURAL: [u8; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
     28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
     47, 55, 62, 63,
 ];
 
-/// Component of one block of an MCU, and its tables.
+/// The component that one block of an MCU belongs to, and the component's tables.
 #[derive(Clone, Copy)]
 pub(super) struct Phase<'a> {
     pub(super) component: usize,
@@ -31,11 +31,11 @@ pub(super) struct Phase<'a> {
 
 /// A segment, and the blocks to fill from it.
 ///
-/// All of this should stay in registers, so nothing is indexed by a variable, and nothing is passed by
+/// All fields should stay in registers, so nothing is indexed by a variable, and nothing is passed by
 /// reference to a call that is not inlined.
 pub(super) struct BlockReader<'a, 'b> {
     segment: Segment<'a>,
-    /// Zigzag position of the block's last coefficient read.
+    /// Zigzag position of the last coefficient read of the current block.
     at: u32,
     block: &'b mut Coefficients,
     ac: &'a [CodeEntry; 1 << LOOKUP],
@@ -52,8 +52,9 @@ enum Turn {
 }
 
 impl<'a, 'b> BlockReader<'a, 'b> {
-    /// Creates a reader. `blocks` are zeros, for whole MCUs. `lasts` receives the position of each block's
-    /// last coefficient. Returns `None` if there is nothing to fill, or the first symbol is irregular.
+    /// Creates a reader. `blocks` must be zero and belong to whole MCUs. `lasts` receives the position of
+    /// each block's last coefficient. Returns `None` if there is nothing to fill, or the first symbol is
+    /// irregular.
     #[inline(always)]
     pub(super) fn new(
         segment: Segment<'a>,
@@ -110,8 +111,8 @@ impl<'a, 'b> BlockReader<'a, 'b> {
         Turn::More
     }
 
-    /// Handles everything except a coefficient from the table with more symbols after it: the end of the
-    /// block, the last of 64 coefficients, a long code.
+    /// Handles everything that the fast path does not: the end of a block, the last of 64 coefficients, and
+    /// codes or values that are not in the table.
     #[inline(always)]
     fn rare(&mut self, mut entry: CodeEntry) -> Turn {
         if entry.step() > CodeEntry::END {
@@ -138,8 +139,8 @@ impl<'a, 'b> BlockReader<'a, 'b> {
                 return Turn::More;
             }
         }
-        // Each block must have its own position. Otherwise its samples would be made with the shortcuts for
-        // another block.
+        // Each block must have an entry for its own last position. Otherwise its samples would be made with
+        // the shortcuts for another block.
         let Some(last) = self.lasts.next() else { return Turn::Odd };
         #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
         let at = self.at as u8;
@@ -154,7 +155,6 @@ impl<'a, 'b> BlockReader<'a, 'b> {
     }
 }
 
-/// Fills the blocks of one stream. Returns `None` if the stream is irregular.
 #[inline(always)]
 pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<'a>> {
     loop {
@@ -166,8 +166,8 @@ pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<
     }
 }
 
-/// Takes turns until one of two streams is done. Returns its segment and the other stream, or `None` if a
-/// stream is irregular.
+/// Decodes two streams in turns until one of them is done. Returns the segment of that stream, and the other
+/// stream, or `None` if a stream is irregular.
 #[inline(always)]
 fn decode_two<'a, 'b>(
     mut a: BlockReader<'a, 'b>,
@@ -212,8 +212,8 @@ pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<Bl
     }
 }
 
-/// Sums differences to DC coefficients, with one prediction per component. Returns `None` if a coefficient is
-/// out of range.
+/// Sums the differences to DC coefficients, with one prediction per component. Returns `None` if a
+/// coefficient is out of range.
 #[inline(always)]
 pub(super) fn integrate(blocks: &mut [Coefficients], phases: &[Phase<'_>], predictions: &mut [i32; 3]) -> Option<()> {
     for mcu in blocks.chunks_exact_mut(phases.len()) {

@@ -1,4 +1,4 @@
-//! Tables from the header: quantisation and Huffman tables, and which of them each component uses.
+//! The quantisation and Huffman tables of the header, and which of them each component uses.
 #![deny(clippy::indexing_slicing)]
 
 use super::huffman::{Class, Huffman};
@@ -9,9 +9,9 @@ use crate::header::JpegHeader;
 pub(super) struct Tables {
     dc: [Huffman; 4],
     ac: [Huffman; 4],
-    /// Per component, in natural order.
+    /// Quantisers of each component, in natural order.
     pub(super) quantisers: [[i16; 64]; 3],
-    /// DC and AC table of each component.
+    /// Indices of the DC table and the AC table of each component.
     selected: [(usize, usize); 3],
 }
 

@@ -1,4 +1,4 @@
-//! Compares our own decoder with its twin, libjpeg-turbo.
+//! Compares our own decoder with libjpeg-turbo.
 
 use super::*;
 use crate::sources::{encode, plain};
@@ -8,13 +8,13 @@ use crate::{Bounds, DecodePaths, Decompressor, JpegDecoder, JpegTiler, Rendering
 use proptest::prelude::*;
 use shardpack_format::Limits;
 
-/// Leaves the seeds free and keeps failures in `proptest-regressions`. `PROPTEST_CASES` sets the number of cases.
+/// The seeds are random, and failures are kept in `proptest-regressions`. `PROPTEST_CASES` sets the number of cases.
 pub(super) fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases.max(1500), ..config }
 }
 
-/// Returns all pixels, RGB, decoded by libjpeg-turbo; `None` if it warns or fails.
+/// Returns all pixels as RGB, decoded by libjpeg-turbo, or `None` if it warns or fails.
 fn by_turbo(jpeg: &[u8]) -> Option<Vec<u8>> {
     let picture = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse).open(jpeg).ok()?;
     let frame = picture.frame();
@@ -36,7 +36,7 @@ pub(super) fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) ->
     decoder.decode(jpeg, &header, None, window, &mut out).map(|_| out)
 }
 
-/// Asserts that both decoders give the same pixels for `windows`, without ours falling back to libjpeg-turbo.
+/// Asserts that both decoders give the same pixels for `windows`, and that ours does not leave them to libjpeg-turbo.
 fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], what: &str) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let whole = by_turbo(jpeg).unwrap();
@@ -46,7 +46,7 @@ fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], wha
     }
 }
 
-/// Pictures of every kind that our decoder handles, with colours from flat to black-and-white noise.
+/// A picture of any kind that our decoder handles, with colours from flat to black-and-white noise.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) size: (u32, u32),
@@ -96,13 +96,14 @@ pub(super) fn source() -> impl Strategy<Value = Source> {
     )
 }
 
-/// Returns numbers for [`within`]: random places, and places at the right and lower edges, where other rules apply.
+/// Returns numbers for [`within`]: some are random positions, and some are at the right and lower edges,
+/// where different rules apply.
 pub(super) fn window() -> impl Strategy<Value = [u32; 4]> {
     let place = || prop_oneof![3 => any::<u32>(), 1 => (0..3_u32).prop_map(|n| LAST - n)];
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
 
-/// The last column or row; smaller numbers count back from it.
+/// Stands for the last column or row. Smaller numbers count back from it.
 const LAST: u32 = u32::MAX;
 
 pub(super) fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
@@ -111,7 +112,7 @@ pub(super) fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rec
     Rect { x, y, width: 1 + w % (width - x), height: 1 + h % (height - y) }
 }
 
-/// One change to a file: its place (any number, modulo the length), a byte, and the kind of change.
+/// One change to a file: its position (any number, modulo the length), a byte, and the kind of change.
 pub(super) type Change = (usize, u8, u8);
 
 pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
@@ -130,7 +131,7 @@ pub(super) fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     jpeg
 }
 
-/// Checks that using our decoder makes no visible difference for `jpeg`. Returns the difference, if any.
+/// Checks that using our decoder makes no visible difference for `jpeg`. Returns the difference as an error.
 fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
     let decoder = |own_decoder, lenient| {
         JpegDecoder::with_paths(&Limits::default(), DecodePaths { own_decoder, lenient, ..Default::default() })
@@ -149,7 +150,7 @@ fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
         };
         let (ours, mut turbo) = (seen(true, lenient), seen(false, lenient));
         // Our decoder ignores damage outside the rectangle. libjpeg-turbo reads more and may report the
-        // damage as an error, so our pixels must equal libjpeg-turbo's lenient result.
+        // damage as an error, so our pixels must then equal libjpeg-turbo's lenient result.
         if ours.is_ok() && turbo.is_err() && view != View::whole() {
             turbo = seen(false, true);
         }
@@ -178,7 +179,7 @@ proptest! {
         }
     }
 
-    /// Changes, removes or inserts bytes; using our decoder must make no visible difference.
+    /// After bytes are changed, removed or inserted, using our decoder must make no visible difference.
     #[test]
     fn damage_is_left_to_libjpeg_turbo(
         source in source(),
@@ -190,7 +191,7 @@ proptest! {
         prop_assert!(compared.is_ok(), "{compared:?}");
     }
 
-    /// One flipped bit in the scan often changes pixels without a warning.
+    /// A single flipped bit in the scan often changes pixels without a warning.
     #[test]
     fn a_flipped_bit_means_the_same_to_both(
         source in source(),
@@ -207,8 +208,8 @@ proptest! {
     }
 }
 
-/// Cases where the two once differed. In the first cases, the right edge has one column of chroma, and
-/// libjpeg-turbo decoded only that column.
+/// Cases in which the two decoders once differed. In the first cases, the right edge has one column of
+/// chroma, and libjpeg-turbo decoded only that column.
 #[test]
 fn past_differences_stay_fixed() {
     let s420 = |size, quality, interval, noise| Source {
@@ -225,7 +226,7 @@ fn past_differences_stay_fixed() {
         (s420((50, 60), 61, 2, 7), &[(1_000, 1, 3)], [49, 1, 0, 40]),
     ];
     for (source, changes, window) in cases {
-        // The picture unchanged, and with one bit flipped.
+        // Test the picture unchanged, and with one bit flipped.
         let jpeg = source.encoded();
         assert_eq!(compare(&jpeg, window, false), Ok(()), "{source:?}");
         assert_eq!(compare(&damaged(jpeg, changes), window, false), Ok(()), "{source:?} {changes:?}");

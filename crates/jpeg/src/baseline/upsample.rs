@@ -1,11 +1,11 @@
 //! Upsamples chroma rows to luma resolution, bit for bit like libjpeg's "fancy" upsampling (`jdsample.c`): a
 //! triangle filter with alternating rounding.
 //!
-//! At the picture's edges, repeating the outermost sample gives the same as libjpeg's special cases.
+//! At the picture's edges, repeating the outermost sample gives the same result as libjpeg's special cases.
 #![deny(clippy::indexing_slicing)]
 
-/// Makes a row between two rows: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if `far` is above,
-/// 2 if it is below. Returns `None` if the rows have different lengths.
+/// Makes a row between two rows from three quarters of `near` and a quarter of `far`. `BIAS` is 1 if `far` is
+/// above and 2 if it is below. Returns `None` if the rows have different lengths.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) -> Option<()> {
@@ -18,8 +18,8 @@ pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) 
     Some(())
 }
 
-/// Doubles the columns. `sums` must have room for two samples more than the row. Returns `None` if the
-/// lengths do not match.
+/// Doubles the number of columns. `sums` must have room for two more samples than the row. Returns `None` if
+/// the lengths do not match.
 #[inline(always)]
 pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     if out.len() < 2 * row.len() {
@@ -33,7 +33,7 @@ pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()
     Some(())
 }
 
-/// Doubles the columns of a row between two rows. Returns `None` if the lengths do not match.
+/// Doubles the number of columns of a row between two rows. Returns `None` if the lengths do not match.
 #[inline(always)]
 pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     if near.len() != far.len() || out.len() < 2 * near.len() {
@@ -47,7 +47,7 @@ pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &m
     Some(())
 }
 
-/// Makes two pixels from each of `sums` except the first and last, which become copies of their neighbours.
+/// Makes two pixels from each of `sums` except the first and the last, which become copies of their neighbours.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 fn spread<const SHIFT: u32, const LEFT: u16, const RIGHT: u16>(sums: &mut [u16], out: &mut [u8]) {

@@ -11,27 +11,26 @@ use crate::shared::KEPT_BYTES;
 use crate::{JpegHeader, Rect};
 use memchr::memchr;
 
-/// Zeros after the entropy-coded data, so that eight bytes can be read anywhere in it.
+/// Number of zeros after the entropy-coded data, so that eight bytes can be read from any position in it.
 const PADDING: usize = 8;
 
-/// Outcome of a walk through a picture.
 pub(crate) enum Walked {
-    /// The picture needs an index, which is in the list.
+    /// The picture needs an index, whose segments are in the walker's list.
     Listed,
-    /// The data is whole, and restart markers already divide it into short segments.
+    /// The data is complete, and restart markers already divide it into short segments.
     Short,
-    /// The data is whole, but our decoder cannot begin in its middle.
+    /// The data is complete, but our decoder cannot begin in the middle of such a picture.
     Other,
     /// Our decoder does not handle such a picture, or its data is irregular.
     Unknown,
 }
 
-/// Walks through pictures. Its buffers grow to the largest picture so far.
+/// Walks through pictures. Its buffers grow to the size that the largest picture so far needed.
 pub(crate) struct ScanWalker {
     tables: Tables,
     /// Bytes of one restart interval without stuffing.
     bytes: Vec<u8>,
-    /// Offsets in `bytes` after each byte FF, that is, where stuffing was removed.
+    /// Offsets in `bytes` after each FF, where stuffing was removed.
     stuffed: Vec<usize>,
     pub(crate) list: SegmentList,
 }
@@ -50,7 +49,6 @@ impl ScanWalker {
         }
     }
 
-    /// Walks through a picture.
     pub(crate) fn walk(&mut self, jpeg: &[u8], header: &JpegHeader) -> Walked {
         if cfg!(target_endian = "big") || header.stray_bytes > 0 {
             return Walked::Unknown;
@@ -75,7 +73,7 @@ impl ScanWalker {
         }
     }
 
-    /// Lists the segments of `interval` MCUs. Returns `None` if the data is irregular.
+    /// Lists segments of `interval` MCUs each. Returns `None` if the data is irregular.
     fn segments(&mut self, scan: &[u8], layout: &Layout, interval: usize) -> Option<()> {
         let phase = |component| self.tables.huffman(component);
         let luma = (0..layout.h * layout.v).map(|_| 0);
@@ -100,7 +98,7 @@ impl ScanWalker {
             let mut zeros = 0;
             for first in (mcu..last).step_by(interval) {
                 let position = bits.position();
-                // Stuffing before the byte of this bit.
+                // Count the stuffing before the byte that contains this bit.
                 while removed.next_if(|&place| place * 8 <= position).is_some() {
                     zeros += 1;
                 }
@@ -118,7 +116,7 @@ impl ScanWalker {
                     }
                 }
             }
-            // At most seven bits are left, all in the last byte.
+            // At most seven bits may be left, all of them in the last byte.
             (bits.end() == after).then_some(())?;
             if last == mcus {
                 let position = bits.position();
@@ -156,7 +154,7 @@ fn unstuff(scan: &[u8], at: usize, bytes: &mut Vec<u8>, stuffed: &mut Vec<usize>
     }
 }
 
-/// Reads a block and returns the difference of its DC coefficient; `None` if the block is irregular.
+/// Reads a block and returns the difference of its DC coefficient, or `None` if the block is irregular.
 #[inline(always)]
 fn skip_block(bits: &mut Bits<'_>, dc: &Huffman, ac: &Huffman) -> Option<i32> {
     bits.refill();

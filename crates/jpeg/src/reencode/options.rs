@@ -13,13 +13,13 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Quality {
-    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100, found for each picture by
+    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. It is found for each picture by
     /// bisection in seven encodings. At 90 a picture looks like its source side by side; 70 is high quality.
-    /// The score does not rise with every step of quality, so a quality one or two below may have reached it
-    /// too. If no quality reaches the score, quality 100 is used and the reported score is lower.
+    /// The score does not rise with every step of quality, so a quality that is lower by one or two may also
+    /// reach it. If no quality reaches the score, quality 100 is used and the reported score is lower.
     #[serde(rename = "ssimulacra2")]
     Ssimulacra2(f64),
-    /// libjpeg's quality, 1..=100, for every picture. Default 90.
+    /// libjpeg's quality, 1..=100, which is the same for every picture. Default 90.
     #[serde(untagged)]
     Fixed(u8),
 }
@@ -33,8 +33,8 @@ impl Default for Quality {
 /// Chroma subsampling of the encoded picture. Grey stays grey.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChromaSampling {
-    /// The source's subsampling, turned with the picture; 4:2:0 for 4:1:0; 4:4:4 for RGB, CMYK, and other
-    /// subsamplings that the encoder does not write.
+    /// The source's subsampling, turned with the picture. 4:1:0 becomes 4:2:0. RGB, CMYK, and other
+    /// subsamplings that the encoder does not write become 4:4:4.
     #[default]
     #[serde(rename = "keep")]
     Keep,
@@ -46,12 +46,12 @@ pub enum ChromaSampling {
     S444,
 }
 
-/// Size of the encoded picture, upright. The other side keeps the proportions, rounded to the nearest pixel.
-/// Pictures are never enlarged.
+/// Size of the encoded picture after it was turned upright. The other side keeps the proportions and is
+/// rounded to the nearest pixel. Pictures are never enlarged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resize {
-    /// Same as the source.
+    /// The size of the source.
     #[default]
     No,
     /// At most this many pixels on the short side.
@@ -61,7 +61,7 @@ pub enum Resize {
 }
 
 impl Resize {
-    /// Returns width and height of the result for a picture of `width` × `height` pixels.
+    /// Returns the width and height of the result for a picture of `width` × `height` pixels.
     #[must_use]
     pub fn of(self, width: u32, height: u32) -> (u32, u32) {
         let (side, most) = match self {
@@ -81,7 +81,7 @@ impl Resize {
     }
 }
 
-/// Options of re-encoding. A recipe holds all except `tile`.
+/// Options of re-encoding. A recipe contains all of them except `tile`.
 ///
 /// ```
 /// use shardpack_jpeg::{Quality, ReencodeOptions, Resize};
@@ -99,8 +99,8 @@ pub struct ReencodeOptions {
     /// output of Pillow and torchvision, which use sRGB values.
     #[serde(flatten, with = "side")]
     pub resize: Resize,
-    /// Tiles and limits, which all apply to pictures whose source is kept. With `keep_metadata` an encoded
-    /// picture has the source's ICC profile.
+    /// Options of tiling and limits. They all apply to pictures whose source is stored. With `keep_metadata`,
+    /// a re-encoded picture gets the source's ICC profile.
     #[serde(skip)]
     pub tile: TileOptions,
 }
@@ -111,7 +111,7 @@ impl ReencodeOptions {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
                 return Err(Error::usage(format!("JPEG quality: expected 1..=100, found {quality}")));
             }
-            // Ruined pictures have negative scores.
+            // Ruined pictures have negative scores, so there is no lower bound.
             Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
                 return Err(Error::usage(format!("SSIMULACRA2 score: expected at most 100, found {target}")));
             }

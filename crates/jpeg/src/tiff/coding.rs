@@ -1,4 +1,4 @@
-//! Decodes the lossless codings of strips and tiles piece by piece, for pictures and cubes.
+//! Decodes the lossless codings of TIFF strips and tiles piece by piece, for pictures and cubes.
 
 use std::fmt;
 use std::io::Read;
@@ -8,7 +8,7 @@ use weezl::{BitOrder, LzwStatus};
 /// A lossless coding of a strip or tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TiffCoding {
-    /// LZW, of TIFF 6.0 or of earlier writers.
+    /// LZW, as in TIFF 6.0 or by earlier writers.
     Lzw,
     /// Deflate.
     Deflate,
@@ -19,7 +19,7 @@ pub enum TiffCoding {
 }
 
 impl TiffCoding {
-    /// Returns the coding with this number; `None` for other compressions.
+    /// Returns the coding with this number, or `None` for other compressions.
     ///
     /// ```
     /// use shardpack_jpeg::TiffCoding;
@@ -37,17 +37,18 @@ impl TiffCoding {
         })
     }
 
-    /// Returns the maximum decoded bytes per coded byte. A larger claim is false, and allocates no memory.
+    /// Returns the maximum number of decoded bytes per coded byte. If a file claims more, the claim is false,
+    /// and no memory is allocated.
     #[must_use]
     pub const fn max_ratio(self) -> u64 {
         match self {
             // A 12-bit code decodes to at most 4,096 bytes.
             Self::Lzw => 4096,
-            // A match of 258 bytes takes two bits.
+            // A match of 258 bytes takes at least two bits.
             Self::Deflate => 1032,
-            // Two bytes for a run of 128.
+            // A run of 128 bytes takes two bytes.
             Self::PackBits => 64,
-            // Four bytes for a block of 128 KiB.
+            // A block of 128 KiB takes at least four bytes.
             Self::Zstd => 32 << 10,
         }
     }
@@ -56,7 +57,7 @@ impl TiffCoding {
 /// Decodes one strip or tile.
 pub struct Unpacker<'a> {
     stream: CodedStream<'a>,
-    /// Remaining bytes of the strip or tile.
+    /// Number of remaining bytes of the strip or tile.
     left: usize,
 }
 
@@ -66,7 +67,6 @@ enum CodedStream<'a> {
     PackBits(PackedRun<'a>, &'a [u8]),
 }
 
-/// The rest of a PackBits run.
 enum PackedRun<'a> {
     Literal(&'a [u8]),
     Repeated(u8, usize),
@@ -86,8 +86,8 @@ impl<'a> Unpacker<'a> {
     pub fn new(coding: TiffCoding, packed: &'a [u8], bytes: usize) -> Result<Self, String> {
         let stream = match coding {
             TiffCoding::Lzw => {
-                // Before TIFF 6.0 codes began at the lowest bit, and became longer one code later. Such a
-                // stream begins with the code 256 in that order.
+                // Before TIFF 6.0, codes began at the lowest bit and became longer one code later. Such a
+                // stream begins with the code 256 in that order of bits.
                 let is_old = matches!(packed, [0, second, ..] if second & 1 == 1);
                 let decoder = match is_old {
                     true => Decoder::new(BitOrder::Lsb, 8),
@@ -105,7 +105,7 @@ impl<'a> Unpacker<'a> {
         Ok(Self { stream, left: bytes })
     }
 
-    /// Fills the next piece. All pieces together are as long as the strip or tile.
+    /// Fills the next piece. All pieces together must be as long as the strip or tile.
     ///
     /// # Errors
     /// A message if the coded bytes are damaged, or end early.
@@ -170,7 +170,7 @@ fn pack_bits<'a>(
     }
 }
 
-/// Returns the next run of a strip or tile with `left` remaining bytes.
+/// Returns the next run of a strip or tile that has `left` remaining bytes.
 fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, String> {
     let early = || format!("an end {left} bytes early");
     loop {
@@ -198,7 +198,6 @@ fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, Str
 mod tests {
     use super::*;
 
-    /// Decodes `packed` in pieces of 7 bytes, and in one piece.
     fn by_pieces(coding: TiffCoding, packed: &[u8], bytes: usize) -> (Vec<u8>, Vec<u8>) {
         let (mut pieces, mut whole) = (vec![0; bytes], vec![0; bytes]);
         let mut unpacker = Unpacker::new(coding, packed, bytes).unwrap();
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_last_run_may_pass_the_end() {
-        // Ten bytes of 5, four literals, and a run of 100, of which the test requests six.
+        // A run of ten bytes of 5, four literals, and a run of 100, of which the test requests six.
         let packed = [247, 5, 3, 1, 2, 3, 4, 157, 9];
         let expected: Vec<u8> = [vec![5; 10], vec![1, 2, 3, 4], vec![9; 6]].concat();
         assert_eq!(by_pieces(TiffCoding::PackBits, &packed, 20), (expected.clone(), expected));

@@ -3,15 +3,14 @@
 use shardpack_base::tiff::{TiffDirectory, TiffValues};
 use shardpack_format::{Error, Result};
 
-/// Meaning of a picture's bands.
 #[derive(Debug, Clone)]
 pub(super) enum Ink {
-    /// Gray, where the largest value is white, or black if inverted.
+    /// Gray, where the largest value is white, or black if it is inverted.
     Gray {
         is_inverted: bool,
     },
     Rgb,
-    /// An index into these colours.
+    /// Colours of which each sample is an index.
     Palette(Vec<[u8; 3]>),
     /// Cyan, magenta, yellow and black, where the largest value is full ink.
     Cmyk,
@@ -19,10 +18,10 @@ pub(super) enum Ink {
 }
 
 impl Ink {
-    /// Reads the meaning from the tags. `bands` is the number of bands, `bits` the bits per sample; `is_fax`
-    /// is true if rows are coded by CCITT.
+    /// Reads the meaning of the bands from the tags. `bits` is the number of bits per sample. `is_fax` is
+    /// true if rows are coded by CCITT.
     pub(super) fn of(directory: &TiffDirectory<'_, [u8]>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
-        // Used if the writer omitted the tag.
+        // The default if the writer omitted the tag.
         let usual = match bands {
             1 | 2 if is_fax => 0,
             1 | 2 => 1,
@@ -58,7 +57,7 @@ impl Ink {
         })
     }
 
-    /// Returns the number of bands that make a pixel's colour.
+    /// Returns the number of bands that determine a pixel's colour.
     pub(super) const fn bands(&self) -> usize {
         match self {
             Self::Gray { .. } | Self::Palette(_) => 1,
@@ -67,7 +66,7 @@ impl Ink {
         }
     }
 
-    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, the first of which are the colour.
+    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, of which the first ones are the colour.
     pub(super) fn write(&self, samples: &[u16], bands: usize, depth: Depth, rgb: &mut [u8]) {
         let pixels = samples.chunks_exact(bands.max(1)).zip(rgb.as_chunks_mut::<3>().0);
         for (from, to) in pixels {
@@ -107,7 +106,7 @@ impl Depth {
     }
 }
 
-/// Reads the colours of a palette, whose tag has first all reds, then greens, then blues.
+/// Reads the colours of a palette. Its tag contains first all reds, then all greens, then all blues.
 fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]>> {
     let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
     let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
@@ -122,7 +121,8 @@ fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]
     Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
-/// Returns the numbers of a tag, or `default` if one of them is not finite. Single missing numbers come from `default`.
+/// Returns the numbers of a tag, or `default` if one of them is not finite. Missing numbers at the end come
+/// from `default`.
 fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
     let values = directory.values(tag)?;
     let mut found = default;
@@ -135,9 +135,9 @@ fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default
 /// Conversion of luma and chroma to RGB (TIFF 6.0, section 21), and chroma subsampling.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct YCbCr {
-    /// Pixels per chroma sample, across and down.
+    /// Number of pixels per chroma sample, horizontally and vertically.
     pub(super) subsampling: [usize; 2],
-    /// Shares of red, green and blue in luma.
+    /// Weights of red, green and blue in luma.
     luma: [f64; 3],
     /// Levels of black and white of each component.
     reference: [f64; 6],

@@ -2,7 +2,7 @@
 //!
 //! Supports gray, RGB, palettes, CMYK and YCbCr of 8 and 16 bits, single bands of 1, 2 or 4 bits, strips and
 //! tiles, bands together or separate, and the compressions of `unpack`. Only one strip or tile at a time is
-//! in memory besides the picture.
+//! in memory in addition to the picture.
 #![deny(clippy::indexing_slicing)]
 
 mod ccitt;
@@ -19,16 +19,16 @@ use shardpack_format::{Error, Limits, Result};
 use std::borrow::Cow;
 use unpack::{Compression, Predictor, unpack};
 
-/// Maximum size of all strips or tiles together, relative to the picture; up to 16 MiB are always allowed.
-/// They may exceed the picture, because tiles are not clipped at its edges.
+/// Maximum size of all strips or tiles together, relative to the picture. They may exceed the picture,
+/// because tiles are not clipped at its edges. Up to 16 MiB are always allowed.
 const UNPACKED_TIMES: u64 = 16;
 const MAX_SMALL: u64 = 16 << 20;
 
-/// Maximum compressed bytes of all strips or tiles, relative to the file: more than once, because writers may
-/// share equal ones.
+/// Maximum number of compressed bytes of all strips or tiles, relative to the file. It is more than 1,
+/// because writers may store equal strips or tiles only once.
 const PACKED_TIMES: u64 = 16;
 
-/// CMYK and one extra band.
+/// CMYK has four bands, and there may be one extra band.
 const MAX_BANDS: usize = 5;
 
 /// A picture, as described by its tags.
@@ -39,7 +39,6 @@ pub(crate) struct Tiff<'a> {
     pub(crate) width: u32,
     pub(crate) height: u32,
     bands: usize,
-    /// Bits per sample.
     bits: u32,
     ink: Ink,
     /// Index of a premultiplied alpha band.
@@ -50,13 +49,13 @@ pub(crate) struct Tiff<'a> {
     predictor: Predictor,
     /// True if the first pixel of a byte is its lowest bit.
     is_low_first: bool,
-    /// True for tiles, which are not clipped at the picture's edges. Strips are tiles of the picture's width,
-    /// clipped at its end.
+    /// True for tiles, which are not clipped at the picture's edges. Strips are handled as tiles that are as
+    /// wide as the picture and clipped at its lower edge.
     is_tiled: bool,
     chunk: [usize; 2],
     offsets: TiffValues<'a>,
     counts: Option<TiffValues<'a>>,
-    /// Tables shared by all JPEGs of the picture.
+    /// Tables that all JPEGs of the picture share.
     jpeg_tables: Cow<'a, [u8]>,
     limits: Limits,
 }
@@ -149,19 +148,17 @@ impl<'a> Tiff<'a> {
         Ok(tiff)
     }
 
-    /// True if samples have more than 8 bits.
     pub(crate) const fn is_deep(&self) -> bool {
         self.bits > 8
     }
 
-    /// Checks sizes against the limits and each other.
     fn check(&self, limits: &Limits) -> Result<()> {
         let pixels = u64::from(self.width) * u64::from(self.height);
         let needed = pixels.saturating_mul(3);
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // Stored bytes of all bands, even if they are stored separately. Each row is padded to whole bytes.
+        // Returns the stored bytes of all bands, even if they are stored separately. Each row is padded to whole bytes.
         let stored = |width: u64, height: u64| {
             width.saturating_mul(self.bands as u64 * u64::from(self.bits)).div_ceil(8).saturating_mul(height)
         };
@@ -180,13 +177,13 @@ impl<'a> Tiff<'a> {
         if self.offsets.len() < chunks {
             return Err(Error::format("offsets of TIFF strips or tiles", chunks, self.offsets.len()));
         }
-        // Each JPEG reads its tables again.
+        // The tables are read again for each JPEG.
         let tables = if self.compression == Compression::Jpeg { self.jpeg_tables.len() } else { 0 };
         let packed = (0..chunks)
             .map(|chunk| self.packed(chunk).len().saturating_add(tables) as u64)
             .fold(0_u64, u64::saturating_add);
         let most = (self.file.len() as u64).saturating_mul(PACKED_TIMES);
-        // Uncompressed data never use more bytes than the picture has; see `read`.
+        // Uncompressed data never uses more bytes than the picture has; see `read`.
         if packed > most && self.compression != Compression::None {
             return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
         }
@@ -222,7 +219,7 @@ impl<'a> Tiff<'a> {
         (self.height as usize).div_ceil(self.chunk[1])
     }
 
-    /// Returns the number of bands stored together.
+    /// Returns the number of bands that are stored together.
     const fn together(&self) -> usize {
         if self.is_planar { 1 } else { self.bands }
     }
@@ -234,7 +231,7 @@ impl<'a> Tiff<'a> {
     pub(crate) fn decode(&self, rgb: &mut [u8]) -> Result<()> {
         let (width, [columns, rows]) = (self.width as usize, self.chunk);
         let mut scratch = StripScratch::default();
-        // If bands are separate, only the colour and alpha bands are decoded.
+        // If bands are separate, only the bands of the colour and of alpha are decoded.
         let planes = if self.is_planar { self.premultiplied.map_or(self.ink.bands(), |alpha| alpha + 1) } else { 1 };
         let mut chunks: Vec<Chunk> = Vec::new();
         for (y, part) in rgb.chunks_mut(rows.saturating_mul(width * 3)).enumerate() {
@@ -256,7 +253,8 @@ impl<'a> Tiff<'a> {
         Ok(())
     }
 
-    /// Converts one row of a strip or tile to RGB. `chunks` has one chunk per band, or a single chunk of all bands.
+    /// Converts one row of a strip or tile to RGB. `chunks` contains one chunk per band, or a single chunk of
+    /// all bands.
     fn row(&self, chunks: &[Chunk], row: usize, rgb: &mut [u8], samples: &mut Vec<u16>) {
         let bytes = |chunk: &Chunk| -> (usize, usize) { (row * chunk.row_bytes, (row + 1) * chunk.row_bytes) };
         let of = |chunk| {
@@ -264,7 +262,7 @@ impl<'a> Tiff<'a> {
             chunk.bytes.get(start..end).unwrap_or_default()
         };
         let is_jpeg = self.compression == Compression::Jpeg;
-        // JPEGs decode to RGB.
+        // JPEGs are already decoded to RGB.
         let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { &Ink::Rgb } else { &self.ink };
         let [first, rest @ ..] = chunks else { return };
         if matches!(ink, Ink::Rgb) && self.bits == 8 && rest.is_empty() && first.bands == 3 {
@@ -304,7 +302,8 @@ impl<'a> Tiff<'a> {
         }
     }
 
-    /// Returns the stored bytes of strip or tile `number`, up to the end of the file if its count is missing.
+    /// Returns the stored bytes of strip or tile `number`. They extend to the end of the file if its byte
+    /// count is missing.
     fn packed(&self, number: usize) -> &'a [u8] {
         let count = match self.compression {
             // A few writers give a wrong byte count for uncompressed data.
@@ -316,7 +315,7 @@ impl<'a> Tiff<'a> {
         count.and_then(|count| rest.get(..usize::try_from(count).ok()?)).unwrap_or(rest)
     }
 
-    /// Decompresses strip or tile `number` of `rows` rows.
+    /// Decompresses strip or tile `number`, which has `rows` rows.
     fn read(&self, number: usize, rows: usize, chunk: &mut Chunk, scratch: &mut StripScratch) -> Result<()> {
         let columns = self.chunk[0];
         let offset = self.offsets.integer(number).unwrap_or(0);
@@ -383,7 +382,7 @@ impl<'a> Tiff<'a> {
             |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
-        // The TIFF defines the colours, and this Adobe segment passes them to libjpeg.
+        // The TIFF defines the colours. This Adobe segment passes them to libjpeg.
         let transform = u8::from(matches!(self.ink, Ink::YCbCr(_)));
         if self.together() >= 3 {
             jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");
@@ -410,7 +409,7 @@ impl<'a> Tiff<'a> {
     }
 }
 
-/// A decompressed strip or tile, of all bands or one.
+/// A decompressed strip or tile with all bands, or with one of them.
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -419,7 +418,8 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Gives each pixel its own chroma. `bytes` holds units: the luma of several pixels, then their chroma.
+    /// Gives each pixel its own chroma. `bytes` consists of units, each with the luma of several pixels
+    /// followed by their chroma.
     fn spread(&mut self, [across, down]: [usize; 2], units: [usize; 2], [columns, rows]: [usize; 2]) {
         let unit_bytes = across * down + 2;
         let mut out = vec![0; columns * rows * 3];

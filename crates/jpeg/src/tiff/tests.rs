@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SIZE: [u32; 2] = [37, 21];
 
-/// A TIFF to be written: type and values of each tag, and the strips or tiles.
+/// A TIFF to be written: the type and values of each tag, and the strips or tiles.
 #[derive(Clone)]
 struct Made {
     big_endian: bool,
@@ -31,7 +31,7 @@ impl Made {
         self
     }
 
-    /// Splits the picture into tiles, with bands together or separate.
+    /// Splits the picture into tiles whose bands are together or separate.
     fn tiled(mut self, [width, height]: [usize; 2], planar: bool, of: impl Fn(usize, usize, usize) -> u8) -> Self {
         let [columns, rows] = SIZE.map(|side| side as usize);
         let bands = self.tags.iter().find(|(tag, ..)| *tag == 277).unwrap().2[0] as usize;
@@ -111,7 +111,7 @@ fn refused(made: &Made) -> String {
     decoded(&made.bytes()).unwrap_err().to_string()
 }
 
-/// Returns a level for a place, without a regular pattern that could hide a mistake.
+/// Returns a level for a position, without a regular pattern that could hide a mistake.
 fn level(y: usize, x: usize, band: usize) -> u8 {
     ((y * 31 + x * 7 + band * 83 + x * y) % 251) as u8
 }
@@ -132,7 +132,7 @@ fn three(y: usize, x: usize) -> [u8; 3] {
     [0, 1, 2].map(|band| level(y, x, band))
 }
 
-/// Packs bits, highest first, each row separately.
+/// Packs values of `each` bits, highest bit first. Each row is packed separately.
 fn bits(values: impl Iterator<Item = u16>, each: usize) -> Vec<u8> {
     let values: Vec<u16> = values.collect();
     let rows = values.chunks(SIZE[0] as usize).map(|row| {
@@ -160,7 +160,7 @@ fn differences(bytes: &[u8], row: usize, bands: usize) -> Vec<u8> {
 
 #[test]
 fn a_band_beside_the_colours_changes_no_colour() {
-    // Like near-infrared aerial pictures: tiled, predictor 2, deflate.
+    // This is the form of many near-infrared aerial pictures: tiled, predictor 2, deflate.
     for bands in [3, 4] {
         let made = Made::new(2, &vec![8; bands], Vec::new()).tiled([16, 16], false, level);
         let made = made.with(317, &[2]).packed(8, |tile| deflated(&differences(tile, 16 * bands, bands)));
@@ -262,14 +262,13 @@ fn bilevel_rows_of_ccitt_are_read() {
     let black = |y: usize, x: usize| level(y / 3, x / 5, 0) % 2 == 1 || y == 4;
     let shown = rgb(|y, x| [if black(y, x) { 0 } else { 255 }; 3]);
     let rows = || (0..21).map(|y| (0..37).map(move |x| black(y, x)));
-    // Group 4.
     let mut encoder = Encoder::new(VecWriter::new());
     for row in rows() {
         let Ok(()) = encoder.encode_line(row.map(|black| if black { Color::Black } else { Color::White }), 37);
     }
     let Ok(writer) = encoder.finish();
     assert!(decoded(&Made::new(0, &[1], writer.finish()).with(259, &[4]).bytes()).unwrap() == shown);
-    // Rows of runs: each starts at a byte in modified Huffman, and after a mark in Group 3.
+    // Rows of runs. Each row starts at a byte in modified Huffman, and after a mark in Group 3.
     let codes = |row: Vec<bool>| {
         let (mut out, mut at, mut is_black) = (String::new(), 0, false);
         while at < row.len() {
@@ -309,7 +308,7 @@ fn cmyk_alpha_and_chroma_are_as_pillow_has_them() {
     assert_eq!(pixel(2, &[10, 50, 100, 128], Some(2)), [10, 50, 100]);
     assert_eq!(pixel(2, &[10, 50, 100, 128], Some(1)), [19, 99, 199], "multiplied with alpha");
     assert_eq!(pixel(2, &[10, 50, 100, 0], Some(1)), [0, 0, 0]);
-    // Units of 2 × 2 pixels: four luma samples, then blue and red.
+    // Units of 2 × 2 pixels: four luma samples, followed by blue and red chroma.
     let unit = [50, 100, 150, 200, 90, 170];
     let made = Made::new(6, &[8; 3], unit.repeat(19 * 11)).with(530, &[2, 2]);
     let made = decoded(&made.bytes()).unwrap();
@@ -374,7 +373,7 @@ fn unsupported_tiffs_are_named() {
 
 #[test]
 fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
-    // A million columns, each a tile of 16 MiB, all in the same few bytes.
+    // A million columns, each of which is a tile of 16 MiB. All tiles share the same few bytes.
     let million = vec![8; 1_000_000];
     let tall = Made::new(1, &[8], deflated(&[0; 1000])).with(256, &[1_000_000]).with(257, &[1]).with(259, &[8]);
     let tall = tall.with(322, &[1]).with(323, &[16 << 20]).with(324, &million).with(325, &million);

@@ -13,7 +13,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Returns the compression with this number, with the options of CCITT T.4.
+    /// Returns the compression with this number and with the options of CCITT T.4.
     pub(super) fn of(code: u64, t4_options: u64) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
@@ -41,13 +41,13 @@ impl Compression {
         })
     }
 
-    /// True if the compression allows predictors. libtiff ignores them for other compressions.
+    /// Returns true if the compression allows predictors. libtiff ignores them for other compressions.
     pub(super) const fn has_predictor(self) -> bool {
         matches!(self, Self::Coded(TiffCoding::Lzw | TiffCoding::Deflate | TiffCoding::Zstd))
     }
 }
 
-/// Fills `out` from `packed`, rows of `width` pixels.
+/// Decompresses `packed` into `out`, which has rows of `width` pixels.
 pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u8]) -> Result<(), String> {
     match how {
         Compression::None => {
@@ -81,8 +81,8 @@ impl Predictor {
         })
     }
 
-    /// Undoes the predictor on one row of pixels with `bands` samples of `bits` bits. 16-bit samples are
-    /// big-endian if `big_endian`, before and after.
+    /// Undoes the predictor for one row of pixels with `bands` samples of `bits` bits. 16-bit samples are
+    /// big-endian if `big_endian` is true, both before and after the call.
     pub(super) fn undo(self, row: &mut [u8], bands: usize, bits: u32, big_endian: bool) {
         match (self, bits) {
             (Self::None, _) => {}
@@ -97,7 +97,7 @@ impl Predictor {
     }
 }
 
-/// Makes running sums over pixels of `bands` samples of `N` bytes.
+/// Computes running sums over pixels with `bands` samples of `N` bytes.
 fn sum<const N: usize>(row: &mut [u8], bands: usize, add: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
     let mut pixels = row.as_chunks_mut::<N>().0.chunks_exact_mut(bands.max(1));
     let Some(mut before) = pixels.next() else { return };

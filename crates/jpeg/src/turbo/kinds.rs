@@ -1,10 +1,9 @@
-//! Requests to libjpeg-turbo, with the numbers of its interface.
+//! Parameters for libjpeg-turbo, with the numbers of its interface.
 
 use crate::kinds::PixelFormat;
 use std::ffi::c_int;
 use turbojpeg_sys as sys;
 
-/// Returns libjpeg-turbo's number for a pixel format.
 pub(super) const fn number_of(format: PixelFormat) -> c_int {
     match format {
         PixelFormat::Gray => sys::TJPF_TJPF_GRAY,
@@ -27,7 +26,6 @@ pub(crate) enum Operation {
     Rotate270 = sys::TJXOP_TJXOP_ROT270.cast_signed(),
 }
 
-/// Chroma subsampling of an encoder.
 #[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
@@ -42,7 +40,7 @@ pub(crate) enum Subsampling {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoding {
-    /// Rotation or reflection. It is an error if a partial block makes it impossible.
+    /// Rotation or reflection. If a partial block makes it impossible, transcoding fails.
     pub(crate) operation: Operation,
     /// MCUs between restart markers; 0 = none.
     pub(crate) restart_interval: u16,
@@ -50,7 +48,7 @@ pub(crate) struct Transcoding {
     pub(crate) keep_metadata: bool,
 }
 
-/// Encoder options: always baseline, one scan, optimised Huffman tables.
+/// Encoder options. The output is always baseline, with one scan and optimised Huffman tables.
 #[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoding {
@@ -61,7 +59,6 @@ pub(crate) struct Encoding {
     pub(crate) restart_interval: u16,
 }
 
-/// Processes and colour spaces that only tests write.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Process {

@@ -1,4 +1,4 @@
-//! Checks that decoding into slots allocates no pixels after its buffers have grown.
+//! Checks that decoding into slots allocates no memory for pixels after the decoder's buffers have grown.
 //!
 //! The allocator counts per thread, because other tests run at the same time.
 #![allow(
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the number of bytes that `run` requested, and the largest piece.
+/// Returns the number of bytes that `run` allocates, and the size of the largest allocation.
 fn allocated(run: impl FnOnce()) -> (usize, usize) {
     BYTES.set(0);
     LARGEST.set(0);
@@ -64,7 +64,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
     let key = DrawKey { seed: 1, epoch: 0, sample: 0 };
     let whole = View::whole();
     let views = [
-        // Without resizing nothing is allocated.
+        // Without resizing, nothing is allocated.
         (whole, 1, PixelLayout::HeightWidthChannels, 0),
         (whole.with_flip(1.0), 6, PixelLayout::ChannelsHeightWidth, 0),
         (
@@ -73,7 +73,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
             PixelLayout::HeightWidthChannels,
             0,
         ),
-        // Only tables of weights, less than 120 bytes per row and column of the output.
+        // With resizing, only tables of weights are allocated: less than 120 bytes per row and column of the output.
         (View::resize((40, 33)), 1, PixelLayout::HeightWidthChannels, 73 * 120),
         (View::random_resized_crop((24, 16)), 8, PixelLayout::ChannelsHeightWidth, 40 * 120),
     ];

@@ -1,4 +1,4 @@
-//! Randomly changed pictures, compared with the host's.
+//! Compares randomly changed pictures with the host's results.
 
 use super::*;
 use shardpack_augment::{Affine, Augmentation, Operation};
@@ -20,7 +20,7 @@ fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
     converted(&on_host::changed(levels, [height, width], &how, changes), output)
 }
 
-/// Asserts that both manners give the host's result.
+/// Asserts that the kernels give the host's result, whatever the order of threads and the initial content of memory.
 fn assert_same(cases: &[Case], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let mut staging = Staging::new(&mut memory, StagingOptions { output, ..Default::default() });
@@ -94,7 +94,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
             let cases: Vec<_> = (0..3)
                 .map(|n| {
                     let own = operation(kind, random);
-                    // Some pictures are not changed, others twice.
+                    // Some pictures are not changed, and others are changed twice.
                     let mut changes = vec![always(own); usize::from(n + round != 3)];
                     if n == 2 {
                         changes.push(always(operation((kind + 1 + round) % 14, random)));
@@ -107,7 +107,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
     }
 }
 
-/// Pictures without a range to stretch, levels to spread, or pixels inside the border.
+/// These pictures have no range to stretch, no levels to spread, or no pixels inside the border.
 #[test]
 fn pictures_of_one_pixel_and_of_one_colour_are_the_hosts() {
     let output = Output::default();

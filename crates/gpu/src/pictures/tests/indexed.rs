@@ -1,4 +1,4 @@
-//! Pictures with a segment index are decoded from their middle, and no pixel depends on the index.
+//! Pictures with a segment index are decoded from their middle on, and no pixel depends on the index.
 
 use super::*;
 use shardpack_augment::Augmentation;
@@ -16,7 +16,7 @@ impl Case {
         StoredPicture { segments: self.index.as_deref(), ..StoredPicture::new("image/jpeg", &self.jpeg) }
     }
 
-    /// Returns the host's levels, after changes, from the picture in these parts.
+    /// Returns the levels that the host decodes by these paths, after the changes.
     fn by_host(&self, paths: DecodePaths, row: &PictureRow, output: &Output) -> Result<Vec<u8>, String> {
         let (height, width) = (row.height as usize, row.width as usize);
         let mut levels = vec![0; height * width * 3];
@@ -29,7 +29,6 @@ impl Case {
     }
 }
 
-/// Returns the index of a picture if it needs one.
 pub(crate) fn index_of(jpeg: &[u8]) -> Option<Vec<u8>> {
     let mut index = Vec::new();
     SegmentIndexer::new().index(jpeg, &Limits::default(), &mut index).unwrap().map(|_| index)
@@ -45,7 +44,8 @@ fn batch_of(cases: &[Case], memory: &mut [u8], output: Output) -> (Vec<Result<us
     (rows, staging.finish())
 }
 
-/// Asserts that both manners give the pixels that libjpeg-turbo gives without the index.
+/// Asserts that the kernels give the pixels that libjpeg-turbo decodes without the index, whatever the order
+/// of threads and the initial content of memory.
 fn assert_same(cases: &[Case], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let (rows, batch) = batch_of(cases, &mut memory, output);
@@ -91,7 +91,6 @@ proptest! {
     }
 }
 
-/// Pictures of every sampling, without restart markers and with long intervals, whole and cropped.
 #[test]
 fn every_kind_of_picture_whole_and_cropped() {
     let (mut cases, mut indexed) = (Vec::new(), 0);
@@ -112,7 +111,6 @@ fn every_kind_of_picture_whole_and_cropped() {
     assert_same(&cases, Output::default());
 }
 
-/// Any rectangle needs only its own segments, of which neighbours share a byte.
 #[test]
 fn a_rectangle_takes_only_its_segments() {
     for (factors, interval) in [((2, 2), 0), ((1, 1), 0), ((0, 0), 0), ((2, 1), 14)] {
@@ -137,7 +135,8 @@ fn a_rectangle_takes_only_its_segments() {
     }
 }
 
-/// Changes the index in a few places, mostly its numbers. Returns true if it changes a single bit of one number.
+/// Changes the index in a few places, most of them in its numbers. Returns true if it changes a single bit of
+/// one number.
 fn hurt(random: &mut Random, index: &mut Vec<u8>) -> bool {
     const HEAD: u32 = 28;
     let is_one_bit = random.below(2) == 0;
@@ -151,7 +150,7 @@ fn hurt(random: &mut Random, index: &mut Vec<u8>) -> bool {
             _ => index[at] ^= 1 << random.below(8),
         }
     }
-    // The CRC32 finds almost everything, so it is mostly corrected.
+    // The CRC32 reveals almost every change, so it is usually corrected.
     if index.len() > HEAD as usize && random.below(8) > 0 {
         let crc = crc32fast::hash(&[&index[..24], &index[28..]].concat());
         index[24..28].copy_from_slice(&crc.to_le_bytes());
@@ -159,7 +158,6 @@ fn hurt(random: &mut Random, index: &mut Vec<u8>) -> bool {
     is_one_bit
 }
 
-/// Draws a picture, which has an index if `needs_index`.
 fn drawn(random: &mut Random, needs_index: bool, layout: PixelLayout) -> Case {
     loop {
         let source = Source {
@@ -176,8 +174,8 @@ fn drawn(random: &mut Random, needs_index: bool, layout: PixelLayout) -> Case {
     }
 }
 
-/// Runs one round of three pictures in a batch, with the second one's index or bytes damaged. Returns whether
-/// the kernels took it, and whether they flagged it.
+/// Runs one round of a batch of three pictures, of which the second has a damaged index or damaged bytes.
+/// Returns whether the kernels accepted it, and whether they flagged it.
 fn round(random: &mut Random, hurts_index: bool) -> (bool, bool) {
     let output = Output::default();
     let mut cases: Vec<_> = (0..3).map(|n| drawn(random, n == 1, output.layout)).collect();
@@ -197,14 +195,14 @@ fn round(random: &mut Random, hurts_index: bool) -> (bool, bool) {
         for (n, (case, row)) in cases.iter().zip(&rows).enumerate() {
             let Ok(row) = *row else { continue };
             let place = batch.rows()[row];
-            // The host decodes flagged pictures, which the stage's tests compare.
+            // The host decodes flagged pictures. The tests of the stage compare those.
             if n == 1 && played.status[row] != 0 {
                 flagged = true;
                 continue;
             }
             assert_eq!(played.status[row], 0, "a neighbour is flagged");
-            // One wrong number changes no pixel. With several wrong numbers, or damage outside the needed segments, the
-            // host's own decoder counts.
+            // A single wrong number must not change any pixel. If several numbers are wrong, or bytes outside
+            // the needed segments are damaged, the result must equal the output of the host's own decoder.
             let is_found = n != 1 || is_one_bit;
             let paths = if is_found { without_index() } else { DecodePaths::default() };
             match case.by_host(paths, &place, &output) {
@@ -251,7 +249,7 @@ fn a_hundred_thousand_wrong_indexes_and_damaged_pictures() {
     }
 }
 
-/// An index of another picture is refused, or flags the row; one that does not fit is never used.
+/// An index of a different picture is rejected, or flags the row. An index that does not fit the picture is never used.
 #[test]
 fn wrong_indexes_are_refused_with_a_reason() {
     let source = Source { size: (96, 80), factors: (2, 2), interval: 0, detail: 9, seed: 1 };

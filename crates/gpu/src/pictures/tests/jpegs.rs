@@ -1,7 +1,6 @@
-//! Baseline JPEGs of every kind from random coefficients: any sampling that the kernels accept, any interval,
-//! Huffman codes of any shape.
+//! Makes baseline JPEGs of every kind from random coefficients: with any sampling that the kernels accept,
+//! any restart interval, and Huffman codes of any shape.
 
-/// Pseudo-random numbers from a seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -26,7 +25,7 @@ pub(crate) struct Source {
     pub(crate) seed: u64,
 }
 
-/// A Huffman code: length and bits of each symbol, and the content of its DHT segment.
+/// A Huffman code: the length and bits of each symbol, and the content of its DHT segment.
 struct Code {
     bits: [(u32, u32); 256],
     stored: Vec<u8>,
@@ -34,7 +33,7 @@ struct Code {
 
 impl Code {
     /// Makes a random tree with a leaf for each symbol. One of the longest leaves is left out, so that no
-    /// code is all ones.
+    /// code consists of ones only.
     fn new(symbols: &[u8], random: &mut Random) -> Self {
         let mut lengths = vec![0_u32];
         while lengths.len() < symbols.len() + 1 {
@@ -208,7 +207,7 @@ impl Source {
     }
 }
 
-/// Changes a few bytes, mostly entropy-coded ones but also tables.
+/// Changes a few bytes. Most of them are entropy-coded, but tables are changed too.
 #[allow(dead_code, reason = "an example has this file too, and makes whole pictures")]
 pub(crate) fn damage(random: &mut Random, jpeg: &mut Vec<u8>) {
     let scan = shardpack_jpeg::JpegHeader::parse(jpeg).unwrap().scan_offset as usize;

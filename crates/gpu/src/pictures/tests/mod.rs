@@ -1,4 +1,4 @@
-//! Compares the kernels, played on the CPU, with the host's decoder.
+//! Compares the kernels, which are simulated on the CPU, with the host's decoder.
 
 mod changes;
 mod damage;
@@ -44,7 +44,7 @@ fn by_host(
     row: &PictureRow,
     output: &Output,
 ) -> Result<Vec<u8>, shardpack_format::Error> {
-    // Decodes the whole picture and crops it, because libjpeg-turbo replicates chroma when it decodes only a
+    // Decode the whole picture and crop it, because libjpeg-turbo replicates chroma when it decodes only a
     // few columns at the right edge, but interpolates it in the whole picture.
     decoded(DecodePaths { partial: false, ..Default::default() }, jpeg, how, row, output)
 }
@@ -86,7 +86,7 @@ fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) 
     staging.finish()
 }
 
-/// Asserts that both manners give the host's result.
+/// Asserts that the kernels give the host's result, whatever the order of threads and the initial content of memory.
 fn assert_same(pictures: &[(Vec<u8>, Rendering)], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let batch = staged(pictures, &mut memory, output);
@@ -138,7 +138,7 @@ pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
     view.with_flip(f64::from(random.below(3)) / 2.0)
 }
 
-/// Draws a rendering of a picture of `size` stored pixels, in the layout of `output`.
+/// Draws a random rendering, in the given layout, of a picture of `size` stored pixels.
 pub(crate) fn rendering(random: &mut Random, size: (u32, u32), layout: PixelLayout) -> Rendering {
     let orientation = if random.below(2) == 0 { 1 } else { 1 + random.below(8) as u8 };
     let upright = if orientation > 4 { (size.1, size.0) } else { size };
@@ -152,7 +152,7 @@ pub(crate) fn output(random: &mut Random) -> Output {
     Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap() }
 }
 
-/// Returns false for narrow 4:2:0 and 4:2:2, which the kernels do not accept.
+/// The kernels do not accept narrow pictures in 4:2:0 and 4:2:2.
 fn is_taken(source: &Source) -> bool {
     source.factors.0 != 2 || source.size.0 > 4
 }
@@ -166,7 +166,7 @@ proptest! {
     }
 }
 
-/// Runs a batch of these pictures, each with a random view. Returns how many pictures the kernels accepted.
+/// Each picture gets a random view. Returns how many pictures the kernels accepted.
 fn of_sources(sources: &[Source], seed: u64) -> usize {
     let random = &mut Random(seed);
     let output = output(random);
@@ -234,7 +234,7 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     let frame = [0xFF, 0xC0, 0, 17, 8];
     let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| {
         let reason = staging.push(jpeg, how).unwrap_err();
-        // The dataset's index knows everything that the header alone reveals.
+        // The dataset's index contains everything that the header alone reveals.
         if matches!(reason, Reason::Process | Reason::Colours | Reason::Sampling) {
             assert!(!JpegHeader::parse(jpeg).unwrap().device_decodable(), "{reason:?}");
         }
@@ -269,12 +269,12 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     assert_eq!(odd(&large, &Rendering { view: View::resize(1), ..whole }, &mut roomy), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
-    // The host pads, unless the picture has the view's proportions.
+    // The host must decode a padded picture, unless the picture has the view's proportions.
     let padded = |height, width| Rendering { view: View::pad((height, width)), ..whole };
     assert_eq!(odd(&jpeg, &padded(33, 66), &mut staging), Reason::OnHost);
     let bicubic = View::resize(40).with_interpolation(Interpolation::Bicubic);
     assert_eq!(odd(&jpeg, &Rendering { view: bicubic, ..whole }, &mut staging), Reason::OnHost);
-    // All of these left the batch unchanged.
+    // None of these pictures has changed the batch.
     assert_eq!(staging.push(&jpeg, &whole), Ok(0));
     let batch = staging.finish();
     let played = play(&batch, &memory, MANNERS[0]).unwrap();

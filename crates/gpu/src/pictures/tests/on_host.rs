@@ -5,7 +5,6 @@ use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling};
 
-/// Augments levels of `[height, width, 3]` and puts them into the layout of `how`.
 pub(crate) fn changed(mut levels: Vec<u8>, size: [usize; 2], how: &Rendering, changes: &[Augmentation]) -> Vec<u8> {
     let [height, width] = size;
     let mut picture = Picture::new(&mut levels, height, width).expect("a whole picture");

@@ -1,4 +1,4 @@
-//! A batch of pictures in one piece of memory, prepared by one thread.
+//! Assembles a batch of pictures in one piece of memory, all prepared by one thread.
 
 use super::*;
 use crate::pictures::staged::StagedPicture;
@@ -8,7 +8,7 @@ use shardpack_jpeg::StoredPicture;
 pub(super) struct Staging<'a> {
     memory: &'a mut [u8],
     options: StagingOptions,
-    /// Bytes of entropy-coded data and codes so far.
+    /// Number of bytes of entropy-coded data and codes so far.
     used: usize,
     entries: Vec<StagedPicture>,
     totals: Totals,

@@ -1,22 +1,22 @@
-//! Huffman codes with the fewest bits for a picture.
+//! Builds the Huffman codes that need the fewest bits for a picture.
 #![deny(clippy::indexing_slicing)]
 
 use super::symbols::{CODE_SYMBOLS, CODES, MOST_VALUE_BITS, PLACES};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Maximum number of bits of a code in a JPEG, and before codes are shortened (`MAX_CLEN` in `jchuff.c`).
+/// Maximum number of bits of a code in a JPEG, and of a code before it is shortened (`MAX_CLEN` in `jchuff.c`).
 const LONGEST: usize = 16;
 const LONGEST_MADE: usize = 32;
 
-/// libjpeg takes larger counts for marks.
+/// Limit on the counts, because libjpeg uses larger counts as marks.
 const MOST_SYMBOLS: u64 = 1_000_000_000;
 
-/// Maximum number of bits of a code and its value.
+/// Maximum number of bits of a code together with its value.
 const WRITTEN_BITS: u32 = 27;
 const _: () = assert!(LONGEST + MOST_VALUE_BITS as usize == WRITTEN_BITS as usize);
 
-/// A code with room for a value after it.
+/// A code, with room for a value after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CodeWord(u32);
 
@@ -25,23 +25,21 @@ impl CodeWord {
         Self(code << value_bits | (code_bits + value_bits) << WRITTEN_BITS)
     }
 
-    /// Returns the number of bits of code and value.
     #[inline(always)]
     pub(super) const fn bits(self) -> u32 {
         self.0 >> WRITTEN_BITS
     }
 
-    /// Returns the code, with zeros for the value.
+    /// Returns the code with zeros in place of the value.
     #[inline(always)]
     pub(super) const fn word(self) -> u32 {
         self.0 & ((1 << WRITTEN_BITS) - 1)
     }
 }
 
-/// The codes of a picture.
 pub(super) struct OptimalCodes {
     pub(super) codes: [OptimalCode; CODES],
-    /// For each symbol of each code.
+    /// The code word of each symbol, code by code.
     pub(super) words: Box<[CodeWord; PLACES]>,
 }
 
@@ -50,7 +48,7 @@ impl OptimalCodes {
         Self { codes: [OptimalCode::NONE; CODES], words: Box::new([CodeWord::default(); PLACES]) }
     }
 
-    /// Makes the codes for symbols of these counts. Returns `None` if libjpeg fails to make them.
+    /// Makes the codes for symbols that occur with these counts. Returns `None` where libjpeg would fail to make them.
     pub(super) fn set(&mut self, counts: &[u32; PLACES]) -> Option<()> {
         let counts = counts.as_chunks::<CODE_SYMBOLS>().0;
         let words = self.words.as_chunks_mut::<CODE_SYMBOLS>().0;
@@ -65,25 +63,24 @@ impl OptimalCodes {
 /// A Huffman code as it is stored in a JPEG.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptimalCode {
-    /// Number of codes of each length.
     pub(super) lengths: [u8; LONGEST],
     symbols: [u8; CODE_SYMBOLS],
     used: usize,
 }
 
-/// A symbol or a node of the tree, by the order in which they are joined: the rarest first, of equally
-/// rare ones the last. A node takes the place of one of its two children.
+/// A symbol or a node of the tree, in the order in which they are joined: the rarest first and, among equally
+/// rare ones, the last one first. A node takes the position of one of its two children.
 type Joined = Reverse<(u64, Reverse<usize>, usize)>;
 
 impl OptimalCode {
     const NONE: Self = Self { lengths: [0; LONGEST], symbols: [0; CODE_SYMBOLS], used: 0 };
 
-    /// Returns the symbols, by their codes.
+    /// Returns the symbols in the order of their codes.
     pub(super) fn symbols(&self) -> &[u8] {
         self.symbols.get(..self.used).unwrap_or_default()
     }
 
-    /// Makes the code of T.81, K.2, with libjpeg's order of equal counts (`jpeg_gen_optimal_table`).
+    /// Makes the code of T.81, K.2. Symbols with equal counts are ordered as in libjpeg (`jpeg_gen_optimal_table`).
     pub(super) fn of(counts: &[u32; CODE_SYMBOLS]) -> Option<Self> {
         let (depths, used) = depths(counts)?;
         let mut lengths = [0_usize; LONGEST_MADE + 1];
@@ -91,13 +88,13 @@ impl OptimalCode {
             *lengths.get_mut(*depth)? += 1;
         }
         shorten(&mut lengths)?;
-        // The last code of the longest ones, all ones, is the reserved one.
+        // The last of the longest codes consists of ones only, and is reserved.
         *lengths.iter_mut().rfind(|count| **count > 0)? -= 1;
         let mut code = Self { used, ..Self::NONE };
         for (to, count) in code.lengths.iter_mut().zip(lengths.iter().skip(1)) {
             *to = u8::try_from(*count).ok()?;
         }
-        // The order is that of the lengths before they were shortened. The reserved code is last.
+        // Symbols are ordered by their code lengths before shortening. The reserved code is last.
         let mut depths = depths;
         depths.pop();
         depths.sort_by_key(|&(_, depth)| depth);
@@ -107,7 +104,6 @@ impl OptimalCode {
         Some(code)
     }
 
-    /// Fills the words of the code's symbols.
     fn fill(&self, words: &mut [CodeWord; CODE_SYMBOLS]) -> Option<()> {
         let (mut next, mut symbols) = (0, self.symbols().iter());
         for (bits, &count) in (1..).zip(&self.lengths) {
@@ -121,8 +117,8 @@ impl OptimalCode {
     }
 }
 
-/// Returns the used symbols and the lengths of their codes in Huffman's tree, and the number of used symbols.
-/// The last one is an added symbol, which is used once: its code is reserved.
+/// Returns the used symbols with the lengths of their codes in Huffman's tree, and the number of used
+/// symbols. The last entry is an extra symbol with a count of 1, whose code is reserved.
 fn depths(counts: &[u32; CODE_SYMBOLS]) -> Option<(Vec<(usize, usize)>, usize)> {
     let used: Vec<(usize, u64)> = counts
         .iter()
@@ -149,8 +145,8 @@ fn depths(counts: &[u32; CODE_SYMBOLS]) -> Option<(Vec<(usize, usize)>, usize)> 
     Some((leaves.map(|(symbol, _)| symbol).zip(depths).collect(), used.len()))
 }
 
-/// Shortens the longest codes (T.81, figure K.3): of two codes of the greatest length, one becomes a bit
-/// shorter, and the other joins the code that was lengthened for it.
+/// Shortens the longest codes (T.81, figure K.3). Of two codes of the greatest length, one becomes a bit
+/// shorter. The other is paired with a shorter code, which becomes a bit longer.
 fn shorten(lengths: &mut [usize; LONGEST_MADE + 1]) -> Option<()> {
     for length in (LONGEST + 1..=LONGEST_MADE).rev() {
         while *lengths.get(length)? > 0 {

@@ -1,4 +1,4 @@
-//! Writes the segments before the entropy-coded data, in libjpeg's order.
+//! Writes the marker segments before the entropy-coded data, in libjpeg's order.
 #![deny(clippy::indexing_slicing)]
 
 use super::code::OptimalCodes;
@@ -7,23 +7,22 @@ use crate::elsewhere::Coding;
 use crate::metadata::{push_segment, segments};
 use crate::turbo::Transcoding;
 
-/// Longest side of a picture that libjpeg reads (`JPEG_MAX_DIMENSION`).
+/// Longest side of a picture that libjpeg accepts (`JPEG_MAX_DIMENSION`).
 const LARGEST: u16 = 65_500;
 
 const JFIF: &[u8] = b"JFIF\0";
 
-/// The segments that a picture gets.
 pub(super) struct Head<'a> {
     jpeg: &'a [u8],
     header: &'a JpegHeader,
     coding: Coding<'a>,
     how: Transcoding,
-    /// Version and density of the pixels, from a JFIF segment; `None` if no such segment is written.
+    /// Version and pixel density from a JFIF segment; `None` if no such segment is written.
     jfif: Option<[u8; 7]>,
 }
 
 impl<'a> Head<'a> {
-    /// Returns `None` if libjpeg refuses the source's header, or warns of it, or the colours are red, green and blue.
+    /// Returns `None` if libjpeg rejects the source's header or warns of it, or if the colours are red, green and blue.
     pub(super) fn of(jpeg: &'a [u8], header: &'a JpegHeader, how: Transcoding) -> Option<Self> {
         let known =
             matches!(header.adobe_transform, None | Some(0 | 1)) || header.jfif || header.components().len() == 1;
@@ -33,11 +32,11 @@ impl<'a> Head<'a> {
         if header.stray_bytes > 0 || header.is_rgb() || !known {
             return None;
         }
-        // What libjpeg writes for a source without a JFIF segment.
+        // This is what libjpeg writes for a source without a JFIF segment.
         let mut jfif = Some([1, 1, 0, 0, 1, 0, 1]);
         for (marker, body, _) in segments(jpeg) {
             match marker {
-                // Conditions of arithmetic coding.
+                // The DAC segment, which sets up arithmetic coding.
                 0xCC => return None,
                 0xDD if body.len() != 2 => return None,
                 0xE0 if body.starts_with(JFIF) => {
@@ -56,7 +55,6 @@ impl<'a> Head<'a> {
         Some(Self { jpeg, header, coding: Coding::read(jpeg, header)?, how, jfif })
     }
 
-    /// Appends everything up to the scan.
     pub(super) fn write(&self, codes: &OptimalCodes, out: &mut Vec<u8>) {
         let Self { header, how, .. } = self;
         out.extend([0xFF, 0xD8]);
@@ -94,7 +92,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Iterates over the segments that libjpeg keeps as metadata.
+/// Iterates over the marker segments that libjpeg keeps as metadata.
 fn saved(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     segments(jpeg).filter(|(marker, ..)| matches!(marker, 0xE0..=0xEF | 0xFE)).map(|(marker, body, _)| (marker, body))
 }

@@ -1,11 +1,12 @@
-//! Codes a picture again without its pixels: one scan, another restart interval, optimised Huffman codes.
+//! Rewrites a picture without computing its pixels: in one scan, with a different restart interval and
+//! optimised Huffman codes.
 //!
-//! Restart markers change only the differences of DC coefficients, so AC coefficients stay the symbols that
-//! they were. `symbols` reads the symbols of the whole picture into a list and counts them; `code` makes the
-//! Huffman codes; `head` writes the segments before the scan, and `scan` the symbols in their new codes.
+//! Restart markers change only the differences of DC coefficients, so AC coefficients keep their symbols.
+//! `symbols` reads the symbols of the whole picture into a list and counts them, `code` makes the Huffman
+//! codes, `head` writes the segments before the scan, and `scan` writes the symbols in their new codes.
 //!
-//! The bytes equal libjpeg-turbo's (`Transcoder`). libjpeg-turbo transcodes all pictures that are odd
-//! (`docs/entropy-segments.md`), rotated, or have coefficients that it does not write.
+//! The bytes equal the output of libjpeg-turbo (`Transcoder`). libjpeg-turbo itself transcodes all pictures
+//! that are odd (`docs/entropy-segments.md`), are to be rotated, or have coefficients that it does not write.
 #![deny(clippy::indexing_slicing)]
 
 mod code;
@@ -24,8 +25,8 @@ use scan::ScanWriter;
 use shardpack_base::vectorised;
 use symbols::SymbolList;
 
-/// A transcoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded bytes, and
-/// four bytes for each symbol.
+/// A transcoder for one thread. Its buffers grow to the size that the largest picture so far needed: its
+/// entropy-coded bytes, and four bytes for each symbol.
 pub(crate) struct BaselineTranscoder {
     tables: Tables,
     segments: Segments,
@@ -45,7 +46,7 @@ impl BaselineTranscoder {
         }
     }
 
-    /// Appends the rewritten picture to `out`. Returns `None`, and appends nothing, if libjpeg-turbo has to
+    /// Appends the rewritten picture to `out`. Returns `None` and appends nothing if libjpeg-turbo has to
     /// transcode this picture. `header` must belong to `jpeg`.
     pub(crate) fn transcode(
         &mut self,
@@ -68,7 +69,7 @@ impl BaselineTranscoder {
     }
 
     fn append(&mut self, jpeg: &[u8], header: &JpegHeader, how: Transcoding, out: &mut Vec<u8>) -> Option<()> {
-        // A rotated picture has other symbols.
+        // A rotated picture has different symbols.
         if cfg!(target_endian = "big") || how.operation != Operation::None || how.restart_interval == 0 {
             return None;
         }

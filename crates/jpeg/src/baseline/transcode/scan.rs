@@ -7,10 +7,9 @@ use crate::shared::KEPT_BYTES;
 use memchr::memchr_iter;
 use shardpack_base::parts::grow;
 
-/// Maximum number of bytes of a symbol and its value.
+/// Maximum number of bytes of a symbol together with its value.
 const SYMBOL_BYTES: usize = 4;
 
-/// Bytes that are written at a time.
 const WORD_BYTES: usize = size_of::<u64>();
 
 /// Writes scans. Its buffer grows to the largest segment so far.
@@ -45,11 +44,11 @@ impl ScanWriter {
     }
 }
 
-/// Bits that wait for whole bytes.
+/// Collects bits until they fill whole bytes.
 struct BitWriter<'a> {
     bytes: &'a mut [u8],
     at: usize,
-    /// The last `held` bits are not written yet.
+    /// The last `held` bits of the buffer are not written yet.
     buffer: u64,
     held: u32,
 }
@@ -63,7 +62,8 @@ impl BitWriter<'_> {
         Some(())
     }
 
-    /// Writes all whole bytes. To avoid a branch, writes eight bytes, of which some are overwritten later.
+    /// Writes all whole bytes. To avoid a branch, it always writes eight bytes; later calls overwrite those
+    /// that are not complete.
     #[inline(always)]
     fn flush(&mut self) -> Option<()> {
         let bytes = (self.buffer << ((64 - self.held) & 63)).to_be_bytes();
@@ -74,7 +74,7 @@ impl BitWriter<'_> {
     }
 }
 
-/// Writes a segment, filled to a whole byte with ones. Returns the number of its bytes.
+/// Writes a segment, and fills its last byte with ones. Returns the number of bytes.
 #[inline(always)]
 fn write_segment(symbols: &[Symbol], codes: &OptimalCodes, bytes: &mut [u8]) -> Option<usize> {
     let mut bits = BitWriter { bytes, at: 0, buffer: 0, held: 0 };
@@ -97,7 +97,6 @@ fn write_segment(symbols: &[Symbol], codes: &OptimalCodes, bytes: &mut [u8]) -> 
     Some(bits.at)
 }
 
-/// Appends bytes, with 00 after each FF.
 #[inline(always)]
 fn stuff(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut copied = 0;

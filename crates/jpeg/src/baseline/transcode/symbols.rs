@@ -9,28 +9,27 @@ use crate::baseline::segments::Segments;
 use crate::baseline::streams::TURN;
 use crate::baseline::tables::Tables;
 
-/// Number of symbols of a code.
 pub(super) const CODE_SYMBOLS: usize = 256;
 
 /// Number of codes: DC and AC of luma, DC and AC of chroma.
 pub(super) const CODES: usize = 4;
 
-/// Number of places for the symbols of all codes.
 pub(super) const PLACES: usize = CODES * CODE_SYMBOLS;
 
 /// Maximum number of bits of an AC coefficient that libjpeg writes.
 const COEFFICIENT_BITS: u32 = 10;
 
-/// Maximum number of bits of a difference that libjpeg writes, which is that of all values.
+/// Maximum number of bits of a DC difference that libjpeg writes. No other value has more bits.
 pub(super) const MOST_VALUE_BITS: u32 = 11;
 
-/// Symbols that end a block, and that skip sixteen places.
+/// The symbol that ends a block, and the symbol that skips sixteen positions.
 const END: u32 = 0;
 const SIXTEEN_ZEROS: u32 = 0xF0;
 
 /// A symbol, and the bits of the value that follows it.
 ///
-/// Bits 0 to 15: the value as it is written. Bits 16 to 25: the symbol, with the number of its code above.
+/// Bits 0 to 15: the value as it is written. Bits 16 to 25: the symbol, with the number of its code in the
+/// two upper bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Symbol(u32);
 
@@ -39,22 +38,21 @@ impl Symbol {
         Self(code << 24 | symbol << 16 | value)
     }
 
-    /// Returns the symbol for `value` after `run` zeros; a value of 0 has no bits.
+    /// Returns the symbol for `value` after `run` zeros. A value of 0 has no bits.
     #[inline(always)]
     const fn of_value(code: u32, run: u32, value: i32) -> Self {
         let size = size_of_value(value);
-        // A negative number is written as the number below it (T.81, F.1.2.1).
+        // A negative number is written as the number minus one (T.81, F.1.2.1).
         let bits = (value + (value >> 31)).cast_unsigned() & ((1 << size) - 1);
         Self::new(code, run << 4 | size, bits)
     }
 
-    /// Returns the symbol's place among those of all codes.
+    /// Returns the index of the symbol among the symbols of all codes.
     #[inline(always)]
     pub(super) const fn place(self) -> usize {
         (self.0 >> 16) as usize & (PLACES - 1)
     }
 
-    /// Returns the bits of the value.
     #[inline(always)]
     pub(super) const fn value(self) -> u32 {
         self.0 & 0xFFFF
@@ -65,7 +63,6 @@ impl Symbol {
     }
 }
 
-/// Returns the number of bits of a value.
 #[inline(always)]
 const fn size_of_value(value: i32) -> u32 {
     u32::BITS - value.unsigned_abs().leading_zeros()
@@ -76,12 +73,11 @@ const BLOCK_SYMBOLS: usize = 64;
 
 type BlockSymbols = [Symbol; BLOCK_SYMBOLS];
 
-/// The symbols of a picture.
 pub(super) struct SymbolList {
     symbols: Vec<Symbol>,
     /// Number of symbols in use.
     len: usize,
-    /// End of each restart segment to write.
+    /// End of each restart segment that will be written.
     ends: Vec<usize>,
     pub(super) counts: Box<[u32; PLACES]>,
 }
@@ -92,7 +88,6 @@ struct Phase<'a> {
     component: usize,
     dc: &'a Huffman,
     ac: &'a Huffman,
-    /// Column and row in the MCU.
     column: usize,
     row: usize,
 }
@@ -106,7 +101,6 @@ impl SymbolList {
         self.symbols.capacity() * size_of::<Symbol>() + self.ends.capacity() * size_of::<usize>()
     }
 
-    /// Iterates over the symbols of each restart segment.
     pub(super) fn segments(&self) -> impl Iterator<Item = &[Symbol]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -116,8 +110,8 @@ impl SymbolList {
         })
     }
 
-    /// Reads the symbols of a picture, for restart segments of `interval` MCUs. Returns `None` if the picture
-    /// is irregular, or has a coefficient that libjpeg does not write.
+    /// Reads the symbols of a picture, divided into restart segments of `interval` MCUs. Returns `None` if
+    /// the picture is irregular, or has a coefficient that libjpeg does not write.
     #[inline(always)]
     pub(super) fn read(&mut self, layout: &Layout, tables: &Tables, segments: &Segments, interval: u16) -> Option<()> {
         let phases = phases(layout, tables)?;
@@ -148,7 +142,7 @@ impl SymbolList {
             segment.is_read().then_some(())?;
         }
         self.ends.push(self.len);
-        // So no count has overflowed.
+        // If the length fits 32 bits, no count has overflowed.
         u32::try_from(self.len).is_ok().then_some(())
     }
 
@@ -163,8 +157,8 @@ impl SymbolList {
         }
     }
 
-    /// Reads a block. `prediction` is the DC coefficient of the component's block before, and `written` the one
-    /// that was written last.
+    /// Reads a block. `prediction` is the DC coefficient of the component's previous block, and `written` is
+    /// the last DC coefficient that was written for the component.
     #[inline(always)]
     fn read_block(
         &mut self,
@@ -184,7 +178,8 @@ impl SymbolList {
             block[0] = difference_symbol(*prediction - *written, code, counts)?;
             *written = *prediction;
         } else {
-            // libjpeg writes a block without coefficients, which repeats the DC coefficient of the block before.
+            // libjpeg writes such a block without AC coefficients, and it repeats the DC coefficient of the
+            // previous block.
             forget(block.get(1..count)?, counts);
             block[0] = difference_symbol(0, code, counts)?;
             block[1] = counted(Symbol::new(code + 1, END, 0), counts);
@@ -196,8 +191,8 @@ impl SymbolList {
 }
 
 impl Phase<'_> {
-    /// True if the block of the MCU at `place`, a column and a row, shows a part of the picture. Some blocks of
-    /// luma at the right and lower edges do not.
+    /// Returns true if the block at `place` (column and row within the MCU) shows a part of the picture. Some
+    /// luma blocks at the right and lower edges do not.
     #[inline(always)]
     const fn is_shown(&self, layout: &Layout, place: (usize, usize)) -> bool {
         self.component > 0
@@ -206,7 +201,7 @@ impl Phase<'_> {
     }
 }
 
-/// Returns the blocks of an MCU, in places for the most blocks.
+/// Returns the blocks of an MCU, in an array for the largest possible number of blocks.
 fn phases<'a>(layout: &Layout, tables: &'a Tables) -> Option<[Phase<'a>; MOST_BLOCKS]> {
     let phase = |component, column, row| {
         let (dc, ac) = tables.huffman(component)?;
@@ -221,7 +216,6 @@ fn phases<'a>(layout: &Layout, tables: &'a Tables) -> Option<[Phase<'a>; MOST_BL
     Some(phases)
 }
 
-/// Counts a symbol.
 #[inline(always)]
 fn counted(symbol: Symbol, counts: &mut [u32; PLACES]) -> Symbol {
     if let Some(count) = counts.get_mut(symbol.place()) {
@@ -230,7 +224,7 @@ fn counted(symbol: Symbol, counts: &mut [u32; PLACES]) -> Symbol {
     symbol
 }
 
-/// Counts symbols no longer that will not be written.
+/// Removes from the counts the symbols that will not be written.
 fn forget(symbols: &[Symbol], counts: &mut [u32; PLACES]) {
     for symbol in symbols {
         if let Some(count) = counts.get_mut(symbol.place()) {
@@ -239,13 +233,12 @@ fn forget(symbols: &[Symbol], counts: &mut [u32; PLACES]) {
     }
 }
 
-/// Returns the symbol of a DC coefficient's difference, if libjpeg writes it.
+/// Returns the symbol of a DC coefficient's difference, or `None` if libjpeg does not write it.
 #[inline(always)]
 fn difference_symbol(difference: i32, code: u32, counts: &mut [u32; PLACES]) -> Option<Symbol> {
     (size_of_value(difference) <= MOST_VALUE_BITS).then(|| counted(Symbol::of_value(code, 0, difference), counts))
 }
 
-/// Reads the difference of a DC coefficient; `None` if it is irregular.
 #[inline(always)]
 fn read_difference(bits: &mut Bits<'_>, dc: &Huffman) -> Option<i32> {
     bits.refill();
@@ -260,8 +253,8 @@ fn read_difference(bits: &mut Bits<'_>, dc: &Huffman) -> Option<i32> {
     Some(entry.value().into())
 }
 
-/// Reads the AC symbols of a block, to the places of `block` from 1 on. Returns the place after the last one;
-/// `None` if the block is irregular, or has a coefficient that libjpeg does not write.
+/// Reads the AC symbols of a block to the positions of `block` from 1 on. Returns the position after the last
+/// one, or `None` if the block is irregular, or has a coefficient that libjpeg does not write.
 #[inline(always)]
 fn read_coefficients(
     bits: &mut Bits<'_>,
@@ -310,7 +303,8 @@ fn read_coefficients(
     }
 }
 
-/// Ends a block of `count` symbols as libjpeg does: without zeros before the end. Returns the number of symbols.
+/// Ends a block of `count` symbols as libjpeg does, that is, without zeros before the end. Returns the number
+/// of symbols.
 #[inline(always)]
 fn finished(
     block: &mut BlockSymbols,

@@ -8,8 +8,7 @@ use crate::testing::Jpeg;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Checks that a cut does not panic, has a header, and is not longer than the input. Returns true if the cut
-/// succeeded.
+/// Checks that a cut does not panic, has a header, and is not longer than the input. Returns true if the cut succeeded.
 fn survive(bytes: &[u8], rect: Rect, out: &mut Vec<u8>) -> bool {
     let Ok(header) = JpegHeader::parse(bytes) else { return false };
     let (width, height) = (u32::from(header.width), u32::from(header.height));
@@ -101,7 +100,7 @@ fn damaged_markers_are_named_with_their_place() {
     swapped[at[9] + 1] = 0xD4;
     assert_eq!(error(&swapped), format!("offset {}: restart marker of a JPEG: expected RST1, found RST4", at[9]));
 
-    // Losing eight markers keeps the numbers in order, so only the count reveals the loss.
+    // If eight markers are lost, the numbers are still in order, so only the count reveals the loss.
     let lost = [&jpeg[..at[1]], &jpeg[at[9]..]].concat();
     let end = lost.len();
     assert_eq!(
@@ -154,8 +153,8 @@ fn bytes_that_decoders_skip_are_no_damage() {
     }
 }
 
-/// Eight times the bytes of each kind of invalid data take eight times as long. They would take longer if
-/// anything were read again for each marker.
+/// Eight times the bytes of each kind of invalid data must take about eight times as long. They would take
+/// longer if anything were read again for each marker.
 #[test]
 fn time_is_linear() {
     for (kind, (small, large)) in nuisances(2 << 20).into_iter().zip(nuisances(16 << 20)).enumerate() {
@@ -171,7 +170,8 @@ fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> Duration {
     clock::thread() - before
 }
 
-/// Returns JPEGs with this many bytes of invalid data, the rectangle to cut out of each, and whether the cut succeeds.
+/// Returns JPEGs with this many bytes of invalid data. Each has a rectangle to cut out, and a flag that tells
+/// whether the cut succeeds.
 fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
     let repeat = |pattern: &[u8]| pattern.repeat(body / pattern.len());
     let markers: Vec<u8> = (0..body / 2).flat_map(|i| [0xFF, 0xD0 | (i & 7) as u8]).collect();
@@ -184,7 +184,7 @@ fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
             (jpeg.bytes(), Rect::whole(65_000, 65_000), false)
         })
         .collect();
-    // A header of millions of segments.
+    // A header with millions of segments.
     let comments: Vec<(u8, Vec<u8>)> = (0..body / 4).map(|_| (0xFE, vec![])).collect();
     out.push((Jpeg { segments: comments, ..Jpeg::default() }.bytes(), Rect::whole(1, 1), true));
     out

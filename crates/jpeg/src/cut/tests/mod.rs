@@ -1,4 +1,4 @@
-//! Pictures made from numbers, and the comparison of a cut with the whole, for the tests of cutting.
+//! Makes pictures from numbers and compares a cut with the whole picture, for the tests of cutting.
 
 mod damage;
 mod example;
@@ -63,7 +63,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the picture, with a restart interval that makes it a grid.
+    /// Returns the picture with a restart interval that makes it a grid.
     fn jpeg(&self, random: &mut Random) -> Vec<u8> {
         let (subsampling, mcu_width, mcu_height) = SAMPLINGS[self.sampling];
         let per_row = self.width.div_ceil(mcu_width);
@@ -73,7 +73,7 @@ impl Case {
             0 => per_row * (1 + random.below(rows)),
             _ => divisors[random.below(divisors.len() as u32) as usize],
         };
-        // Noise over slopes, so that every MCU differs from its neighbours, in chroma too.
+        // Add noise to slopes, so that every MCU differs from its neighbours, also in chroma.
         let noise = 1 + random.below(160);
         let slopes: [u32; 6] = std::array::from_fn(|_| random.below(9));
         let mut pixels = Vec::with_capacity((self.width * self.height * 3) as usize);
@@ -104,7 +104,6 @@ fn decompressor() -> Decompressor {
     Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse)
 }
 
-/// Decoded pixels: rows of `width` × 3 bytes.
 struct Pixels {
     width: u32,
     bytes: Vec<u8>,
@@ -129,7 +128,6 @@ impl Pixels {
     }
 }
 
-/// Decodes the cut and the whole, and compares every pixel of `rect`.
 fn check_equal(jpeg: &[u8], whole: &Pixels, rect: Rect) -> (Cut, usize) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let plan = CutPlan::new(jpeg, &header, rect).unwrap();

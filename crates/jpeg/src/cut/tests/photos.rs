@@ -1,4 +1,4 @@
-//! Photos tiled like in the packer, and crops like in training.
+//! Tests photos that are tiled as by the packer, and crops as in training.
 
 use super::*;
 use crate::testing::shared_data;
@@ -11,7 +11,7 @@ fn interval(per_row: u32) -> u32 {
     (3..=12).filter(|k| per_row.is_multiple_of(*k)).min_by_key(|k| k.abs_diff(8)).unwrap_or(per_row)
 }
 
-/// Returns the usual random-resized-crop: an area of 0.08 to 1, an aspect ratio of 3/4 to 4/3.
+/// Returns the usual random-resized-crop, with an area of 0.08 to 1 and an aspect ratio of 3/4 to 4/3.
 fn random_resized_crop(random: &mut Random, width: u32, height: u32) -> Rect {
     let mut unit = || random.next() as f64 / u64::MAX as f64;
     for _ in 0..10 {

@@ -1,9 +1,9 @@
-//! Tests which tiles and parts of the header are kept, and pictures that cannot be cut.
+//! Tests which tiles and parts of the header are kept, and which pictures cannot be cut.
 
 use super::*;
 use crate::testing::{Jpeg, exif};
 
-/// Returns noise, so that segments are long enough to tell apart.
+/// Returns noise, so that segments are long enough to be told apart.
 fn noise(width: u32, height: u32, subsampling: Subsampling, restart_interval: u16) -> Vec<u8> {
     let mut random = Random(7);
     let pixels: Vec<u8> = (0..width * height * 3).map(|_| random.next() as u8).collect();
@@ -29,9 +29,9 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     // 6 × 6 tiles of 32 × 16 pixels.
     let jpeg = noise(190, 90, Subsampling::S420, 2);
     let table = [
-        // Inside one tile, one pixel away from its edges.
+        // The rectangle is inside one tile, one pixel away from its edges.
         ((33, 17, 30, 14), (32, 16, 32, 16)),
-        // Touches its first column or row, then its last.
+        // The rectangle touches the tile's first column or row, then its last.
         ((32, 17, 30, 14), (0, 16, 64, 16)),
         ((33, 16, 30, 14), (32, 0, 32, 32)),
         ((33, 17, 31, 14), (32, 16, 64, 16)),
@@ -53,7 +53,7 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     assert_eq!(shown(&columns_only, (33, 16, 20, 16)), (32, 16, 32, 16));
 }
 
-/// Chroma of two columns is not interpolated, so a cut must be wider if the whole picture is.
+/// Chroma of two columns is not interpolated. So if it is interpolated in the whole picture, the cut must be wider.
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
@@ -87,7 +87,7 @@ fn pictures_without_a_grid_are_copied() {
         with(|jpeg| jpeg.sof = 9),
         with(|jpeg| jpeg.precision = 12),
         with(|jpeg| jpeg.scan = 1),
-        // Three MCUs in a row.
+        // The row has three MCUs, so these intervals make no grid.
         with(|jpeg| jpeg.segments.push((0xDD, vec![0, 2]))),
         with(|jpeg| jpeg.segments.push((0xDD, vec![0, 4]))),
         with(|jpeg| jpeg.segments.push((0xDD, vec![0, 0]))),
@@ -102,7 +102,7 @@ fn pictures_without_a_grid_are_copied() {
     assert_eq!(plan(&jpeg, (0, 0, 3, 3)).kind, CutKind::Tiles);
 }
 
-/// The factors of a lone component have no meaning: its tiles consist of 8 × 8 blocks.
+/// The factors of a single component have no meaning: the tiles consist of blocks of 8 × 8 pixels.
 #[test]
 fn sampling_factors_of_gray_do_not_count() {
     let mut jpeg = noise(40, 24, Subsampling::Gray, 1);
@@ -128,7 +128,7 @@ fn keeps_what_colours_need_and_no_other_metadata() {
         (0xEE, b"Adobe\0\x64\0\0\0\0\x01".to_vec()),
         (0xEE, b"Other".to_vec()),
     ];
-    // After SOI and the JFIF segment.
+    // Split after SOI and the JFIF segment.
     let (head, tail) = plain.split_at(20);
     let mut jpeg = head.to_vec();
     for (marker, body) in &extra {
