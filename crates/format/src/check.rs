@@ -69,7 +69,8 @@ impl Manifest {
     /// Compares an open shard with its manifest entry, without reading the whole file.
     ///
     /// # Errors
-    /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there is no such entry.
+    /// `Format` if they disagree on the dataset, shard number, file size, number of samples, footer or
+    /// schema, or if the manifest has no such entry.
     pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
         let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
         let entry =
@@ -95,7 +96,8 @@ impl Manifest {
 }
 
 impl Record<'_> {
-    /// Checks a record against the schema: the numbers of fields and scalars, and each field's codec and descriptor.
+    /// Checks a record against the schema: the number of stored fields, the size and the truth values of the
+    /// scalars, and the codec and descriptor of each field.
     ///
     /// # Errors
     /// `Format` if the record does not fit the schema; `Limit` if an array is over the limits.
@@ -128,7 +130,7 @@ impl Record<'_> {
 }
 
 impl FieldValue<'_> {
-    /// Checks codec, descriptor and decoded size against the field's kind.
+    /// Checks that the codec, the descriptor and the decoded size fit the field's kind.
     ///
     /// # Errors
     /// `Format` if they do not fit; `Limit` if an array is over the limits.

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Codec of the stored bytes of one field value.
+/// The codec with which a field value is stored.
 ///
 /// ```
 /// use shardpack_format::Codec;
@@ -26,7 +26,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Returns the code on disk.
+    /// Returns the number that stands for the codec in files.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -40,7 +40,7 @@ impl Codec {
     /// Returns the codec with this code.
     ///
     /// # Errors
-    /// `Format` if no codec has it.
+    /// `Format` if no codec has this code.
     pub fn from_code(code: u8) -> Result<Self> {
         match code {
             1 => Ok(Self::Raw),
@@ -51,7 +51,7 @@ impl Codec {
         }
     }
 
-    /// Returns the name in recipes.
+    /// Returns the name of the codec in recipes.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

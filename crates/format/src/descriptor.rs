@@ -18,10 +18,10 @@ pub enum Transform {
     F16,
     /// Stored as an integer type; the writer checks that the conversion is exact.
     Integer,
-    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`. Product and
-    /// sum are each rounded to float32. `band` is the index along the last axis.
+    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`. The product
+    /// and the sum are each rounded to float32. `band` is the index along the last axis.
     Fixed {
-        /// Bits in use, 8..=16. No code exceeds `2^bits − 1`.
+        /// Number of bits in use, from 8 to 16. No code exceeds `2^bits − 1`.
         bits: u8,
         /// Scale of each band.
         scale: Vec<f32>,
@@ -31,7 +31,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// Returns the code on disk.
+    /// Returns the number that stands for the transform in files.
     #[must_use]
     pub const fn code(&self) -> u8 {
         match self {
@@ -43,7 +43,7 @@ impl Transform {
     }
 }
 
-/// Bit patterns of stored elements for values that the stored type cannot express.
+/// Bit patterns of stored elements that stand for values which the stored type cannot express.
 ///
 /// A pattern is compared with the stored element (at most 4 bytes, zero-extended to 32 bits) after band
 /// differences are undone. In fixed point a pattern is a code below 2^`bits`.
@@ -74,7 +74,7 @@ impl Codes {
 /// Order of the axes in the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Layout {
-    /// As in the shape, C-contiguous: `[height, width, channels]`.
+    /// The order of the shape, C-contiguous: `[height, width, channels]`.
     #[default]
     AsShape,
     /// Last axis first: `[channels, height, width]`.
@@ -248,7 +248,7 @@ impl ArrayDescriptor {
             1 => Transform::F16,
             2 => Transform::Integer,
             3 => {
-                // Compare with the available bytes before allocating.
+                // Compare the size of the tables with the available bytes before allocating them.
                 let bands = shape.last().copied().unwrap_or(1);
                 let table_bytes = bands
                     .checked_mul(4)
@@ -274,7 +274,7 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// Checks for contradictions between the parts, for `encode` and `parse`.
+    /// Checks for contradictions between the parts. `encode` and `parse` turn the result into different kinds of error.
     fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
         let pair = || format!("{} stored for {}", self.stored, self.decoded);
         let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;

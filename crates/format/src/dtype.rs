@@ -23,7 +23,7 @@ macro_rules! dtypes {
             /// All types, in the order of their codes.
             pub const ALL: &'static [Dtype] = &[$(Dtype::$name),*];
 
-            /// Returns the code on disk.
+            /// Returns the number that stands for the type in files.
             #[must_use]
             pub const fn code(self) -> u8 {
                 match self { $(Dtype::$name => $code,)* }
@@ -95,7 +95,7 @@ impl Dtype {
         matches!(self, Self::F16 | Self::F32 | Self::F64)
     }
 
-    /// Returns the size in bytes of a dense array of this type, 0 if an axis is 0.
+    /// Returns the size in bytes of a dense array of this type, or 0 if an axis has length 0.
     ///
     /// # Errors
     /// `Format` if the product of element size and axes overflows 64 bits. The product leaves out axes of

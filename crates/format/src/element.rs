@@ -27,7 +27,7 @@ impl ElementType {
         Dtype::ALL.iter().copied().map(Self::Dtype).chain([Self::Bf16])
     }
 
-    /// Returns the type with this name.
+    /// Returns the type with this name, or `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|element| element.name() == name)
@@ -60,7 +60,7 @@ impl ElementType {
         }
     }
 
-    /// Returns the size in bytes of a dense array of this type, 0 if an axis is 0.
+    /// Returns the size in bytes of a dense array of this type, or 0 if an axis has length 0.
     ///
     /// # Errors
     /// Same as [`Dtype::array_bytes`].

@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// File, by the user's name for it.
+    /// Name of the file, as the user gave it.
     pub file: Option<String>,
     /// Record number within the shard, from 0.
     pub record: Option<u64>,
@@ -63,7 +63,7 @@ pub enum Error {
         expected: String,
         /// Value found instead.
         found: String,
-        /// Next step.
+        /// Suggestion for the user's next step.
         hint: Option<Box<Hint>>,
     },
     /// The bytes may be valid but need more than the caller's [`Limits`](crate::Limits) allow.
@@ -85,15 +85,15 @@ pub enum Error {
     Usage {
         /// The whole text: the argument, its allowed values and the given value.
         text: String,
-        /// Next step.
+        /// Suggestion for the user's next step.
         hint: Option<Hint>,
     },
     /// The code reached a state that it rules out for every input: a bug in shardpack.
     #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
-        /// Place, as far as it is known.
+        /// Place of the error, as far as it is known.
         place: Box<Place>,
-        /// Operation or value concerned.
+        /// The operation that failed, or the value that is wrong.
         what: String,
         /// State that the code assumes.
         expected: String,
@@ -102,7 +102,8 @@ pub enum Error {
     },
 }
 
-/// Returns a hint to the option that raises a limit. Limits without an option are far above any real dataset.
+/// Returns a hint to the option that raises a limit. Limits without an option are so high that no real
+/// dataset reaches them.
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
         "max_record_bytes" | "max_decoded_bytes" | "max_run_bytes" => "max_record",
@@ -112,7 +113,7 @@ fn raise(limit: &'static str) -> Option<Hint> {
     Some(Hint::new("raise ").and([Setting::named(option).in_rust(limit)]).then(" if you trust this file"))
 }
 
-/// Next step of every `Internal` error.
+/// Hint shown with every `Internal` error.
 pub const REPORT_HINT: &str =
     "this is a bug in shardpack, not in your data: please report it with this message and, if you can, the file";
 
@@ -152,7 +153,7 @@ impl Error {
         }
     }
 
-    /// Adds a next step to an [`Error::Usage`] or [`Error::Format`]; the other kinds have fixed hints.
+    /// Adds a hint to an [`Error::Usage`] or [`Error::Format`]. Other kinds of error have fixed hints.
     ///
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
@@ -171,8 +172,8 @@ impl Error {
         self
     }
 
-    /// Returns the next step, which is not part of the error's text because each front end spells options in
-    /// its own way ([`Hint::told`]).
+    /// Returns the hint. It is not part of the error's text, because each front end spells options in its own
+    /// way ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -217,7 +218,7 @@ impl Error {
         }
     }
 
-    /// Sets the file, unless a deeper layer has done so.
+    /// Sets the file, unless a lower layer has already set it.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Self {
         if let Some(place) = self.place_mut() {
@@ -226,7 +227,7 @@ impl Error {
         self
     }
 
-    /// Sets the record, unless a deeper layer has done so.
+    /// Sets the record number, unless a lower layer has already set it.
     #[must_use]
     pub fn in_record(mut self, record: u64) -> Self {
         if let Some(place) = self.place_mut() {
@@ -235,7 +236,7 @@ impl Error {
         self
     }
 
-    /// Sets the sample key, unless a deeper layer has done so.
+    /// Sets the sample key, unless a lower layer has already set it.
     #[must_use]
     pub fn in_sample(mut self, key: impl Into<String>) -> Self {
         if let Some(place) = self.place_mut() {
@@ -244,7 +245,7 @@ impl Error {
         self
     }
 
-    /// Adds `base`, the start of the parsed slice, to the offset.
+    /// Adds `base`, the offset at which the parsed slice starts, to the error's offset.
     #[must_use]
     pub fn at(mut self, base: u64) -> Self {
         if let Some(place) = self.place_mut() {
@@ -265,9 +266,9 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Panics at a state that the code rules out for every input. The libraries panic only here.
+/// Panics because the code has reached a state that no input should cause. The libraries panic only here.
 ///
-/// Worker threads catch the panic and pass it on with [`Error::panicked`].
+/// Worker threads catch the panic and turn it into an error with [`Error::panicked`].
 ///
 /// # Panics
 ///

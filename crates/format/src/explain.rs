@@ -1,5 +1,5 @@
-//! Common interface of all crates' errors: the kind, the next steps, and the failed system call. Front ends
-//! use it without knowing the concrete error types.
+//! The common interface of the error types of all crates: the kind of the error, the hints, and the failed
+//! system call. Front ends need not know the concrete types.
 
 use crate::{Error, Hint, Hinted, Voice};
 use std::path::Path;
@@ -41,19 +41,19 @@ impl ErrorKind {
 /// assert_eq!(error.hints().len(), 1);
 /// ```
 pub trait Explain: std::error::Error {
-    /// Returns the kind.
+    /// Returns the kind of the error.
     fn kind(&self) -> ErrorKind;
 
-    /// Returns the next steps, which are not part of the text.
+    /// Returns the hints, which are not part of the text.
     fn hints(&self) -> Vec<Hint>;
 
-    /// Returns the text, with options spelled for `voice`.
+    /// Returns the text, in which options are spelled for `voice`.
     fn told(&self, voice: Voice) -> String {
         let _ = voice;
         self.to_string()
     }
 
-    /// Returns the failed system call, if it caused the error.
+    /// Returns the system call whose failure caused the error, if there is one.
     fn system_error(&self) -> Option<SystemError<'_>> {
         None
     }
@@ -62,16 +62,16 @@ pub trait Explain: std::error::Error {
 /// A failed call to the operating system or to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemError<'e> {
-    /// Text without path and code.
+    /// Description of the failure, without the path and the error code.
     pub text: String,
-    /// File, if the error knows it.
+    /// The file concerned, if it is known.
     pub path: Option<&'e Path>,
     /// Error code of the operating system.
     pub code: Option<i32>,
 }
 
 impl<'e> SystemError<'e> {
-    /// Prefixes the text with an action (a verb) and sets its file.
+    /// Prefixes the text with an action, given as a verb, and sets the file.
     #[must_use]
     pub fn doing(self, action: &str, path: &'e Path) -> Self {
         Self { text: format!("cannot {action}: {}", self.text), path: Some(path), ..self }

@@ -8,7 +8,8 @@ use crate::limits::Limits;
 /// Size of the footer in bytes.
 pub const FOOTER_BYTES: u64 = FOOTER_LEN as u64;
 const FOOTER_LEN: usize = 128;
-/// Bytes read from the end of an unknown shard: the footer and, in most shards, the whole index.
+/// Number of bytes to read from the end of a shard about which nothing is known yet. They hold the footer
+/// and, in most shards, the whole index.
 pub const TAIL_BYTES: u64 = 64 << 10;
 const FOOTER_MAGIC: [u8; 8] = *b"SHRDFOOT";
 const END_MAGIC: [u8; 8] = *b"\x1a\n\rDRHS\x89";
@@ -26,13 +27,13 @@ const CRC_AT: usize = 116;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
-    /// Identity, equal to the header's.
+    /// Identity of the shard, the same as in the header.
     pub identity: Identity,
     /// Number of records.
     pub record_count: u64,
     /// Offset of the index: the end of the last record, rounded up to a multiple of 64.
     pub index_offset: u64,
-    /// Size of the index, a multiple of 64. The footer follows directly.
+    /// Size of the index in bytes, a multiple of 64. The footer follows the index directly.
     pub index_bytes: u64,
     /// CRC32 of the index.
     pub index_crc32: u32,

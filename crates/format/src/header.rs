@@ -4,17 +4,18 @@ use crate::bytes::{ALIGNMENT, Cursor};
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// Size of the header in bytes. The first record follows.
+/// Size of the header in bytes. The first record follows the header.
 pub const HEADER_BYTES: u64 = HEADER_LEN as u64;
 const HEADER_LEN: usize = 64;
-/// First bytes of a shard. As in PNG, the high bit and the line ends reveal transfers in text mode.
+/// First bytes of a shard. As in PNG files, the byte with its high bit set and the line ends reveal whether
+/// the file was transferred in text mode.
 pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
-/// Version that this crate writes: major, minor.
+/// Version of the format that this crate writes, as a major and a minor number.
 pub const VERSION: (u16, u16) = (1, 0);
 /// Required-feature bits that this crate knows. Shards with other bits are refused.
 pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
-/// Optional-feature bit of shards with segment indexes (spec §5.5). Readers that do not know it see one more
-/// field of bytes.
+/// Optional-feature bit of shards with segment indexes (spec §5.5). Readers that do not know the bit see the
+/// indexes as one more field of bytes.
 pub const SEGMENT_INDEXES: u64 = 1;
 
 /// Identifies the shards of one dataset, 16 bytes.
@@ -81,7 +82,7 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
-    /// Creates the identity of a shard of the current version.
+    /// Creates the identity of a shard in the current version of the format.
     #[must_use]
     pub const fn new(dataset_id: DatasetId, shard_number: u32) -> Self {
         Self {
@@ -141,7 +142,7 @@ impl Identity {
     /// Parses a header from the first 64 bytes of a shard.
     ///
     /// # Errors
-    /// `Format` if magic, CRC, version, alignment, required features or reserved bytes violate the specification.
+    /// `Format` if the magic, CRC, version, alignment, required features or reserved bytes violate the specification.
     pub fn parse_header(bytes: &[u8]) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "header");
         let magic: [u8; 8] = cur.array()?;

@@ -1,10 +1,11 @@
-//! Hints: next steps as values. Errors carry them, and [`crate::spelling`] formats them for a front end.
+//! Hints: suggestions for the user's next step. Errors carry them as values, and [`crate::spelling`] formats
+//! them for a front end.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Front end that shows a hint. Each has its own spelling of options.
+/// The front end that shows a hint. Each front end spells options in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Voice {
     /// A Rust program: `max_error = 0.5`, named like the option field.
@@ -29,11 +30,10 @@ pub struct Setting {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Given {
-    /// No value.
     Nothing,
     On,
     Word(String),
-    /// A number, or a placeholder such as `E`.
+    /// A number, or a placeholder such as `E`. No front end quotes it.
     Bare(Cow<'static, str>),
 }
 
@@ -70,20 +70,20 @@ impl Setting {
         Self { option: Cow::Borrowed(option), field: None, keyword: None, given }
     }
 
-    /// Sets a Rust name that differs from the option: `max_record` is `max_record_bytes` in the limits.
+    /// Sets the name in Rust, if it differs from the option's name: `max_record` is `max_record_bytes` in the limits.
     #[must_use]
     pub fn in_rust(self, field: &'static str) -> Self {
         Self { field: Some(Cow::Borrowed(field)), ..self }
     }
 
-    /// Sets a Python name that differs from the option: `slots` is `prefetch` in Python.
+    /// Sets the name in Python, if it differs from the option's name: `slots` is `prefetch` in Python.
     #[must_use]
     pub fn in_python(self, keyword: &'static str) -> Self {
         Self { keyword: Some(Cow::Borrowed(keyword)), ..self }
     }
 }
 
-/// A next step, in words and options.
+/// A suggestion for the user's next step, made of words and options.
 ///
 /// ```
 /// use shardpack_format::{Hint, Setting, Voice};
@@ -101,7 +101,7 @@ pub(crate) enum Phrase {
     Words(Cow<'static, str>),
     /// Options to set together.
     Set(Vec<Setting>),
-    /// Words for one front end.
+    /// Words that only one front end shows.
     Only(Voice, Cow<'static, str>),
 }
 
@@ -130,7 +130,7 @@ impl Hint {
         self
     }
 
-    /// Appends words for `voice` alone.
+    /// Appends words that only the front end `voice` shows.
     ///
     /// ```
     /// use shardpack_format::{Hint, Voice};
@@ -172,7 +172,7 @@ impl From<String> for Hint {
     }
 }
 
-/// A remark for the user, with an optional next step.
+/// A remark for the user, with an optional hint.
 ///
 /// ```
 /// use shardpack_format::{Hint, Note, Setting, Voice};
@@ -184,7 +184,7 @@ impl From<String> for Hint {
 pub struct Note {
     /// Remark.
     pub text: String,
-    /// Next step.
+    /// Suggestion for the user's next step.
     pub hint: Option<Hint>,
 }
 
@@ -194,13 +194,13 @@ impl Note {
         Self { text: text.into(), hint: None }
     }
 
-    /// Adds a next step.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Prefixes the text with the name of the part concerned.
+    /// Prefixes the text with the name of the part that the note is about.
     #[must_use]
     pub fn about(self, name: &str) -> Self {
         Self { text: format!("`{}`: {}", name.escape_debug(), self.text), ..self }
@@ -237,18 +237,18 @@ impl From<Note> for Hinted {
     }
 }
 
-/// An error made of a text and a next step, for cases without an error type of their own.
+/// An error made of a text and a hint, for cases without an error type of their own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);
 
 impl Hinted {
-    /// Creates an error from its text and next step.
+    /// Creates an error from its text and hint.
     pub fn new(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self(Note::new(text).with_hint(hint))
     }
 
-    /// Returns the next step.
+    /// Returns the hint.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.0.hint.clone()

@@ -58,7 +58,7 @@ impl IndexBuilder {
     /// Adds the next record and returns its offset in the shard.
     ///
     /// # Errors
-    /// `Usage` if `scalars` do not fit the schema or the shard grows past 2⁶³ bytes.
+    /// `Usage` if `scalars` do not fit the schema, or if the shard grows past 2⁶³ bytes.
     pub fn push(&mut self, frame: &Frame, key: &str, scalars: &[u8]) -> Result<u64> {
         let expected: usize = self.scalars.iter().map(|(dtype, _)| dtype.size()).sum();
         if scalars.len() != expected {
@@ -95,7 +95,7 @@ impl IndexBuilder {
         self.offsets.is_empty()
     }
 
-    /// Returns the offset at which the next record, or else the index, begins.
+    /// Returns the offset at which the next record begins or, if no record follows, the index.
     #[must_use]
     pub const fn index_offset(&self) -> u64 {
         self.next_offset
@@ -117,7 +117,7 @@ impl IndexBuilder {
         records.saturating_mul(row).saturating_add(key_bytes).saturating_add(64 * (columns + 3))
     }
 
-    /// Encodes the index, a multiple of 64 bytes. `metadata` is an encoded [`Metadata`].
+    /// Encodes the index, whose size is a multiple of 64 bytes. `metadata` is an encoded [`Metadata`].
     ///
     /// # Errors
     /// `Usage` if there are 2³² scalar fields or more.
@@ -235,7 +235,6 @@ impl Index {
         }
         let metadata = SharedMetadata::parse(cur.take(metadata_bytes)?, known, limits)?;
         cur.pad()?;
-        // Drop the bytes before the columns.
         let columns_at = cur.pos();
         let types: Vec<Dtype> = metadata.metadata().schema.scalars().map(|(_, dtype)| dtype).collect();
         if types.len() as u64 != u64::from(scalar_count) {
@@ -336,19 +335,19 @@ impl Index {
         self.records == 0
     }
 
-    /// Returns schema, classes and recipe.
+    /// Returns the shard's metadata: schema, classes and recipe.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         self.metadata.metadata()
     }
 
-    /// Returns schema, classes and recipe for sharing with other indexes.
+    /// Returns the shard's metadata in a form that other indexes can share.
     #[must_use]
     pub const fn shared_metadata(&self) -> &SharedMetadata {
         &self.metadata
     }
 
-    /// Returns the memory that the index takes, in bytes, without metadata.
+    /// Returns the memory that the index takes without its metadata, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes.capacity() as u64
@@ -368,7 +367,7 @@ impl Index {
     /// Returns the key of record `i`, or `None` past the end.
     #[must_use]
     pub fn key(&self, i: u64) -> Option<&str> {
-        // `parse` has checked that it is UTF-8.
+        // `parse` has checked that the key is UTF-8.
         self.key_bytes(i).and_then(|k| std::str::from_utf8(k).ok())
     }
 
@@ -382,7 +381,7 @@ impl Index {
     #[must_use]
     pub fn scalar(&self, i: u64, position: usize) -> Option<&[u8]> {
         let column = self.column(position)?;
-        // `parse` has checked that there is one element per row.
+        // `parse` has checked that the column has one element per row.
         let bytes = column.len().checked_div(usize::try_from(self.len()).ok()?)?;
         let start = usize::try_from(i).ok()?.checked_mul(bytes)?;
         column.get(start..start.checked_add(bytes)?)

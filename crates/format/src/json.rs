@@ -1,8 +1,8 @@
 //! Strict JSON: every document has exactly one reading (spec §3).
 //!
-//! Keys are unique, depth is bounded, and nothing follows the document. Of the forms that serde accepts, only
-//! the plain one is allowed: objects but not arrays for structures, strings but not `{"name": null}` for
-//! choices, and absence but not `null` for optional keys.
+//! Keys are unique, the nesting depth is bounded, and nothing follows the document. Where serde accepts
+//! several forms, only the plain form is allowed: a structure is an object and never an array, a choice is a
+//! string and never `{"name": null}`, and an optional key without a value is absent and never `null`.
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -13,12 +13,13 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Nodes that each object counts on top of its keys and values, because a small map takes that much more
-/// memory than a number.
+/// Number of nodes that each object counts in addition to its keys and values, because even a small map takes
+/// about that much more memory than a number.
 const OBJECT_NODES: u64 = 8;
 
-/// Parses an object into `T`. The text is checked first, in memory for one path from the outermost value to
-/// the innermost, so the memory for `T` is bounded before any of it is allocated.
+/// Parses an object into `T`. The text is checked first, which takes memory only for the values on one path
+/// from the outermost to the innermost. The memory for `T` is therefore bounded before any of it is
+/// allocated.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
@@ -83,7 +84,6 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> s
     T::deserialize(AsObject(de))
 }
 
-/// Reads structures from an array of objects.
 pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<Vec<T>, D::Error> {
     struct One<T>(T);
     impl<'de, T: Deserialize<'de>> Deserialize<'de> for One<T> {

@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 
 /// Limits on the memory and work that an untrusted file may cause.
 ///
-/// Every size from a file is checked against them before memory is allocated. The defaults suit data from
-/// strangers; raise single fields for your own files.
+/// Every size from a file is checked against these limits before memory is allocated. The defaults suit files
+/// from strangers. For your own files, raise single fields.
 ///
 /// ```
 /// let limits = shardpack_format::Limits { max_record_bytes: 8 << 30, ..Default::default() };
@@ -25,20 +25,21 @@ pub struct Limits {
     pub max_record_bytes: u64,
     /// Largest decoded field, in bytes. Default 1 GiB.
     pub max_decoded_bytes: u64,
-    /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs are limited
-    /// by `max_run_bytes` instead. Default 1000.
+    /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs of one value
+    /// are limited by `max_run_bytes` instead. Default 1000.
     pub max_expansion: u64,
-    /// Maximum decoded bytes of a field's runs of one value, unless they are at most `max_expansion` times
-    /// its stored bytes: 32 bytes of a chunk can encode 4 MiB of zeros. Default 512 MiB, an empty mask of
-    /// 23,170 × 23,170 pixels. For a region, only its own runs count.
+    /// Maximum number of bytes to which the runs of one value in a field may decode. Runs that decode to at
+    /// most `max_expansion` times the field's stored bytes are always allowed. Runs have their own limit
+    /// because 32 bytes of a chunk can encode 4 MiB of zeros. Default 512 MiB, the size of an empty mask of
+    /// 23,170 × 23,170 pixels. If only a region is read, only the runs in that region count.
     pub max_run_bytes: u64,
     /// Longest axis of an array. Default 2³¹ − 1.
     pub max_axis: u64,
     /// Maximum nesting depth of JSON. Default 16.
     pub max_json_depth: u64,
-    /// Maximum number of nodes in a JSON text, which decides its memory when parsed: one for each value and
-    /// each key, and eight more for each object. Default 2²² (4,194,304), enough for a manifest of 200,000
-    /// shards, or about 400 MiB for the worst text.
+    /// Maximum number of nodes in a JSON text, which determines how much memory the parsed text takes. Each
+    /// value and each key is one node, and each object counts eight more. Default 2²² (4,194,304), which is
+    /// enough for a manifest of 200,000 shards and takes about 400 MiB for the worst text.
     pub max_json_nodes: u64,
     /// Maximum number of fields in a schema. Default 1,024.
     pub max_fields: u64,
@@ -88,9 +89,9 @@ impl Limits {
         }
     }
 
-    /// Fails if the pixels of a picture of `stored` bytes decode to too many bytes. From 1 MiB on, the limit
-    /// is 24 times `max_expansion`, because picture formats compress a plain surface a thousandfold and a
-    /// one-bit pixel becomes 24 bits.
+    /// Fails if a picture of `stored` bytes decodes to too many bytes of pixels. Up to 1 MiB is always
+    /// allowed. Above that, the limit is 24 times `max_expansion`, because picture formats compress a plain
+    /// surface a thousandfold and a one-bit pixel becomes 24 bits.
     ///
     /// ```
     /// let limits = shardpack_format::Limits::default();

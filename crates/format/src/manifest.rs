@@ -16,12 +16,13 @@ pub const MANIFEST_NAME: &str = "manifest.json";
 
 /// Recipe key that holds the generation number (spec §3.5).
 const GENERATION: &str = "shardpack_generation";
-/// Manifest version of later generations.
+/// Version of the manifests of all generations after the first.
 const GROWN_VERSION: &str = "1.1";
 
 /// Upper bound on the JSON text of a [`ShardEntry`], in bytes.
 const BYTES_PER_SHARD: u64 = 320;
-/// JSON nodes of a [`ShardEntry`]: itself, five keys with values, and eight for an object.
+/// Number of JSON nodes of a [`ShardEntry`]: one for the object itself, ten for its five keys and their
+/// values, and eight because it is an object.
 const NODES_PER_SHARD: u64 = 19;
 
 /// A dataset: schema, recipe, fidelity figures and shards.
@@ -48,7 +49,7 @@ pub struct Manifest {
     /// Names of the classes, if any.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
-    /// Every option that made the dataset.
+    /// All options with which the dataset was made.
     pub recipe: Recipe,
     /// Figures over all samples for each field that was, or could have been, stored with loss.
     pub fidelity: Map<String, Value>,
@@ -67,8 +68,8 @@ pub struct ShardEntry {
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
-    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32), which ties the manifest to this shard
-    /// for the cost of one small read.
+    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32). It ties the manifest to this shard
+    /// and can be checked with one small read.
     #[serde(with = "hex_crc")]
     pub footer_crc32: u32,
     /// SHA-256 of the file.
@@ -93,8 +94,8 @@ impl Manifest {
         }
     }
 
-    /// Returns how many shards a manifest with this metadata can list within these limits. Counts each shard
-    /// with the longest possible numbers, and reserves 1 MiB for fidelity figures.
+    /// Returns how many shards a manifest with this metadata can list within these limits. Each shard is
+    /// counted with the longest possible numbers, and 1 MiB is reserved for fidelity figures.
     ///
     /// # Errors
     /// Same as [`Metadata::encode_within`].
@@ -106,19 +107,18 @@ impl Manifest {
         Ok(limits.max_shards.min(by_bytes).min(by_nodes))
     }
 
-    /// Returns the generation of the dataset: 1 after packing, one more after each addition or removal (spec §3.5).
+    /// Returns the generation of the dataset: 1 after packing, and one more after each addition or removal (spec §3.5).
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.recipe_generation().unwrap_or(1)
     }
 
-    /// Returns the generation in the recipe, if the manifest version allows one.
     fn recipe_generation(&self) -> Option<u32> {
         let number = self.recipe.get(GENERATION).filter(|_| self.version != "1.0")?.as_u64()?;
         u32::try_from(number).ok().filter(|&number| number > 1)
     }
 
-    /// Returns the recipe without the generation, as shards store it.
+    /// Returns the recipe in the form in which shards store it, without the generation.
     #[must_use]
     pub fn shard_recipe(&self) -> Recipe {
         let mut recipe = self.recipe.clone();
@@ -128,7 +128,8 @@ impl Manifest {
         recipe
     }
 
-    /// Creates the manifest of another generation, without shards and figures. Its new shards have this metadata.
+    /// Creates the manifest of another generation, still without shards and figures. The new shards of that
+    /// generation have this metadata.
     #[must_use]
     pub fn following(&self, generation: u32, metadata: &Metadata) -> Self {
         let Metadata { schema, classes, mut recipe, .. } = metadata.clone();
@@ -145,8 +146,8 @@ impl Manifest {
         }
     }
 
-    /// Returns true if a shard of this dataset may have these classes: all of them or, in a later generation,
-    /// the leading ones that were known when the shard was written.
+    /// Returns true if a shard of this dataset may list these classes. It lists all classes of the dataset
+    /// or, in a later generation, only the first of them, which were known when the shard was written.
     #[must_use]
     pub fn has_classes(&self, of_shard: Option<&[String]>) -> bool {
         let own = self.classes.as_deref();
@@ -156,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Returns true if a shard of this dataset may state `count` shards: the current number or, in a later
-    /// generation, the number when the shard was written.
+    /// Returns true if a shard of this dataset may state that the dataset has `count` shards. This is the
+    /// current number or, in a later generation, the number when the shard was written.
     #[must_use]
     pub fn has_shards(&self, count: u32) -> bool {
         let own = self.shards.len() as u64;

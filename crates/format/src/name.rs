@@ -1,4 +1,4 @@
-//! Names from a file that reach the file system: shard names and sample keys (spec §3.4).
+//! Names in files that are used on the file system: shard names and sample keys (spec §3.4).
 
 use crate::error::{Error, Result};
 
@@ -15,7 +15,8 @@ pub fn shard_name(number: u32) -> String {
     format!("shard-{number:05}.shard")
 }
 
-/// Returns the name of shard `number` in generation `generation`, for when an older generation uses the plain name.
+/// Returns the name of shard `number` in generation `generation`. It is used if a shard of an older
+/// generation already has the plain name.
 ///
 /// ```
 /// assert_eq!(shardpack_format::shard_name_of(7, 2), "shard-00007-0002.shard");
@@ -62,7 +63,8 @@ pub fn generation_of_shard_name(name: &str) -> Option<u32> {
     (shard_name_of(number, generation) == name).then_some(generation)
 }
 
-/// Checks a shard name from a manifest: a file name, or a folder and a file name, of `A–Z a–z 0–9 . _ -`.
+/// Checks a shard name from a manifest: a file name, or a folder and a file name, made of the characters `A–Z
+/// a–z 0–9 . _ -`.
 ///
 /// # Errors
 /// `Format` if the name could lead outside the dataset's folder, or mean something else on another system.

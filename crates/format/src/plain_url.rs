@@ -1,14 +1,14 @@
-//! Hides secrets in URLs in messages: the user, the password, and the query, which may hold tokens or signatures.
+//! Hides the secrets of URLs in messages: the user, the password, and the query, which may hold tokens or signatures.
 
 use std::borrow::Cow;
 
 /// Characters that end any URL, even a malformed one.
 const SPACES: &[char] = &[' ', '\t', '\n', '\r'];
-/// Characters that end a URL once its password is past.
+/// Characters that end a URL after its password.
 const ENDS: &[char] = &[' ', '\t', '\n', '\r', '`', '"', '\'', '<', '>'];
 
-/// Replaces user, password, query and fragment of each URL, which may be secret, by `…`. The container in
-/// `abfss://container@account…` is not a user.
+/// Replaces the user, password, query and fragment of each URL with `…`, because they may be secret. The
+/// container in `abfss://container@account…` is not a user and stays.
 ///
 /// ```
 /// use shardpack_format::plain_urls;

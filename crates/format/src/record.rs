@@ -37,7 +37,7 @@ pub struct Frame {
     pub sample_id: u64,
     /// Bytes from the start of the frame to the end of the last field value, without padding.
     pub record_bytes: u64,
-    /// Size of frame and head, a multiple of 64. The first field value follows.
+    /// Size of the frame and the head in bytes, a multiple of 64. The first field value follows the head.
     pub head_bytes: u32,
     /// CRC32 of everything after the frame: bytes 64 to `record_bytes`.
     pub body_crc32: u32,
@@ -120,7 +120,7 @@ impl Frame {
     }
 
     /// Returns the size of the record in the shard, with padding. For a forged frame whose length would
-    /// overflow, the result exceeds any shard.
+    /// overflow, the result is larger than any shard.
     #[must_use]
     pub const fn padded_bytes(&self) -> u64 {
         match align_up(self.record_bytes) {
@@ -135,9 +135,9 @@ impl Frame {
 pub struct FieldValue<'a> {
     /// Codec of the bytes.
     pub codec: Codec,
-    /// Bytes after decompression.
+    /// Size of the value after decompression, in bytes.
     pub decoded_bytes: u64,
-    /// Media type of an image, array descriptor of an array, or empty.
+    /// Media type of an image, or array descriptor of an array; empty for other kinds.
     pub descriptor: &'a [u8],
     /// The stored bytes.
     pub bytes: &'a [u8],
@@ -161,9 +161,9 @@ pub struct FieldValue<'a> {
 pub struct FieldPlace<'a> {
     /// Codec of the bytes.
     pub codec: Codec,
-    /// Bytes after decompression.
+    /// Size of the value after decompression, in bytes.
     pub decoded_bytes: u64,
-    /// Media type of an image, array descriptor of an array, or empty.
+    /// Media type of an image, or array descriptor of an array; empty for other kinds.
     pub descriptor: &'a [u8],
     /// Byte range of the stored value, relative to the start of the record.
     pub bytes: Range<u64>,
@@ -187,8 +187,8 @@ fn no_field(frame: &Frame, position: usize) -> Error {
 }
 
 impl<'a> Record<'a> {
-    /// Parses a record and checks frame, CRC32, lengths and padding. `bytes` begin with the frame and hold at
-    /// least `record_bytes`.
+    /// Parses a record and checks its frame, CRC32, lengths and padding. `bytes` must begin with the frame
+    /// and hold at least `record_bytes` bytes.
     ///
     /// # Errors
     /// `Format` if the record violates the specification; `Limit` if the record or a field is over the limits.
@@ -198,8 +198,8 @@ impl<'a> Record<'a> {
         Self::parse_trusted(frame, bytes, limits)
     }
 
-    /// Like [`Record::parse`], but takes an already parsed frame and does not compare the body's CRC32, for
-    /// callers that have compared it or skip the comparison.
+    /// Like [`Record::parse`], but takes an already parsed frame and does not compare the body's CRC32. It is
+    /// for callers that have already compared the CRC32, or that skip the comparison.
     ///
     /// # Errors
     /// Same as [`Record::parse`].
@@ -255,9 +255,9 @@ impl<'a> Record<'a> {
         Ok(Self { frame, key, scalars, fields: values })
     }
 
-    /// Returns one stored field, or `None` if the sample has no value. The frame must be parsed and the CRC32
-    /// compared. Allocates nothing and reads only the parts before the field, for loaders that need one or
-    /// two fields of millions of records.
+    /// Returns one stored field, or `None` if the sample has no value. The caller must have parsed the frame
+    /// and compared the CRC32. This function allocates nothing and reads only the parts before the field,
+    /// because some loaders need only one or two fields of millions of records.
     ///
     /// # Errors
     /// `Format` if the record is too short for its fields, or an entry is invalid; `Limit` if the field
@@ -323,7 +323,7 @@ impl<'a> Record<'a> {
 
     /// Returns the places of the stored fields in schema order, `None` where the sample has no value. Needs
     /// only the first [`Frame::head_bytes`] bytes of a record. Checks only the frame's CRC32; a reader that
-    /// fetches the values separately compares the body's CRC32 at the end.
+    /// fetches the values separately must compare the body's CRC32 at the end.
     ///
     /// # Errors
     /// `Format` if the head is too short for its fields, an entry is invalid, or the values do not end with the record.

@@ -17,11 +17,11 @@ use std::ops::Range;
 pub struct StoredField<'a> {
     /// Codec of the bytes.
     pub codec: Codec,
-    /// Bytes as stored.
+    /// Size of the value as stored, in bytes.
     pub stored_bytes: u64,
-    /// Bytes after decompression.
+    /// Size of the value after decompression, in bytes.
     pub decoded_bytes: u64,
-    /// Media type of an image, array descriptor of an array, or empty.
+    /// Media type of an image, or array descriptor of an array; empty for other kinds.
     pub descriptor: &'a [u8],
 }
 
@@ -33,7 +33,6 @@ impl StoredField<'static> {
     }
 }
 
-/// Layout of a record: its head, without the frame, and the places of the values.
 struct RecordLayout {
     head: Vec<u8>,
     fields: Vec<Range<usize>>,
@@ -121,7 +120,7 @@ pub struct RecordBuilder {
     bytes: Vec<u8>,
     fields: Vec<Range<usize>>,
     frame: Frame,
-    /// Bytes between frame and padding.
+    /// Number of bytes between the frame and the padding.
     body_bytes: usize,
 }
 
@@ -237,7 +236,7 @@ impl RecordBuilder {
     /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
-        // A missing part of the buffer must not become the CRC32 of an empty slice.
+        // `split_at` panics if the buffer is too short. A fallback would store the CRC32 of an empty slice instead.
         let (place, body) = self.bytes.split_at_mut(FRAME_LEN);
         self.frame.body_crc32 = crc32fast::hash(body.split_at(self.body_bytes).0);
         let mut frame_bytes = Vec::with_capacity(FRAME_LEN);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum FieldKind {
-    /// An encoded picture: codec `jpeg`, or `raw` with a media type as descriptor.
+    /// An encoded picture: codec `jpeg`, or `raw` with a media type as its descriptor.
     Image,
     /// An array with an [`ArrayDescriptor`](crate::ArrayDescriptor): codec `raw`, `zstd` or
     /// `blosc2`.
@@ -90,7 +90,6 @@ impl Field {
     }
 }
 
-/// End of the name of a field for segment indexes.
 const SEGMENTS: &str = ".segments";
 
 /// The fields of a sample, in order.
@@ -175,8 +174,8 @@ impl Schema {
         picture.is_some() && self.fields.iter().any(is)
     }
 
-    /// Returns the position among the stored fields of the segment indexes of a picture field, which is at
-    /// `picture` among them.
+    /// Returns the position of a picture field's segment indexes. `picture` is the position of the picture
+    /// field. Both positions count only stored fields.
     #[must_use]
     pub fn segments_position(&self, picture: usize) -> Option<usize> {
         let of = self.stored().nth(picture).filter(|field| field.kind == FieldKind::Image)?;
@@ -230,7 +229,7 @@ impl Schema {
     }
 }
 
-/// Every option that made a dataset, as JSON. This crate does not interpret it.
+/// All options with which a dataset was made, as JSON. This crate does not interpret them.
 pub type Recipe = Map<String, Value>;
 
 /// Metadata about the dataset that every shard repeats, so that a lone shard can be read.
@@ -250,7 +249,7 @@ pub struct Metadata {
     /// Class names, which the scalar field `label` indexes from 0. Absent if there are no classes.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
-    /// Every option that made the dataset.
+    /// All options with which the dataset was made.
     pub recipe: Recipe,
     /// Number of shards in the dataset, if the writer knew it in advance.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
@@ -272,7 +271,8 @@ pub struct Metadata {
 pub struct SharedMetadata(Arc<(Metadata, Box<[u8]>)>);
 
 impl SharedMetadata {
-    /// Parses the JSON document, or shares `known` if that was parsed from the same bytes under the same limits.
+    /// Parses the JSON document, or shares `known` if that was parsed from equal bytes. `known` must
+    /// have been parsed under the same limits.
     ///
     /// # Errors
     /// Same as [`Metadata::parse`].
@@ -289,7 +289,7 @@ impl SharedMetadata {
         &self.0.0
     }
 
-    /// Returns true if both share memory, which proves equality without a comparison.
+    /// Returns true if both share the same memory and are therefore equal.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -306,12 +306,12 @@ impl Metadata {
         json::to_vec(self)
     }
 
-    /// Encodes the JSON document, checking that a reader with these limits accepts it, before a writer writes
-    /// the first byte.
+    /// Encodes the JSON document and checks that a reader with these limits accepts it, so that a writer
+    /// finds an error before it writes the first byte.
     ///
     /// # Errors
-    /// Same as [`Metadata::encode`]; also `Limit` on too many bytes, nodes or fields, and `Format` if the
-    /// recipe nests too deeply.
+    /// Same as [`Metadata::encode`]; also `Limit` if there are too many bytes, nodes or fields, and `Format`
+    /// if the recipe nests too deeply.
     ///
     /// ```
     /// use shardpack_format::{Dtype, Error, Field, Limits, Metadata, Schema};
@@ -322,7 +322,7 @@ impl Metadata {
     /// ```
     pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.encode()?;
-        // The reader's own code applies all of the reader's rules.
+        // Parsing applies every rule that a reader applies.
         Self::parse(&bytes, limits)?;
         Ok(bytes)
     }
@@ -330,7 +330,8 @@ impl Metadata {
     /// Parses the JSON document.
     ///
     /// # Errors
-    /// `Format` if it is not strict JSON or violates the schema's rules; `Limit` on too many bytes, nodes or fields.
+    /// `Format` if it is not strict JSON or violates the schema's rules; `Limit` if there are too many bytes,
+    /// nodes or fields.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         if bytes.len() as u64 > limits.max_manifest_bytes {
             let limit = limits.max_manifest_bytes;
@@ -353,7 +354,8 @@ mod tests {
             Field::stored("image", FieldKind::Image),
             Field::segments("image"),
             Field::stored("mask", FieldKind::Array),
-            // No picture has this name, this kind is another, and this name ends differently.
+            // These are not segment indexes: no picture is named `mask`, `b.segments` is text, and no field
+            // is named `bb`.
             Field::segments("mask"),
             Field::stored("b", FieldKind::Image),
             Field::stored("b.segments", FieldKind::Text),

@@ -59,7 +59,6 @@ impl Hint {
     }
 }
 
-/// Formats the hint for Rust.
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told(Voice::Rust))
@@ -74,8 +73,8 @@ impl Note {
     }
 }
 
-/// Formats a text and its hints for `voice`, each on its own line. Hides secrets in URLs with [`plain_urls`],
-/// because every error passes through here before a user sees it.
+/// Formats a text and its hints for `voice`, each on its own line. Every error passes through here before a
+/// user sees it, so this function also hides secrets in URLs with [`plain_urls`].
 ///
 /// ```
 /// use shardpack_format::{Error, Voice, told};
@@ -86,6 +85,6 @@ impl Note {
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
     let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
     let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
-    // Most messages contain names from files, and texts from parsers repeat them unescaped.
+    // Most messages contain names from files. Texts from parsers repeat such names unescaped.
     plain_urls(&visible_lines(&text)).into_owned()
 }

@@ -78,7 +78,7 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_debug()))
 }
 
-/// Same as [`visible`] for a JSON text, whose value stays the same, since hidden characters occur only in strings.
+/// Same as [`visible`], but for a JSON text. Its value stays the same, because hidden characters occur only in strings.
 ///
 /// ```
 /// assert_eq!(shardpack_format::visible_json("[\"\u{9b}\u{e0041}\"]\n"), "[\"\\u009b\\udb40\\udc41\"]\n");

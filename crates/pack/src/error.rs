@@ -1,4 +1,4 @@
-//! The error type of packing and the layers above: typed causes, and texts around them.
+//! The error type of packing and of the layers above it: errors of the crates below, and texts around them.
 
 use crate::collect::CollectError;
 use crate::pack::SampleError;
@@ -19,8 +19,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of any crate, with its context.
 ///
-/// `Display` is one line with the contexts, then the cause. `Debug` adds the next steps, so that a program whose `main`
-/// returns this error prints both.
+/// `Display` writes one line: the contexts, then the cause. `Debug` adds the hints, so that a program whose
+/// `main` returns this error prints both.
 ///
 /// ```
 /// use shardpack_format::ErrorKind;
@@ -32,20 +32,20 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text and a next step, without an underlying error.
+    /// A text with a hint, without an underlying error.
     Message(Hinted),
-    /// A text, and perhaps a next step, before another error.
+    /// A text, perhaps with a hint, in front of another error.
     Context {
-        /// The text.
+        /// The text in front of the underlying error.
         note: Hinted,
         /// The underlying error.
         source: Box<Self>,
     },
     /// An option has an invalid value.
     Argument(ArgumentError),
-    /// Bytes violate the specification, or the layout cannot hold a request.
+    /// Bytes violate the specification, or the format cannot express a request.
     Format(FormatError),
-    /// An error of a storage.
+    /// An error of a file system or a store.
     Storage(IoError),
     /// An error of the reader.
     Reader(ReaderError),
@@ -57,7 +57,7 @@ pub enum Error {
     Cube(Arc<CubeError>),
     /// An error of one sample of a source.
     Sample(Arc<SampleError>),
-    /// An error of samples that a program adds.
+    /// An error with samples that a program adds.
     Collect(Arc<CollectError>),
     /// An array that cannot be stored as requested.
     Encode(EncodeError),
@@ -73,13 +73,13 @@ impl Error {
         Self::Other(error.into().into())
     }
 
-    /// Adds a text, and perhaps a next step, before this error.
+    /// Puts a text, perhaps with a hint, in front of this error.
     #[must_use]
     pub fn context(self, note: impl Into<Hinted>) -> Self {
         Self::Context { note: note.into(), source: Box::new(self) }
     }
 
-    /// Returns the family of the error.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.cause().map_or(ErrorKind::Usage, Explain::kind)
@@ -95,13 +95,12 @@ impl Error {
         }
     }
 
-    /// Returns the next steps, one per line; empty if there are none.
+    /// Returns the hints, one per line; empty if there are none.
     #[must_use]
     pub fn hint(&self) -> String {
         self.hints().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the innermost error unless it is only a text.
     fn cause(&self) -> Option<&dyn Explain> {
         Some(match self {
             Self::Message(error) => error,
@@ -127,7 +126,7 @@ impl Explain for Error {
         Self::kind(self)
     }
 
-    /// Returns each hint once, starting with the hints of the contexts.
+    /// Returns each hint once. The hints of the contexts come first.
     fn hints(&self) -> Vec<Hint> {
         let mut hints = match self {
             Self::Context { note, .. } => note.hints(),
@@ -155,7 +154,7 @@ impl Explain for Error {
     }
 }
 
-// The text holds the causes, so `source` is empty; otherwise a caller that walks the causes would print them twice.
+// `source` is empty because the text already holds the causes. A caller that walks the causes would print them twice.
 impl std::error::Error for Error {}
 
 impl fmt::Display for Error {
@@ -210,7 +209,6 @@ macro_rules! from_other {
 
 from_other!(serde_json::Error, std::num::TryFromIntError);
 
-/// The system cannot start more threads.
 impl From<rayon::ThreadPoolBuildError> for Error {
     fn from(error: rayon::ThreadPoolBuildError) -> Self {
         io::Error::other(error).into()
@@ -219,13 +217,13 @@ impl From<rayon::ThreadPoolBuildError> for Error {
 
 /// Adds a text to an error, or makes an error from a missing value.
 pub trait Context<T> {
-    /// Adds a text, and perhaps a next step.
+    /// Adds a text, perhaps with a hint.
     ///
     /// # Errors
     /// Fails if this is an error or `None`.
     fn context(self, note: impl Into<Hinted>) -> Result<T>;
 
-    /// Adds a text that is computed only for an error.
+    /// Adds a text that is computed only if there is an error.
     ///
     /// # Errors
     /// Fails if this is an error or `None`.

@@ -1,5 +1,5 @@
-//! Locks of this crate. The protected value is complete after each change, so a panic in another thread does
-//! not damage it.
+//! Locking in this crate. Every change leaves the protected value complete, so a panic in another thread does not
+//! damage it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

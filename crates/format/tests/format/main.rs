@@ -1,4 +1,5 @@
-//! Integration tests of the crate, one module per topic, in one program so that it is linked once.
+//! Integration tests of the crate, with one module for each topic. They form one program, so that the crate
+//! is linked only once.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

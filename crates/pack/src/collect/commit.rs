@@ -24,9 +24,9 @@ pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
     pub(super) samples: &'a [SpooledSample],
     pub(super) layout: &'a ProgramLayout,
-    /// The dataset's schema: the spool's schema, with or without profiles.
+    /// The dataset's schema. It equals the spool's schema, except that the field for profiles may be left out.
     pub(super) schema: &'a Schema,
-    /// Position of the spool's stored field that the dataset leaves out.
+    /// Position of the stored field of the spool that is left out of the dataset.
     pub(super) dropped: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ impl SampleSource for SpooledSamples<'_> {
         Cow::Borrowed(self.sample(sample).map_or("", |entry| &entry.key))
     }
 
-    /// Returns the bytes of a record plus its copy.
+    /// Returns the memory for a record and its copy, in bytes.
     fn memory_bytes(&self, sample: u64) -> u64 {
         self.sample(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
     }
@@ -60,7 +60,7 @@ impl SampleSource for SpooledSamples<'_> {
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
         let Some(entry) = self.sample(sample) else { bug("a sample that was not collected") };
         let bytes = self.spool.read(entry.span).context("cannot read the temporary file")?;
-        // Disks can return wrong bytes, so the spool is checked like every other file.
+        // Disks can return wrong bytes, so a record from the spool is checked like one from any other file.
         let mut record = Record::parse(&bytes, &Limits::none()).context("the temporary file is damaged")?;
         if let Some(dropped) = self.dropped.filter(|dropped| *dropped < record.fields.len()) {
             record.fields.remove(dropped);

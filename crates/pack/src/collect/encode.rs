@@ -1,4 +1,4 @@
-//! Encodes a sample's values to a record, in the thread that adds the sample.
+//! Encodes the values of a sample as a record, in the thread that adds the sample.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -16,10 +16,10 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// The option `sample` checks one picture in this many.
+/// With `sample`, one picture in this many is checked.
 const LOOKED_AT: u64 = 32;
 
-/// One thread's memory and encoders, reused for each sample.
+/// The memory and encoders of one thread, which are reused for each sample.
 #[derive(Default)]
 pub(super) struct RecordWorkspace {
     fields: Vec<FieldWorkspace>,
@@ -32,24 +32,24 @@ struct FieldWorkspace {
     array: ArrayWorkspace,
 }
 
-/// A record for the spool, with the facts that the plan needs.
+/// A record for the spool, together with the facts that planning the dataset needs.
 pub(super) struct ProgramRecord {
     pub(super) record: Vec<u8>,
     pub(super) source_bytes: u64,
-    /// Digest of all bytes of the sample.
+    /// Digest of all bytes of the sample's record except the frame.
     pub(super) digest: [u8; 16],
-    /// Facts about pictures that no column holds, by field.
+    /// Facts about pictures that no column holds, each with the position of its field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) pictures: PictureCounts,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct PictureCounts {
-    /// True if a picture has a profile in a separate field.
+    /// True if a picture's colour profile is stored in a separate field.
     pub(super) has_profile: bool,
     /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub(super) deep: u64,
-    /// Number of pictures with bands that are not decoded.
+    /// Number of pictures with extra bands, which are not decoded.
     pub(super) banded: u64,
     pub(super) odd: Vec<OddPicture>,
 }
@@ -64,7 +64,6 @@ impl PictureCounts {
 }
 
 impl RecordWorkspace {
-    /// Encodes the record of a sample, with `sequence` as its number.
     pub(super) fn encode(
         &mut self,
         layout: &ProgramLayout,
@@ -106,7 +105,7 @@ impl RecordWorkspace {
             let text = format!("the record has {} bytes, more than the limit of {limit}", frame.record_bytes);
             return Err(CollectError::of_sample(key, text, ""));
         }
-        // The frame holds a provisional number; the other bytes define the sample.
+        // The frame holds a provisional number. The remaining bytes are the sample's content.
         let Some(body) = record.get(to_usize(FRAME_BYTES)..) else { bug("a record without a frame") };
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
@@ -125,7 +124,7 @@ impl RecordWorkspace {
 }
 
 fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s SampleValue>>> {
-    // `None` if the sample does not name the field.
+    // `None` for a field that the sample does not name.
     let mut values: Vec<Option<Option<&SampleValue>>> = layout.fields.iter().map(|_| None).collect();
     // Fields usually come in layout order, so each search starts after the previous match.
     let mut next = 0;
@@ -167,7 +166,7 @@ struct FieldOfSample<'a> {
 }
 
 enum NoPicture {
-    /// The value cannot become a picture. Holds the found value and a next step.
+    /// The value cannot become a picture. Holds a description of the value, and a hint.
     Misfit(String, &'static str),
     Refused(SampleError),
 }
@@ -231,7 +230,7 @@ impl FieldOfSample<'_> {
         self.expected(&expected, &label.to_string(), "")
     }
 
-    /// Returns this picture's checks, which are the same in every run and thread.
+    /// Returns the checks for this picture, which are the same in every run and in every thread.
     fn checks(&self, field: &PictureRecorder) -> PictureChecks {
         let takes = |share: Share| match share {
             Share::None => false,
@@ -260,7 +259,6 @@ impl FieldOfSample<'_> {
             NoPicture::Refused(error) => self.refused(error),
         })?;
         if packed.has_profile && !field.has_profile() {
-            // Storing the picture would lose its profile.
             let text = "the picture has a colour profile, and the dataset has no field `icc` for it";
             return Err(self.misfit(text, "write another dataset; `concat` combines the two"));
         }
@@ -325,7 +323,7 @@ impl FieldOfSample<'_> {
         let number;
         let array = match value {
             SampleValue::Array(array) => array,
-            // A typed number is an array without axes.
+            // A number with a given type is an array without axes.
             SampleValue::Number { value, dtype: Some(dtype) } => {
                 let mut bytes = Vec::new();
                 value.append(*dtype, &mut bytes);
@@ -340,8 +338,8 @@ impl FieldOfSample<'_> {
         put.map(drop).map_err(|e| self.refused(e))
     }
 
-    /// Compares an array's type and number of axes with the first of its field, because a loader returns both
-    /// in one tensor.
+    /// Compares an array's type and number of axes with those of the field's first array, because a loader
+    /// returns all arrays of a batch in one tensor.
     fn check_form(&self, choice: &ArrayChoice, array: &Array) -> Result<()> {
         if let Kind::Array(Some(dtype)) = self.field.kind
             && array.dtype() != dtype
@@ -385,7 +383,6 @@ impl FieldOfSample<'_> {
     }
 }
 
-/// Inspects the first bytes of a file; returns `None` if it is not a picture.
 fn probe(file: &[u8]) -> Result<Option<PictureInfo>, NoPicture> {
     probe_picture(file).map_err(|flaw| NoPicture::Misfit(flaw.detail, ""))
 }
@@ -400,7 +397,7 @@ fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
     }
 }
 
-/// Spreads keys evenly over numbers, identically on every machine.
+/// Maps keys evenly to numbers, in the same way on every machine.
 fn spread(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     digest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))

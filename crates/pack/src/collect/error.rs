@@ -33,7 +33,7 @@ pub enum CollectError {
         field: String,
         /// The reason.
         text: String,
-        /// A next step, or empty.
+        /// Suggestion for the user's next step; may be empty.
         hint: Hint,
     },
     /// A value cannot be stored with these options.
@@ -53,7 +53,7 @@ pub enum CollectError {
         key: String,
         /// The reason.
         text: String,
-        /// A next step, or empty.
+        /// Suggestion for the user's next step; may be empty.
         hint: Hint,
     },
     /// Another sample has this key.
@@ -69,7 +69,7 @@ pub enum CollectError {
         key: String,
         /// Phrase for the existing sample, such as `a sample`.
         held: &'static str,
-        /// A next step.
+        /// Suggestion for the user's next step.
         hint: Hint,
     },
     /// An argument is not valid, or does not fit the dataset.
@@ -77,7 +77,7 @@ pub enum CollectError {
     Usage {
         /// The complete message.
         text: String,
-        /// A next step, or empty.
+        /// Suggestion for the user's next step; may be empty.
         hint: Hint,
     },
     /// The options contradict each other, or a record cannot be laid out.

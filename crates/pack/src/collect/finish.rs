@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 impl Collector {
-    /// Waits for samples that other threads are adding, then plans the dataset, copies the records into
+    /// Waits for samples that other threads are still adding, then plans the dataset, copies the records into
     /// shards, and writes the manifest.
     ///
-    /// `on_progress` is called on this thread about ten times a second. Set `cancel` to stop. After an error
-    /// or cancellation, the next `commit` continues after the last finished shard.
+    /// `on_progress` is called on this thread about ten times a second. Setting `cancel` stops the commit.
+    /// After an error or a cancellation, the next `commit` continues after the last finished shard.
     ///
     /// # Errors
     /// `Usage` if there are no samples or the dataset is already complete; `Writer` as in
@@ -45,7 +45,7 @@ impl Collector {
             return Err(none());
         }
         match self.options.shuffle {
-            // Sort by key, like a folder listing, because the order of the threads must not matter.
+            // Sort by key, as in a folder listing, because the order in which threads add samples must not matter.
             Some(_) => added.samples.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => added.samples.sort_unstable_by_key(|sample| sample.sequence),
         }
@@ -94,7 +94,7 @@ impl Collector {
         records: &SpooledSamples<'_>,
         write: WriteOptions<'_>,
     ) -> Result<Report> {
-        // Continue this collector's earlier attempt if the samples are equal; otherwise replace it.
+        // If this collector tried before with the same samples, continue that attempt. Otherwise replace it.
         let earlier = lock(begun).replace(plan.dataset_id());
         if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
             reservation.discard(earlier)?;
@@ -117,12 +117,12 @@ impl Collector {
         let (trials, pictures) = (report::trials(layout), &added.pictures);
         let (deep_pictures, banded_pictures) = (pictures.deep, pictures.banded);
         let mut odd_pictures = pictures.odd.clone();
-        // Threads may have added the samples in any order.
         odd_pictures.sort_by(|a, b| (&a.key, &a.what).cmp(&(&b.key, &b.what)));
         CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
     }
 
-    /// Returns the dataset's schema, and the spool's stored field to leave out: profiles, if no picture had one.
+    /// Returns the dataset's schema, and the stored field of the spool to leave out. This is the field for
+    /// profiles if no picture had a profile.
     fn final_schema(&self, layout: &ProgramLayout, has_profile: bool) -> Result<(Schema, Option<usize>)> {
         let Some(position) = layout.profile_position().filter(|_| !has_profile) else {
             return Ok((layout.schema.clone(), None));

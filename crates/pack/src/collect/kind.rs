@@ -1,4 +1,4 @@
-//! The kind of a field's values, declared by a program or taken from the first sample.
+//! The kind of a field's values, either declared by a program or taken from the first sample.
 
 use super::error::{CollectError, Result};
 use super::value::{Number, SampleValue};
@@ -8,7 +8,7 @@ use shardpack_sources::pictures::probe_picture;
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of the field whose bytes are taken as pictures if there is no schema.
+/// Name of the field whose bytes are taken for pictures if no schema is given.
 const IMAGE: &str = "image";
 
 /// The kind of a field's values.
@@ -25,10 +25,10 @@ const IMAGE: &str = "image";
 pub enum Kind {
     /// A picture: a complete file, or pixels.
     Image,
-    /// Several JPEGs, in order: a clip, or views of one object.
+    /// Several JPEG files in order, such as the frames of a clip or views of one object.
     Frames,
-    /// An array of this element type; `None` means the first array's type. A field's arrays all have the same
-    /// type and number of axes.
+    /// An array of this element type; `None` means the type of the first array. All arrays of a field have
+    /// the same type and number of axes.
     Array(Option<Dtype>),
     /// Text.
     Text,
@@ -64,7 +64,7 @@ impl Kind {
             }
             Some(SampleValue::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,
-                // A damaged picture is still a picture; storing it reports the damage.
+                // A damaged picture is still a picture. The damage is reported when it is stored.
                 Ok(Some(_)) | Err(_) => Self::Image,
             },
             Some(SampleValue::Array(array)) if field == IMAGE && RawPicture::of(array).is_some() => Self::Image,
@@ -99,8 +99,8 @@ impl fmt::Display for Kind {
 impl FromStr for Kind {
     type Err = String;
 
-    /// Parses `image`, `frames`, `array`, `array:float32`, `text`, `json`, `bytes`, or a scalar's element
-    /// type: `bool`, `int64`, `float32`, ….
+    /// Parses `image`, `frames`, `array`, `array:float32`, `text`, `json`, `bytes`, or the element type of a
+    /// scalar: `bool`, `int64`, `float32`, ….
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
         Ok(match text {

@@ -4,16 +4,14 @@ use super::error::{CollectError, Result};
 use super::value::Number;
 use std::collections::{HashMap, HashSet};
 
-/// The classes that labels refer to.
 #[derive(Debug, Default)]
 pub(super) struct LabelClasses {
-    /// The dataset's class for each number that a program may use.
+    /// For each number that a program may use, the number of that class in the dataset.
     numbers: Vec<i128>,
     by_name: HashMap<String, i128>,
 }
 
 impl LabelClasses {
-    /// Creates the classes of a new dataset, numbered by position.
     pub(super) fn new(names: &[String]) -> Self {
         let mut by_name = HashMap::new();
         for (number, name) in (0..).zip(names) {
@@ -26,15 +24,15 @@ impl LabelClasses {
         self.by_name.get(name).map(|number| Number::Int(*number))
     }
 
-    /// Returns the dataset's number for the program's class number `given`; false is 0 and true is 1.
+    /// Returns the number in the dataset of the class that the program numbers `given`; false is 0 and true is 1.
     ///
     /// # Errors
-    /// Returns the number if no class has it.
+    /// Returns the program's number if no class has it.
     pub(super) fn by_number(&self, given: Number) -> std::result::Result<Number, i128> {
         let number = match given {
             Number::Bool(value) => i128::from(value),
             Number::Int(value) => value,
-            // The field's type refuses a float later.
+            // A float is refused later, because of the field's type.
             Number::Float(_) => return Ok(given),
         };
         let known = usize::try_from(number).ok().and_then(|place| self.numbers.get(place));
@@ -46,7 +44,6 @@ impl LabelClasses {
     }
 }
 
-/// A dataset's classes joined with a program's.
 #[derive(Debug, Default)]
 pub(super) struct JoinedClasses {
     pub(super) names: Option<Vec<String>>,
@@ -54,7 +51,7 @@ pub(super) struct JoinedClasses {
     pub(super) labels: Option<LabelClasses>,
 }
 
-/// Matches a program's classes with the dataset's by name. New classes follow in the given order.
+/// Matches the program's classes with the dataset's by name. New classes come after the known ones, in the given order.
 pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<JoinedClasses> {
     let Some(known) = known else {
         let Some(given) = given else { return Ok(JoinedClasses::default()) };

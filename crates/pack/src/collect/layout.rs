@@ -1,4 +1,4 @@
-//! The record layout of a program's samples: its fields and the generated columns.
+//! The record layout of a program's samples: the declared fields and the generated columns.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -26,14 +26,14 @@ pub(super) enum FieldEncoder {
     Scalar(Columns, Dtype),
 }
 
-/// The storage of samples, decided by the schema and the first sample, or by the existing dataset.
+/// How samples are stored. The schema and the first sample decide this, or else the existing dataset.
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
-    /// The schema of spooled records, with a field for profiles if pictures may have them.
+    /// The schema of records in the spool. It has a field for profiles if pictures may have them.
     pub(super) schema: Schema,
     pub(super) pictures: PictureOptions,
-    /// Storage options of array fields that have no array yet.
+    /// Storage options for array fields in which no array has been stored yet.
     pub(super) arrays: ArrayOptions,
     pub(super) threads: usize,
     pub(super) labels: Option<LabelClasses>,
@@ -44,25 +44,24 @@ pub(super) struct ProgramLayout {
 pub(super) enum LayoutOrigin {
     Program,
     Dataset {
-        /// True if each sample must name all fields, because the caller has not declared them.
+        /// True if each sample must name all fields, because the caller has not declared the fields.
         names_all: bool,
     },
 }
 
-/// Inputs that determine the columns of a layout.
 pub(super) struct LayoutParts {
     pub(super) kinds: Vec<(String, Kind)>,
     pub(super) pictures: PictureOptions,
-    /// True if the profile is taken out of the described picture.
+    /// True if the colour profile is taken out of the described picture.
     pub(super) takes_profile: bool,
     pub(super) has_profile: bool,
-    /// The picture field that the picture columns describe, if there is exactly one.
+    /// The picture field that the picture columns describe, if there is exactly one picture field.
     pub(super) described_picture: Option<usize>,
-    /// The array field that the shape columns describe, with its number of axes.
+    /// The array field that the shape columns describe, and its number of axes.
     pub(super) described_array: Option<(usize, usize)>,
-    /// True for array fields that have figure columns, by position.
+    /// True for array fields that have figure columns, by position of the field.
     pub(super) figures: Vec<bool>,
-    /// True for picture fields that have segment indexes, by position.
+    /// True for picture fields that have segment indexes, by position of the field.
     pub(super) indexed: Vec<bool>,
 }
 
@@ -78,7 +77,6 @@ impl ProgramLayout {
             Some(schema) => schema.to_vec(),
             None => {
                 let kind = |(name, v): &(String, Option<SampleValue>)| {
-                    // A class may be given by its name instead of its number.
                     let is_class =
                         name == "label" && options.classes.is_some() && matches!(v, Some(SampleValue::Text(_)));
                     let kind = if is_class { Kind::Scalar(Dtype::I64) } else { Kind::of(key, name, v.as_ref())? };
@@ -93,8 +91,8 @@ impl ProgramLayout {
         let picture_fields: Vec<usize> = positions(&kinds, |kind| kind.is_picture());
         let described_picture = if let [only] = picture_fields.as_slice() { Some(*only) } else { None };
         let mut pictures = options.pictures.clone();
-        // The columns hold one picture's orientation and profile per sample. With several pictures, each
-        // keeps its own metadata.
+        // The columns hold the orientation and profile of one picture per sample. If there are several
+        // pictures, each keeps its own metadata.
         if picture_fields.len() > 1 {
             pictures.keep_metadata();
         }
@@ -109,12 +107,12 @@ impl ProgramLayout {
                 _ => None,
             }
         });
-        // Without these columns a loader would apply the first record's shape to all records.
+        // Without these columns a loader would assume that all records have the first record's shape.
         let described_array = shaped.filter(|(_, axes)| {
             picture_fields.is_empty() && !ArrayRecorder::SHAPE.iter().take(*axes).any(|name| taken(name))
         });
         let figures = kinds.iter().map(|(name, kind)| match kind {
-            // Integers are always lossless.
+            // Integers are always stored without loss.
             Kind::Array(Some(dtype)) => dtype.is_float(),
             Kind::Array(None) => !matches!(value(name), Some(SampleValue::Array(array)) if !array.dtype().is_float()),
             _ => false,
@@ -149,7 +147,6 @@ impl ProgramLayout {
         })
     }
 
-    /// Returns the position of the profile among the stored fields.
     pub(super) fn profile_position(&self) -> Option<usize> {
         let has = |field: &ProgramField| matches!(&field.encoder, FieldEncoder::Picture(field) if field.has_profile());
         let has_profiles = self.fields.iter().any(has);
@@ -162,7 +159,7 @@ impl LayoutParts {
         let field = |(name, kind): &(String, Kind)| match (kind, kind.stored()) {
             (Kind::Scalar(dtype), _) => Field::scalar(name, *dtype),
             (_, Some(stored)) => Field::stored(name, stored),
-            // Only scalars are outside the stored fields.
+            // Only scalars are not among the stored fields.
             (_, None) => Field::scalar(name, Dtype::U8),
         };
         let stored = self.kinds.iter().zip(&self.indexed).flat_map(|(kind, indexed)| {
@@ -193,7 +190,8 @@ impl LayoutParts {
         all
     }
 
-    /// Returns the program's fields in records of `schema`, which has all declared fields, in any order.
+    /// Returns the program's fields as they are in records of `schema`. The schema must have all declared
+    /// fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
         let field = |(position, (name, kind)): (usize, &(String, Kind))| {
             let has = |flags: &[bool]| flags.get(position).copied().unwrap_or_default();
@@ -225,7 +223,7 @@ impl LayoutParts {
     }
 }
 
-/// Refuses a field of the program that would be read as the segment indexes of a picture.
+/// Refuses a field whose name would make readers take it for the segment indexes of a picture.
 fn refuse_index(kinds: &[(String, Kind)]) -> Result<()> {
     let is_picture = |name: &str| kinds.iter().any(|(known, kind)| known == name && kind.is_picture());
     let taken = |name: &&String| name.strip_suffix(".segments").is_some_and(is_picture);

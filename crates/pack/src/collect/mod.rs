@@ -1,18 +1,19 @@
-//! Writes the samples of a program, which adds them one at a time, from any thread, without knowing their
-//! number in advance.
+//! Writes samples that a program adds one at a time, from any thread, without knowing their number in advance.
 //!
 //! Shards hold the samples in a seeded permutation, so no shard can be written before the last sample is
 //! known. A [`Collector`] encodes each sample in the caller's thread and appends its record to a *spool*, an
 //! unnamed local file. [`Collector::commit`] plans the dataset and copies the records from the spool, with
-//! all guarantees of [`write_dataset`](shardpack_writer::write_dataset). Encoded data are written twice, read
-//! once, and take twice their space until the end. In return, errors name their sample at once, memory is
-//! bounded (about 150 bytes and the key per sample), and a killed program leaves nothing behind.
+//! all guarantees of [`write_dataset`](shardpack_writer::write_dataset). This costs time and space: encoded
+//! data are written twice and read once, and take twice their space until the end. In return, errors name
+//! their sample at once, memory is bounded (about 150 bytes and the key per sample), and a killed program
+//! leaves nothing behind.
 //!
-//! The same samples and keys give the same bytes in any order of adding, unless [`CollectOptions::shuffle`]
-//! keeps that order. One exception: the first array of each field decides how its arrays are stored. If
-//! several threads could add it, name the codec and the filter, or add one sample before the threads start.
+//! The same samples and keys give the same bytes in whatever order they are added, unless
+//! [`CollectOptions::shuffle`] is set to keep that order. There is one exception: the first array of each
+//! field decides how the arrays of that field are stored. If several threads could add the first array, name
+//! the codec and the filter, or add one sample before the threads start.
 //!
-//! [`Collector::append`] adds to an existing dataset, as its next generation.
+//! [`Collector::append`] adds samples to an existing dataset, as its next generation.
 
 mod append;
 mod commit;
@@ -53,7 +54,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 const KEY_DIGITS: usize = 8;
 
-/// A collector of samples from any number of threads, which it finally writes as a dataset.
+/// Collects samples from any number of threads and finally writes them as a dataset.
 ///
 /// Dropping a collector without [`commit`](Self::commit) leaves the folder unchanged.
 ///
@@ -78,10 +79,11 @@ pub struct Collector {
     layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
     added: Mutex<AddedSamples>,
-    /// Number of samples, readable during a commit, which locks `added`.
+    /// Number of samples. It can be read during a commit, while `added` is locked.
     count: AtomicU64,
     idle: Mutex<Vec<RecordWorkspace>>,
-    /// True once the dataset is complete. Locked for reading while a sample is added, and for writing during a commit.
+    /// True once the dataset is complete. It is locked for reading while a sample is added, and for writing
+    /// during a commit.
     committed: RwLock<bool>,
     target: CollectTarget,
 }
@@ -90,7 +92,7 @@ pub struct Collector {
 enum CollectTarget {
     New {
         reservation: Reservation,
-        /// The dataset of an earlier, unfinished commit.
+        /// Id of the dataset that an earlier commit began but did not finish.
         begun: Mutex<Option<DatasetId>>,
     },
     /// The next generation of an existing dataset.
@@ -99,7 +101,7 @@ enum CollectTarget {
 
 #[derive(Debug, Default)]
 struct AddedSamples {
-    /// Number of samples for which adding has begun.
+    /// Number of samples whose addition has begun.
     begun: u64,
     keys: HashSet<Arc<str>>,
     places: HashSet<u64>,
@@ -114,14 +116,14 @@ impl std::fmt::Debug for RecordWorkspace {
 }
 
 impl Collector {
-    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. Creates the folder if
-    /// needed and reserves it.
+    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder is created if
+    /// needed, and is reserved for this collector.
     ///
     /// `schema` declares the kinds of the fields, in order. By default the first sample decides.
     ///
     /// # Errors
-    /// `Writer` if the folder is in use, holds other files, or holds a dataset that `options.force` does not
-    /// replace; `Format` and `Usage` if the options contradict each other; `Io`.
+    /// `Writer` if the folder is in use, holds other files, or holds a dataset that may not be replaced
+    /// because `options.force` is not set; `Format` and `Usage` if the options contradict each other; `Io`.
     pub fn open(out: impl Into<Output>, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
         let out = out.into();
         options.arrays.check()?;
@@ -201,7 +203,8 @@ impl Collector {
         }
     }
 
-    /// Returns the fields and their kinds, once known from an existing dataset or the first sample.
+    /// Returns the fields and their kinds; `None` as long as neither an existing dataset nor a first sample
+    /// has decided them.
     #[must_use]
     pub fn fields(&self) -> Option<Vec<(String, Kind)>> {
         let layout = lock(&self.layout).clone()?;
@@ -220,7 +223,8 @@ impl Collector {
         self.options.shuffle.is_none()
     }
 
-    /// Returns the number that becomes the first generated key: 0, or the dataset's first unused number.
+    /// Returns the number from which the first generated key is made: 0, or the first unused number of an
+    /// existing dataset.
     #[must_use]
     pub fn first_number(&self) -> u64 {
         self.addition().map_or(0, |addition| addition.first_id)
@@ -252,7 +256,8 @@ impl Collector {
         self.len() == 0
     }
 
-    /// Encodes a sample in this thread, and adds it. After an error only this sample is missing, and more can be added.
+    /// Encodes a sample in this thread and adds it. After an error only this sample is missing, and more
+    /// samples can be added.
     ///
     /// # Errors
     /// `Misfit` if a value does not fit its field; `Encode` if the options cannot store a value, such as one
@@ -331,7 +336,6 @@ impl Collector {
         result
     }
 
-    /// Returns the layout, which the first sample decides.
     fn layout(&self, sample: &Sample, key: &str) -> Result<Arc<ProgramLayout>> {
         let mut layout = lock(&self.layout);
         if let Some(layout) = &*layout {
@@ -346,7 +350,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         match &self.target {
-            // The unfinished dataset cannot be completed, because its samples are lost with the spool.
+            // The unfinished dataset can no longer be completed, because its samples are lost together with the spool.
             CollectTarget::New { reservation, begun } => {
                 if let Some(begun) = lock(begun).take() {
                     let _ = reservation.discard(begun);

@@ -13,23 +13,25 @@ use shardpack_recipe::PictureOptions;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// Storage of pictures. Default: tile. Pixels become a PNG, or a JPEG with re-encoding. Checks on a
-    /// sample take one picture in 32, chosen by key.
+    /// How pictures are stored. Default: tile. A picture given as pixels becomes a PNG, or a JPEG if pictures
+    /// are re-encoded. The option `sample` checks one picture in 32, chosen by key.
     pub pictures: PictureOptions,
-    /// Storage of arrays. Default: auto, which tries codecs on the first array of each field.
+    /// How arrays are stored. Default: auto, which tries codecs on the first array of each field.
     pub arrays: ArrayOptions,
-    /// Class names. The integer field `label` indexes them from 0; a program may also give a name. Default: none.
+    /// Class names. The integer field `label` holds the positions of classes in this list, from 0. A program
+    /// may also give the name of a class. Default: none.
     pub classes: Option<Vec<String>>,
     /// Largest size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the stored order, which does not depend on the order of adding; `None` keeps the order of
-    /// adding. Default: seed 0.
+    /// Seed of the stored order, which does not depend on the order in which samples are added. `None` keeps
+    /// the order in which they are added. Default: seed 0.
     pub shuffle: Option<u64>,
     /// Replace an existing dataset once the samples are complete. Default: false.
     pub force: bool,
-    /// Number of threads that try codecs and write the dataset; the caller's threads encode. Default: all cores.
+    /// Number of threads that try codecs and write the dataset. Samples are encoded in the caller's threads.
+    /// Default: all cores.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight during writing. Default: enough for one sample per thread plus
+    /// Limit on the bytes of samples in memory during writing. Default: enough for one sample per thread plus
     /// one, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
@@ -41,7 +43,6 @@ impl Default for CollectOptions {
 }
 
 impl From<PackOptions> for CollectOptions {
-    /// Takes the packing options that also apply without a folder.
     fn from(options: PackOptions) -> Self {
         let PackOptions { pictures, arrays, shard_bytes, shuffle, force, threads, memory_bytes, .. } = options;
         Self { pictures, arrays, classes: None, shard_bytes, shuffle, force, threads, memory_bytes }

@@ -18,25 +18,25 @@ pub struct CollectReport {
     pub report: Report,
     /// Number of classes; 0 if there are none.
     pub classes: u64,
-    /// Memory for samples in flight while writing, in bytes.
+    /// Memory for samples while they are written, in bytes.
     pub memory_bytes: u64,
     /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
-    /// Number of pictures with an alpha channel or another extra band, which is not decoded.
+    /// Number of pictures with an alpha channel or another extra band. Extra bands are not decoded.
     pub banded_pictures: u64,
     /// Pictures with oddities that decoders ignore, by key.
     pub odd_pictures: Vec<OddPicture>,
-    /// Candidates tried for each array field, best first.
+    /// Candidates tried for each array field, the best first.
     pub trials: Vec<(String, Trial)>,
     /// The result of an addition to an existing dataset.
     pub appended: Option<Appended>,
 }
 
-/// The result of [`Collector::append`](super::Collector::append). The report's figures cover the whole
+/// The result of [`Collector::append`](super::Collector::append). The figures in the report cover the whole
 /// dataset; everything else covers only the new samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appended {
-    /// The newest generation.
+    /// Number of the newest generation.
     pub generation: u32,
     /// Number of samples in the newest generation.
     pub samples: u64,
@@ -92,7 +92,7 @@ pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe
         recipe.add_pictures(&field.name, &layout.pictures);
     }
     for (field, asked, mut trial) in chosen(layout) {
-        // With fewer than two candidates, the figures would only describe the first array.
+        // With fewer than two candidates nothing was compared, and the figures would only describe the first array.
         if trial.table.len() < 2 {
             trial.table.clear();
         }

@@ -1,7 +1,7 @@
-//! The spool: an unnamed file of records on their way to the dataset.
+//! The spool: an unnamed file that holds records until they are copied into the dataset.
 //!
-//! The file is on the dataset's file system. Because it has no name, the system frees its space whenever the
-//! process ends.
+//! The file is on the same file system as the dataset. Because it has no name, the system frees its space
+//! whenever the process ends.
 
 use super::error::{CollectError, Result};
 use shardpack_io::Cause;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Consecutive records that several threads write and read.
+/// A file of consecutive records, which several threads write and read.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,
@@ -30,7 +30,7 @@ impl Spool {
         Ok(Self { file, out: out.to_owned(), end: AtomicU64::new(0) })
     }
 
-    /// Appends a record. After an error its place stays unused.
+    /// Appends a record. After an error, the record's place in the file stays unused.
     pub(super) fn append(&self, record: &[u8]) -> Result<Span> {
         let bytes = record.len() as u64;
         let offset = self.end.fetch_add(bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Tests that collect samples and read the resulting dataset.
+//! Tests that collect samples and then read the dataset.
 
 mod trouble;
 
@@ -25,12 +25,11 @@ impl From<Vec<u8>> for SampleValue {
     }
 }
 
-/// Returns an error's text as the command prints it.
+/// Returns the text of an error in the form in which the command prints it.
 fn said(error: &CollectError) -> String {
     shardpack_format::told(error, &error.hints(), shardpack_format::Voice::Command)
 }
 
-/// Returns repeatable noise.
 fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let step = || {
@@ -42,7 +41,6 @@ fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(step).take(bytes).collect()
 }
 
-/// A 4:4:4 JPEG of soft colours.
 fn jpeg(width: u32, height: u32, seed: u8) -> Vec<u8> {
     let pixel = |i: u32| [(i % width) as u8, (i / width) as u8, seed];
     let pixels: Vec<u8> = (0..width * height).flat_map(pixel).collect();
@@ -142,7 +140,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
             for thread in 0..threads {
                 let collector = &collector;
                 scope.spawn(move || {
-                    // Reversed, so that the order differs even if one thread does all the work.
+                    // The order is reversed, so that it differs even if one thread does all the work.
                     for i in (1..60).rev().filter(|i| i % threads == thread) {
                         collector.add(Sample { order: place(i), ..mixed(i) }).unwrap();
                     }
@@ -151,7 +149,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
         });
         assert_eq!(collector.len(), 60);
         collector.commit(None, None).unwrap();
-        // Dropping also removes the lock file, which records the time of locking.
+        // Dropping the collector also removes the lock file, whose content depends on the time of locking.
         drop(collector);
         files(&folder)
     };
@@ -268,7 +266,7 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
     assert!(report.report.fidelity["image"]["ssimulacra2"]["min"].as_f64().unwrap() < 100.0);
     let dataset = Dataset::open(folder.path().join("out")).unwrap();
     assert_eq!(dataset.get(0).unwrap().image("image").unwrap().media_type, "image/jpeg");
-    // Four channels are not a picture. Under a different field name they are an array.
+    // An array with four channels is not a picture. In a field with a different name it is stored as an array.
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, CollectOptions::default());
     let error = collector.add(Sample::new().with("image", SampleValue::Pixels(pixels(&[4])))).unwrap_err().to_string();

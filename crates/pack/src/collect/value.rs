@@ -1,4 +1,4 @@
-//! Values from a program, and the samples that they form.
+//! Values from a program, and the samples made of them.
 
 use shardpack_array::Array;
 use shardpack_format::Dtype;
@@ -18,9 +18,9 @@ pub enum SampleValue {
     /// An array. A picture field takes it as pixels: uint8 `[height, width]`, `[height, width, 1]` or
     /// `[height, width, 3]` (RGB).
     Array(Array),
-    /// Pixels of a picture, as an array. Without a schema, this variant marks the field as a picture field.
+    /// Pixels of a picture, as an array. Without a schema, this variant makes the field a picture field.
     Pixels(Array),
-    /// Complete JPEG files, in order: the frames of a clip, or several views.
+    /// Complete JPEG files in order: the frames of a clip, or several views of one object.
     Frames(Vec<Vec<u8>>),
     /// A number or a truth value.
     Number {
@@ -59,7 +59,7 @@ impl From<i64> for SampleValue {
 }
 
 impl SampleValue {
-    /// Describes the value for a message.
+    /// Describes the value in a few words for an error message.
     #[must_use]
     pub fn found(&self) -> String {
         match self {
@@ -73,7 +73,7 @@ impl SampleValue {
         }
     }
 
-    /// Returns the value's size as given, in bytes.
+    /// Returns the size of the value in the form in which the program gave it, in bytes.
     pub(super) fn source_bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -94,8 +94,8 @@ impl Number {
         }
     }
 
-    /// Appends the number as a `dtype`; returns false if the type cannot hold it. Floats are rounded to the
-    /// type's precision, but never to infinity.
+    /// Appends the number as a `dtype`, or returns false if the type cannot hold it. Floats are rounded to
+    /// the type's precision, but never to infinity.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded on purpose")]
     pub(super) fn append(self, dtype: Dtype, out: &mut Vec<u8>) -> bool {
         macro_rules! integer {
@@ -150,12 +150,12 @@ impl Number {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
-    /// Key of the sample. Default: its number, with leading zeros.
+    /// Key of the sample. Default: the sample's number with leading zeros.
     pub key: Option<String>,
-    /// Place among the samples, if several threads add them and their order matters. Set it for all samples or for
-    /// none. Default: the order of adding.
+    /// Position of the sample, for the case that several threads add samples and their order matters. Set it
+    /// for all samples or for none. Default: the order in which samples are added.
     pub order: Option<u64>,
-    /// Values by field; `None` means that the sample has no value.
+    /// Values by field name; `None` means that the sample has no value for the field.
     pub values: Vec<(String, Option<SampleValue>)>,
 }
 

@@ -10,12 +10,12 @@ use shardpack_format::{Error, Result};
 use std::ops::Range;
 
 const SSIM_BANDS: usize = 32;
-/// Options for further measures.
+/// Options for additional measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceOptions {
-    /// Longest distance for the autocorrelation of the error; 0 omits it.
+    /// Longest distance for which the autocorrelation of the error is computed; 0 omits the autocorrelation.
     pub lags: usize,
-    /// Maximum number of single errors, and of single angles, to keep.
+    /// Maximum number of individual errors, and of individual angles, to keep.
     pub keep: usize,
 }
 
@@ -30,11 +30,11 @@ pub struct BandDifferences {
     pub sum_abs: f64,
     /// Largest absolute error.
     pub max_abs: f64,
-    /// Sum of the source's values.
+    /// Sum of the values in the source.
     pub sum_source: f64,
 }
 
-/// The angle between a pixel's spectra.
+/// The angle between the spectra of a pixel in the two cubes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PixelAngle {
     /// Row of the pixel.
@@ -81,30 +81,32 @@ pub struct ArrayDifference {
     pub altered: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
-    /// Largest relative error of values of magnitude 2⁻¹⁴ and above.
+    /// Largest relative error among values whose magnitude is at least 2⁻¹⁴.
     pub max_rel_error: f64,
-    /// PSNR with the range of the source's values as the peak, in dB. `None` without an error.
+    /// PSNR in dB, with the range of the source's values as the peak. `None` if there is no error.
     pub psnr: Option<f64>,
-    /// Mean SSIM over up to 32 evenly spread bands, each with its own range. `None` if no band has a range,
-    /// or a side is shorter than seven pixels.
+    /// Mean SSIM over up to 32 evenly spread bands, each scaled by its own range. `None` if no band has a
+    /// range, or if a side is shorter than seven pixels.
     pub ssim: Option<f64>,
-    /// Spectral angles of the pixels, each over the bands with a value. `None` if no pixel has two such bands.
+    /// Spectral angles of the pixels, each computed over the bands that have a value. `None` if no pixel has
+    /// two such bands.
     pub spectral_angles: Option<SpectralAngles>,
     /// Number of pixels whose angle was measured.
     pub spectra: u64,
     /// The pixel with the largest angle.
     pub worst: Option<PixelAngle>,
-    /// A pixel with the median angle, among the kept ones.
+    /// A pixel with the median angle, chosen among the pixels whose angles are kept.
     pub median: Option<PixelAngle>,
     /// Differences of each band.
     pub bands: Vec<BandDifferences>,
-    /// Angles of some evenly spread pixels.
+    /// Angles of an evenly spread selection of pixels.
     pub angles: Vec<PixelAngle>,
-    /// Errors (decoded − source) of some evenly spread values.
+    /// Errors (decoded − source) of an evenly spread selection of values.
     pub errors: Vec<f64>,
-    /// Σ e(i)·e(i+k) over rows, columns and bands for k = 1, 2, …, on at most 64 × 64 central pixels; see `products`.
+    /// Σ e(i)·e(i+k) over rows, columns and bands for k = 1, 2, …, computed on at most 64 × 64 central
+    /// pixels. Divide by `products` to normalise.
     pub correlation: [Vec<f64>; 3],
-    /// Mean of Σ e(i)² and Σ e(i+k)² over the same pairs, which normalises `correlation`.
+    /// Mean of Σ e(i)² and Σ e(i+k)² over the same pairs as in `correlation`, by which that is normalised.
     pub products: [Vec<f64>; 3],
 }
 
@@ -159,10 +161,10 @@ struct Meter {
     bands: usize,
     low: f64,
     high: f64,
-    /// Distances between the pixels whose angles are kept, and between the values whose errors are kept.
+    /// Distance between pixels whose angles are kept, and between values whose errors are kept.
     keep: (usize, usize),
     block: ErrorCorrelation,
-    /// The two spectra without bands that lack a value.
+    /// The two spectra, without the bands in which one lacks a value.
     spectra: (Vec<f64>, Vec<f64>),
     angles: Vec<f64>,
 }
@@ -205,7 +207,6 @@ impl Meter {
         }
     }
 
-    /// Returns the angle between two spectra, over the bands with a value in both.
     fn angle(&mut self, u: &[f64], v: &[f64]) -> Option<f64> {
         let no_data = self.no_data;
         let known = |u: &f64, v: &f64| u.is_finite() && v.is_finite() && no_data != Some(*u);
@@ -263,7 +264,7 @@ impl Meter {
     }
 }
 
-/// Returns the angle between two spectra of at least two bands, in degrees; `None` if a spectrum has length zero.
+/// Returns the angle between two spectra of at least two bands, in degrees. `None` if a spectrum has length zero.
 fn angle(u: &[f64], v: &[f64]) -> Option<f64> {
     if u.len() < 2 {
         return None;
@@ -316,7 +317,7 @@ impl ErrorCorrelation {
                 let (mut sum, mut square) = (0.0, 0.0);
                 let further = self.errors.iter().skip(lag * stride);
                 for (i, (a, b)) in self.errors.iter().zip(further).enumerate() {
-                    // Use only pairs on the same line of this axis.
+                    // Use only pairs that lie on the same line along this axis.
                     if i / stride % side + lag < side {
                         sum += a * b;
                         square += (a * a + b * b) / 2.0;
@@ -333,7 +334,7 @@ impl ErrorCorrelation {
 fn ssim(source: &Array, decoded: &Array, no_data: Option<f64>, width: usize, bands: usize) -> Option<f64> {
     let step = bands.div_ceil(SSIM_BANDS).max(1);
     let plane = |array: &Array, band: usize| -> Vec<f32> {
-        // Float64 is decoded to float32.
+        // `floats_of` decodes float64 to float32.
         let element = array.dtype().size();
         let pixels = array.bytes().chunks_exact((bands * element).max(1));
         let bytes: Vec<u8> =
@@ -405,7 +406,8 @@ mod tests {
         assert_eq!(similarity(&wide), same);
     }
 
-    /// A constant error hardly turns a bright pixel's spectrum but turns a dark one's, which no mean shows.
+    /// A constant error hardly changes the direction of a bright pixel's spectrum but turns a dark pixel's
+    /// spectrum far, which means over all pixels do not show.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };
@@ -435,7 +437,6 @@ mod tests {
         let other = cube([1, 2, 2], [5.0, 1.0, 2.0, 3.0]);
         let found = compare_arrays(&marked, &other, Some(-9.0), DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.max_abs_error, found.spectra), (1, 0.0, 1));
-        // Types may differ; only the values count.
         let wide: Vec<u8> = [-9.0_f64, 1.0, 2.0, 3.0].into_iter().flat_map(f64::to_le_bytes).collect();
         let wide = Array::new(Dtype::F64, vec![1, 2, 2], wide).unwrap();
         let found = compare_arrays(&wide, &marked, None, DifferenceOptions::default()).unwrap();

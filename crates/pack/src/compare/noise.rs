@@ -3,17 +3,17 @@
 use shardpack_array::Array;
 use shardpack_array::floats_of;
 
-/// Maximum number of differences for one estimate.
+/// Maximum number of differences that one estimate uses.
 const MOST: usize = 1 << 16;
 
-/// Returns the standard deviation of the noise in each band of `[height, width, bands]`; 0 for a band that is constant
-/// or has too few values. Empty for an array without three axes.
+/// Returns the standard deviation of the noise in each band of `[height, width, bands]`, or 0 for a band that
+/// is constant or has too few values. Empty for an array that does not have three axes.
 ///
-/// The result is the smallest of three estimates, because signal that remains in an estimate only increases it. Each is
-/// a median absolute value over 0.6745, so that edges and outliers do not count.
+/// The result is the smallest of three estimates, because signal that remains in an estimate only increases
+/// it. Each estimate is a median absolute value divided by 0.6745, so that edges and outliers do not count.
 ///
-/// - Second differences `x[i−1] − 2·x[i] + x[i+1]` along the rows, over √6 (the idea of Immerkær, *Fast noise
-///   variance estimation*, 1996): they vanish for smooth signals.
+/// - Second differences `x[i−1] − 2·x[i] + x[i+1]` along the rows, divided by √6 (the idea of Immerkær, *Fast noise
+///   variance estimation*, 1996). They vanish for smooth signals.
 /// - The same along the bands.
 /// - The residual of a linear regression on the two nearest bands and on the pixel to the left (Roger and Arnold,
 ///   *Reliably estimating the noise in AVIRIS hyperspectral images*, International Journal of Remote Sensing 17(10),
@@ -37,7 +37,6 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
     }
     let row_bytes = row_values.saturating_mul(cube.dtype().size());
     let rows = cube.bytes().len() / row_bytes;
-    // Take whole rows from all over the cube until the sample is full.
     let step = (rows.saturating_mul(width) / MOST).max(1);
     let mut planes = vec![Vec::new(); bands];
     for row in cube.bytes().chunks_exact(row_bytes).step_by(step) {
@@ -51,7 +50,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
     (0..bands).map(|band| noise_of(&planes, band, width)).collect()
 }
 
-/// Returns the bytes that [`band_noise`] takes for a cube of this size, without the cube.
+/// Returns the memory that [`band_noise`] takes for a cube of this size, not counting the cube itself, in bytes.
 ///
 /// ```
 /// assert_eq!(shardpack_pack::compare::noise_bytes(10, 10, 3), 10 * 10 * (3 + 5) * 8);
@@ -59,11 +58,11 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
 #[must_use]
 pub fn noise_bytes(height: u64, width: u64, bands: u64) -> u64 {
     let most = (MOST as u64).saturating_mul(2).saturating_add(width);
-    // All bands of the sampled pixels, and the terms of one regression.
+    // The memory holds all bands of the sampled pixels, and the terms of one regression.
     height.saturating_mul(width).min(most).saturating_mul(bands.saturating_add(5)).saturating_mul(8)
 }
 
-/// Returns one band's noise; missing values in `planes` are NaN.
+/// Returns the noise of one band. Missing values in `planes` are NaN.
 fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     let plane = |number: usize| planes.get(number).map_or(&[][..], Vec::as_slice);
     let own = plane(band);
@@ -82,13 +81,13 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
             let along_bands = own.iter().zip(sides).filter_map(|(&b, (&a, &c))| second(a, b, c));
             estimates.push(sigma(along_bands.collect()).map(|sigma| sigma / 6_f64.sqrt()));
         }
-        // The first and the last band have both neighbours on one side.
+        // The two bands nearest to the first or the last band both lie on the same side of it.
         let near = if band == 0 { [1, 2] } else { [band - 1, if band == last { band - 2 } else { band + 1 }] };
         estimates.push(sigma(residuals(own, near.map(plane), width)));
     }
     let size = own.iter().filter(|value| !value.is_nan()).fold(0.0_f64, |size, value| size.max(value.abs()));
     let smallest = estimates.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    // Noise below float32 resolution is rounding error in a constant or interpolated band.
+    // Noise below the resolution of float32 is only the rounding error of a constant or interpolated band.
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 
@@ -128,8 +127,8 @@ fn residuals(own: &[f64], near: [&[f64]; 2], width: usize) -> Vec<f64> {
     terms.iter().map(residual).collect()
 }
 
-/// Returns the weights of three predictors, by elimination in the normal equations; 0 for a predictor that depends on
-/// earlier ones.
+/// Returns the weights of three predictors, computed by elimination in the normal equations. The weight is 0
+/// for a predictor that depends on earlier predictors.
 fn solved(mut normal: [[f64; 4]; 3]) -> [f64; 3] {
     let sizes: [f64; 3] = [normal[0][0], normal[1][1], normal[2][2]];
     let mut used = [false; 3];
@@ -147,7 +146,8 @@ fn solved(mut normal: [[f64; 4]; 3]) -> [f64; 3] {
     std::array::from_fn(|i| if used[i] { normal[i][3] / normal[i][i] } else { 0.0 })
 }
 
-/// Returns σ of values around zero, from their absolute values; `None` for fewer than 16 values.
+/// Returns the standard deviation of values that scatter around zero, computed from their absolute values.
+/// `None` for fewer than 16 values.
 fn sigma(mut values: Vec<f64>) -> Option<f64> {
     if values.len() < 16 {
         return None;
@@ -162,7 +162,6 @@ mod tests {
     use super::*;
     use shardpack_format::Dtype;
 
-    /// Noise of known size on a signal with edges and slopes.
     #[test]
     fn known_noise_is_found() {
         let (height, width, bands) = (48_usize, 64_usize, 5_usize);
@@ -192,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Bands of one scene with fine detail, which second differences mistake for noise.
+    /// The bands show one scene with fine detail, which second differences mistake for noise.
     #[test]
     fn detail_that_neighbouring_bands_share_is_no_noise() {
         let (height, width, bands) = (64_u64, 64_u64, 6_u64);
@@ -205,13 +204,14 @@ mod tests {
         for _ in 0..height * width {
             let detail = 200.0 * even();
             for band in 0..bands {
-                // A step between bands, so that differences along the spectrum contain the detail too.
+                // The brightness changes from band to band, so that differences along the spectrum contain
+                // the detail too.
                 let gain = if band % 2 == 0 { 1.0 } else { 3.0 };
                 bytes.extend(((500.0 + gain * detail + 2.0 * even()) as f32).to_le_bytes());
             }
         }
         let cube = Array::new(Dtype::F32, vec![height, width, bands], bytes).unwrap();
-        // Uniform noise of width 2 has σ = 0.58; the noise of the predictors adds to it.
+        // Uniform noise of width 2 has σ = 0.58. The noise of the predictors adds to it.
         for (band, sigma) in band_noise(&cube, None).into_iter().enumerate() {
             assert!((0.5..1.8).contains(&sigma), "band {band}: {sigma}");
         }

@@ -12,15 +12,16 @@ use shardpack_jpeg::{JpegReencoder, Resize};
 pub struct PictureDifference {
     /// True if all pixels are equal.
     pub identical: bool,
-    /// SSIMULACRA2 score; above [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS) pixels, the score of the centre.
+    /// SSIMULACRA2 score. For a picture with more than [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS)
+    /// pixels, the score of its centre.
     pub ssimulacra2: f64,
-    /// PSNR over red, green and blue together, with a peak of 255, in dB. `None` if all pixels are equal.
+    /// PSNR in dB over red, green and blue together, with a peak of 255. `None` if all pixels are equal.
     pub psnr: Option<f64>,
     /// SSIM of the luma (BT.601). `None` if a side is shorter than seven pixels.
     pub ssim: Option<f64>,
 }
 
-/// A picture prepared once for comparison with others.
+/// A picture that is prepared once and then compared with several others.
 ///
 /// ```
 /// use shardpack_pack::compare::PictureReference;
@@ -46,8 +47,9 @@ impl std::fmt::Debug for PictureReference {
 }
 
 impl PictureReference {
-    /// Prepares `rgb`, C-contiguous `[height, width, 3]` u8; `size` is width and height. Takes
-    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) of memory per scored pixel.
+    /// Prepares the pixels `rgb`, C-contiguous `[height, width, 3]` of u8; `size` is width and height. Takes
+    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) bytes of memory for each pixel that
+    /// is scored.
     ///
     /// # Errors
     /// `Usage` if the bytes do not fit the size, or there are no pixels.
@@ -68,7 +70,7 @@ impl PictureReference {
         &self.rgb
     }
 
-    /// Compares another picture of the same size.
+    /// Compares another picture of the same size with this one.
     ///
     /// # Errors
     /// `Usage` if the size differs.
@@ -89,15 +91,16 @@ impl PictureReference {
     }
 }
 
-/// State for computing the reference pixels of a re-encoded JPEG: its source, upright, and shrunk as in packing.
+/// Computes the pixels with which a re-encoded JPEG is compared: those of its source, turned upright and
+/// shrunk as in packing.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);
 
 impl ReferencePixels {
-    /// Creates the state of one thread.
+    /// Creates the state for one thread.
     ///
     /// # Errors
-    /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
+    /// `Usage` if libjpeg-turbo cannot be set up because memory is exhausted.
     pub fn new() -> Result<Self> {
         Ok(Self(JpegReencoder::new()?))
     }
@@ -143,8 +146,9 @@ mod tests {
         assert!(PictureReference::new(Vec::new(), (0, 0)).is_err());
     }
 
-    /// Scores of the reference program (cloudinary/ssimulacra2), published by `fast-ssim2` 0.9.1 in
-    /// `src/reference_data.rs`: grey 128 against a lighter grey, by side and shift.
+    /// Scores of the reference program (cloudinary/ssimulacra2), as published by `fast-ssim2` 0.9.1 in
+    /// `src/reference_data.rs`. Grey 128 is compared with a lighter grey, for several side lengths and
+    /// shifts.
     const SHIFTED: [(u32, [(u8, f64); 5]); 4] = [
         (32, [(1, 97.749_214), (5, 98.808_274), (10, 96.531_141), (20, 93.798_232), (50, 85.014_096)]),
         (64, [(1, 97.986_721), (5, 91.523_577), (10, 80.242_894), (20, 56.058_556), (50, -8.759_423)]),
@@ -166,7 +170,6 @@ mod tests {
                 check(vec![128; count], &vec![128 + shift; count], side, expected);
             }
         }
-        // Compare a gradient and noise with grey.
         let gradient = (0..64 * 64).flat_map(|i| [(i % 64 * 255 / 63) as u8; 3]).collect();
         check(gradient, &[128; 64 * 64 * 3], 64, -64.568_721);
         let mut state = 42_u64;

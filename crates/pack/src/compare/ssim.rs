@@ -15,7 +15,7 @@ struct Sums {
     aa: f64,
     bb: f64,
     ab: f64,
-    /// Number of pixels that are not finite in at least one plane.
+    /// Number of pixels that are NaN or infinite in at least one plane.
     holes: i32,
 }
 
@@ -43,8 +43,8 @@ impl Sums {
 }
 
 /// Returns the mean SSIM of two planes of `width` columns, over all windows without NaN or infinite values.
-/// `range` is the difference between the largest and the smallest possible value. Returns `None` without such
-/// a window or range.
+/// `range` is the difference between the largest and the smallest possible value. Returns `None` if there is
+/// no such window or if `range` is zero.
 ///
 /// ```
 /// use shardpack_pack::compare::mean_ssim;
@@ -59,7 +59,7 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
     }
     let (c1, c2) = ((0.01 * range).powi(2), (0.03 * range).powi(2));
     let rows: Vec<(&[f32], &[f32])> = a.chunks_exact(width).zip(b.chunks_exact(width)).collect();
-    // Subtract one value from all, because large offsets would cost digits in the variances.
+    // Subtract one value from all values, because a large offset would cost digits in the variances.
     let shift = a.iter().copied().find(|value| value.is_finite()).map_or(0.0, f64::from);
     let shifted = |value: f32| f64::from(value) - shift;
     let mut columns = vec![Sums::default(); width];
@@ -92,7 +92,7 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
 }
 
 impl Sums {
-    /// Returns the similarity of a window. `shift` is added back to the means; variances do not need it.
+    /// Returns the similarity of a window. `shift` is added back to the means; the variances do not depend on it.
     fn similarity(&self, shift: f64, c1: f64, c2: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "49")]
         let n = (WINDOW * WINDOW) as f64;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Computes SSIM window by window, by the definition.
+    /// Computes SSIM from its definition, one window at a time.
     fn slowly(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> {
         let height = a.len() / width;
         let (c1, c2) = ((0.01 * range).powi(2), (0.03 * range).powi(2));

@@ -1,4 +1,4 @@
-//! Array fields: cubes, masks, and a program's other arrays.
+//! Array fields: cubes, masks, and other arrays of a program.
 
 use super::fidelity::{self, no_columns};
 use super::record::{Columns, RecordDraft, StoredValue};
@@ -9,19 +9,17 @@ use shardpack_format::{ArrayDescriptor, Dtype, Error, Field, Result, Schema, to_
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// Axes of a cube: `[height, width, channels]`.
 const CUBE_AXES: usize = 3;
 
-/// An array field with the positions of its value and columns.
+/// An array field, with the positions of its value and its columns in a record.
 #[derive(Debug)]
 pub(crate) struct ArrayRecorder {
     value: usize,
-    /// Shape columns, one per axis.
     shape: Option<Columns>,
     figures: Option<Columns>,
 }
 
-/// An encoder and its memory, reused from array to array. Each thread has one for each field.
+/// An encoder and its memory, reused for every array. Each thread has one per field.
 #[derive(Default)]
 pub(crate) struct ArrayWorkspace {
     encoder: Option<ArrayEncoder>,
@@ -37,14 +35,14 @@ impl ArrayWorkspace {
 }
 
 impl ArrayRecorder {
-    /// Column names for the shape of an array with two or three axes.
+    /// Names of the columns for the shape of an array with two or three axes.
     pub(crate) const SHAPE: [&str; CUBE_AXES] = ["height", "width", "channels"];
 
     pub(crate) fn shape_columns(axes: usize) -> Vec<Field> {
         Self::SHAPE.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)).collect()
     }
 
-    /// Finds the field `name` of a schema and its columns. If `axes` is given, the shape columns describe this field.
+    /// Finds the field `name` and its columns in a schema. If `axes` is given, the shape columns describe this field.
     pub(crate) fn new(schema: &Schema, name: &str, axes: Option<usize>, has_figures: bool) -> Result<Self> {
         let lacks = || no_columns(name);
         let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
@@ -71,7 +69,7 @@ impl ArrayRecorder {
     }
 
     /// Adds a large array as a record's first stored field, without copying the encoded bytes. All other
-    /// values with a descriptor must already be there.
+    /// values that have a descriptor must have been added before.
     pub(crate) fn put_first(
         &self,
         workspace: &mut ArrayWorkspace,
@@ -101,7 +99,6 @@ impl ArrayRecorder {
         Ok(stored.fidelity)
     }
 
-    /// Marks in a record's columns that it has no array.
     pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
         self.set_figures(&Fidelity::default(), draft);
     }
@@ -110,7 +107,6 @@ impl ArrayRecorder {
         if let Some(columns) = &self.shape {
             let too_long =
                 |axis: u64| move |_| Error::usage(format!("an axis can have at most 2^32 - 1 elements, found {axis}"));
-            // An array with fewer axes than columns has zeros in the remaining columns.
             let axes = shape.iter().copied().chain(std::iter::repeat(0)).take(columns.len());
             let axes = axes.map(|axis| u32::try_from(axis).map_err(too_long(axis)));
             let axes = axes.collect::<Result<Vec<u32>>>()?;
@@ -129,7 +125,7 @@ impl ArrayRecorder {
     }
 }
 
-/// The storage of one field's arrays, chosen on the first array that is not constant.
+/// How the arrays of a field are stored. This is chosen on the first array that is not constant.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
 
@@ -143,18 +139,20 @@ struct ChoiceState {
 struct ChosenTrial {
     asked: ArrayOptions,
     trial: Trial,
-    /// True for settings chosen on a constant array, such as an empty mask. The first other array replaces them.
+    /// True if the settings were chosen on a constant array, such as an empty mask. The first array that is
+    /// not constant replaces them.
     is_provisional: bool,
 }
 
 impl ArrayChoice {
-    /// Creates the state from a dataset's arrays and their recorded storage.
+    /// Creates the state from the arrays that a dataset already holds, and from their recorded storage.
     pub(crate) fn known(form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) -> Self {
         let chosen = chosen.map(|(asked, trial)| ChosenTrial { asked, trial, is_provisional: false });
         Self(Mutex::new(ChoiceState { form, chosen }))
     }
 
-    /// Records type and number of axes of the first array; returns them if `array` differs.
+    /// Records the type and the number of axes of the first array. If `array` differs from the first array,
+    /// returns those of the first as an error.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {
@@ -163,7 +161,7 @@ impl ArrayChoice {
         }
     }
 
-    /// Returns the settings for `array`. The first call tries the codecs on `threads` threads; other calls wait.
+    /// Returns the settings for `array`. The first call tries the codecs on `threads` threads, while other calls wait.
     pub(crate) fn settings(
         &self,
         array: &Array,
@@ -176,8 +174,8 @@ impl ArrayChoice {
         {
             return Ok(chosen.trial.settings);
         }
-        // A temporary pool is enough, because codecs are tried only once or twice, and idle threads would be
-        // a problem for a program that forks.
+        // A temporary thread pool is enough, because codecs are tried only once or twice. Idle threads of a
+        // permanent pool would be a problem for a program that forks.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::usage(format!("cannot start {threads} threads: {e}")))?;
         let asked = asked(array, options);
@@ -187,23 +185,22 @@ impl ArrayChoice {
         Ok(settings)
     }
 
-    /// Returns the requested options and the chosen settings, if there was an array.
     pub(crate) fn chosen(&self) -> Option<(ArrayOptions, Trial)> {
         lock(&self.0).chosen.as_ref().map(|chosen| (chosen.asked, chosen.trial.clone()))
     }
 }
 
-/// Returns the options for an array. With `auto`, cubes may become float16. Arrays of one or two axes stay
-/// lossless by default, because they are often boxes, embeddings or depths, whose digits matter.
+/// Returns the options for an array. With `auto`, cubes may become float16. Arrays with one or two axes stay
+/// lossless by default, because they are often boxes, embeddings or depths, whose last digits matter.
 fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     let open = options.values == Values::Auto && options.max_error.is_none();
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
-/// Returns true if all elements are equal or there are none, which gives no basis for a choice.
+/// Returns true if no two elements differ. Such an array gives no basis for a choice.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
     let element = array.dtype().size();
-    // Each byte equals the byte one element earlier.
+    // All elements are equal if each byte equals the byte one element before it.
     bytes.iter().zip(bytes.get(element..).unwrap_or_default()).all(|(a, b)| a == b)
 }

@@ -1,4 +1,4 @@
-//! Makes a clip's stored form from the stored forms of its frames.
+//! Makes the stored form of a clip from the stored forms of its frames.
 
 use super::picture_encoder::StoredPicture;
 use super::picture_figures::PictureFigures;
@@ -7,16 +7,14 @@ use shardpack_jpeg::{FRAMES, Frames};
 use shardpack_sources::pictures::PictureInfo;
 use std::borrow::Cow;
 
-/// A frame of a clip, with the facts from its first bytes.
 pub(crate) struct FrameFile<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) info: PictureInfo,
 }
 
-/// A clip under construction, frame by frame.
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
-    /// Facts about all frames so far, as one picture without bytes.
+    /// Facts about all frames so far, in the form of one picture without bytes.
     all: StoredPicture<'static>,
 }
 
@@ -24,7 +22,7 @@ impl ClipDraft {
     pub(super) fn new(first: StoredPicture<'_>) -> Self {
         let frames = vec![first.bytes.into_owned()];
         let oddity = first.oddity.map(|what| format!("frame 0: {what}"));
-        // A device decodes only one picture per value, so `gpu_jpeg` is false.
+        // A device decodes only one picture per value, so it cannot decode clips.
         let all = StoredPicture { bytes: Cow::default(), media_type: FRAMES, gpu_jpeg: false, oddity, ..first };
         Self { frames, all }
     }
@@ -44,13 +42,13 @@ impl ClipDraft {
         Ok(())
     }
 
-    /// Joins all frames. Height, width and profile come from the first frame.
+    /// Joins the frames into one value. The height, width and profile come from the first frame.
     pub(super) fn finish(self) -> Result<StoredPicture<'static>, SampleError> {
         Ok(StoredPicture { bytes: Frames::join(&self.frames)?.into(), ..self.all })
     }
 }
 
-/// Merges two frames' figures: sums the bytes and takes the worst of every other figure.
+/// Merges the figures of two frames: sums their bytes and takes the worse of each other figure.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);
@@ -58,7 +56,7 @@ fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     both.pixels_checked = a.pixels_checked && b.pixels_checked;
     if let (Some(both), Some(b)) = (&mut both.reencoded, &b.reencoded) {
         both.quality = both.quality.min(b.quality);
-        // Some frames may have no score, and `min` prefers a number to NaN.
+        // A frame without a score has NaN. `min` then returns the other frame's score.
         both.score = both.score.min(b.score);
     }
     both

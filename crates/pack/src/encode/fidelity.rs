@@ -1,7 +1,7 @@
 //! Fidelity figures: scalar columns of each record, and totals in the manifest.
 //!
 //! Each array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`.
-//! They can be read without a record, and restore the totals of a lost manifest.
+//! These fields can be read without reading a record, and restore the totals if the manifest is lost.
 
 use super::summary::{AnglePercentiles, ArraySummary};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,6 @@ use shardpack_array::Fidelity;
 use shardpack_format::{Dtype, Error, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
-/// One figure: its name, and functions that read it from a [`Fidelity`] and add it to one.
 struct Figure {
     name: &'static str,
     dtype: Dtype,
@@ -56,7 +55,8 @@ pub(crate) fn no_columns(field: &str) -> Error {
 }
 
 /// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of this
-/// schema. A user's own column `my.nan` is not, because a field has all figures, with their types, or none.
+/// schema. A user's own column `my.nan` is not, because a field has either all figures, with their types, or
+/// none.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
@@ -71,7 +71,6 @@ fn figure(name: &str) -> Option<(&str, &'static Figure)> {
     Some((field, FIGURES.iter().find(|f| f.name == figure)?))
 }
 
-/// Returns the array fields that have all figures, with their types.
 fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     let has = |field: &str, wanted: &Figure| {
         schema.scalars().any(|(name, dtype)| {
@@ -83,7 +82,7 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     arrays.filter(move |field| FIGURES.iter().all(|figure| has(field, figure)))
 }
 
-/// Appends one sample's packed scalars.
+/// Appends the packed scalars of one sample.
 pub fn append(out: &mut Vec<u8>, fidelity: &Fidelity) {
     FIGURES.iter().for_each(|f| out.extend((f.get)(fidelity)));
 }
@@ -120,7 +119,7 @@ impl Totals {
         self.equal_samples += next.equal_samples;
     }
 
-    /// Adds the figures of one sample. Call it in stored order, so that sums are reproducible.
+    /// Adds the figures of one sample. Samples must be added in stored order, so that the sums are reproducible.
     pub fn add(&mut self, key: &str, figures: &Fidelity) {
         if figures.max_abs_error > self.figures.max_abs_error {
             self.worst_sample = Some(key.to_owned());
@@ -130,7 +129,7 @@ impl Totals {
         self.equal_samples += u64::from(figures.changed == 0);
     }
 
-    /// Returns the field's entry in the manifest.
+    /// Returns the field's entry for the manifest.
     #[must_use]
     pub fn summary(&self) -> ArraySummary {
         let f = &self.figures;
@@ -157,7 +156,7 @@ impl Totals {
     }
 }
 
-/// Returns percentiles of the spectral angle if every spectrum was counted.
+/// Returns percentiles of the spectral angle, or `None` if some spectra were not counted.
 fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     let of = |percent| Some(figures.angles.percentile(percent)?.min(figures.max_angle));
     let is_whole = figures.angles.len() == figures.spectra;
@@ -165,7 +164,7 @@ fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     is_whole.then(found).flatten()
 }
 
-/// Returns the figures in one record's packed scalars, by array field.
+/// Returns the figures in a record's packed scalars, by array field.
 #[must_use]
 pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity> {
     let known: Vec<&str> = fields_with_figures(schema).collect();
@@ -207,7 +206,7 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // Rebuilding a manifest does not turn these columns into figures either.
+        // These columns are not taken for figures when a manifest is rebuilt either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);
@@ -220,7 +219,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_angles_stand_where_every_pixel_was_measured() {
-        // Three-band spectra as float16, which turns them slightly.
+        // Spectra of three bands are stored as float16, which turns them slightly.
         let source: Vec<f32> = (1..900_u16).map(|i| 0.1 + f32::from(i * 37 % 1000) * 1e-3).take(300).collect();
         let bytes = source.iter().flat_map(|value| value.to_le_bytes()).collect();
         let cube = shardpack_array::Array::new(Dtype::F32, vec![10, 10, 3], bytes).unwrap();
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(summary.spectra, 200);
         assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
         assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
-        // Figures read from a record's columns have no angles.
+        // Columns do not hold angles, so figures that are read from a record lack them.
         let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
         totals.merge(Totals::of("c", read_back));
         assert_eq!(totals.summary().angle_percentiles_rad, None);

@@ -10,22 +10,22 @@ use shardpack_format::{Dtype, Error, Field, Result, Schema};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::PictureInfo;
 
-/// A picture with an oddity that decoders ignore and that does not affect pixels.
+/// A picture with an oddity that decoders ignore and that does not affect the pixels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddPicture {
-    /// Key of its sample.
+    /// Key of the picture's sample.
     pub key: String,
     /// Description of the oddity.
     pub what: String,
 }
 
-/// A field of pictures or clips: its storage options and column positions.
+/// A field of pictures or clips: its storage options, and the positions of its columns.
 #[derive(Debug)]
 pub(crate) struct PictureRecorder {
     options: PictureOptions,
     value: usize,
     size: Option<Columns>,
-    /// True if the profile is taken out of the picture.
+    /// True if the colour profile is taken out of the picture and stored in a field of its own.
     takes_profile: bool,
     profile: Option<usize>,
     segments: Option<usize>,
@@ -43,7 +43,7 @@ pub(crate) struct PictureColumns {
 }
 
 pub(crate) struct PackedPicture {
-    /// Height and width of the stored picture, upright.
+    /// Height and width of the stored picture in upright position.
     pub(crate) size: [u32; 2],
     pub(crate) has_profile: bool,
     pub(crate) figures: PictureFigures,
@@ -52,10 +52,10 @@ pub(crate) struct PackedPicture {
 }
 
 impl PictureRecorder {
-    /// Stored field for profiles.
+    /// Name of the stored field for colour profiles.
     pub(crate) const PROFILE: &str = "icc";
 
-    /// Columns for the size of a sample's only picture, and for other facts that a reader needs.
+    /// Columns for the size of a sample's only picture, and for other facts about it that a reader needs.
     pub(crate) const SIZE: [(&str, Dtype); 4] =
         [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
 
@@ -67,12 +67,11 @@ impl PictureRecorder {
         Field::scalar(format!("{name}.frames"), Dtype::U32)
     }
 
-    /// Returns the figure columns of the field `name`; none if every picture is kept.
+    /// Returns the figure columns of the field `name`. There are none if every picture is stored with its own bytes.
     pub(crate) fn figure_columns(name: &str, options: &PictureOptions) -> Vec<Field> {
         if options.keeps_files() { Vec::new() } else { picture_figures::fields(name, options.reencodes()) }
     }
 
-    /// Finds the field `name` of a schema and its columns.
     pub(crate) fn new(schema: &Schema, name: &str, columns: PictureColumns, options: &PictureOptions) -> Result<Self> {
         let PictureColumns { is_described, takes_profile, has_frames, has_segments } = columns;
         let lacks = || no_columns(name);
@@ -126,7 +125,7 @@ impl PictureRecorder {
         self.put(stored, 0, draft)
     }
 
-    /// Adds a clip of these frames to a record. Without frames the record has no value.
+    /// Adds a clip of these frames to a record. If there are no frames, the record has no value.
     pub(crate) fn put_clip<'f, E: From<SampleError>>(
         &self,
         encoder: &mut PictureEncoder,
@@ -172,7 +171,6 @@ impl PictureRecorder {
         Ok(PackedPicture { size, has_profile: icc.is_some(), figures, note: stored.note, oddity: stored.oddity })
     }
 
-    /// Marks in a record's columns that it has no picture.
     pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
         self.set_size([0, 0], 1, false, draft);
         let reencoded = self.options.reencodes().then_some(ReencodedFigures::NONE);

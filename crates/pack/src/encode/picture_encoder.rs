@@ -1,4 +1,4 @@
-//! Encodes one picture to its stored form: its own bytes, a tiled JPEG, or a re-encoded JPEG.
+//! Encodes one picture in its stored form: its own bytes, a tiled JPEG, or a re-encoded JPEG.
 
 use super::picture_figures::{PictureFigures, PictureTotals, ReencodedFigures};
 use super::sample_error::SampleError;
@@ -12,7 +12,6 @@ use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
 use std::borrow::Cow;
 
-/// Encodes pictures. Each thread has its own encoder.
 #[derive(Default)]
 pub(crate) struct PictureEncoder {
     tiler: JpegTiler,
@@ -23,7 +22,7 @@ pub(crate) struct PictureEncoder {
     made: Vec<u8>,
 }
 
-/// Size limit for decoded pictures, as in Python and the command.
+/// Size limit for decoded pictures, the same as in Python and in the command.
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
 pub(crate) struct StoredPicture<'a> {
@@ -31,15 +30,14 @@ pub(crate) struct StoredPicture<'a> {
     pub(crate) media_type: &'static str,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// Orientation that a reader must apply.
+    /// Orientation that a reader must still apply.
     pub(crate) orientation: u8,
     pub(crate) gpu_jpeg: bool,
     pub(crate) icc: Option<Vec<u8>>,
-    /// The segment index of the picture.
     pub(crate) segments: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
-    /// An oddity that decoders ignore and that does not affect pixels.
+    /// An oddity that decoders ignore and that does not affect the pixels.
     pub(crate) oddity: Option<String>,
 }
 
@@ -47,22 +45,19 @@ pub(crate) struct StoredPicture<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PictureNote {
     pub(crate) kept_because: Option<&'static str>,
-    /// True if the ICC profile was damaged, or described colours that the picture no longer has.
+    /// True if the ICC profile was dropped, because it was damaged or described colours that the picture no longer has.
     pub(crate) profile_dropped: bool,
 }
 
-/// Fields of a record for parts of a picture that are stored next to it.
+/// Which parts of a picture have fields of their own in the record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PictureFields {
-    /// True if there is a field for its colour profile.
     pub(crate) icc: bool,
-    /// True if there is a field for its segment index.
     pub(crate) segments: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PictureChecks {
-    /// True to compare the pixels with the source.
     pub(crate) pixels: bool,
     pub(crate) score: bool,
 }
@@ -94,7 +89,6 @@ fn unchanged<'a>(
 }
 
 impl PictureNote {
-    /// Returns one picture's figures for the manifest.
     pub(crate) fn totals(self, key: &str, figures: &PictureFigures, options: &PictureOptions) -> PictureTotals {
         let target = match options {
             PictureOptions::Reencode { how: ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }, .. } => {
@@ -112,8 +106,8 @@ impl PictureEncoder {
     /// Keeps the source's own bytes if the loader can decode them.
     ///
     /// Making the segment index of a baseline JPEG reads all of its entropy-coded data, and so finds damage.
-    /// Without an index only the markers are checked, because decoding takes forty times as long (2026-11-22:
-    /// 1.9 ms for a 116 kB photo). Other pictures are decoded as in the loader.
+    /// Without an index only the markers are checked, because decoding would take forty times as long
+    /// (2026-11-22: 1.9 ms for a 116 kB photo). Pictures in other formats are decoded as in the loader.
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
@@ -128,7 +122,7 @@ impl PictureEncoder {
         let checked = match picture.jpeg {
             None => Ok(()),
             Some(_) if is_indexed && is_usual => match self.indexer.index(source, &limits, &mut index) {
-                // A picture that is too large to be checked is kept like one without an index.
+                // If the picture is too large for this check, only its markers are checked, as without an index.
                 Err(Error::Limit { .. }) => check_markers(source),
                 indexed => indexed.map(drop),
             },
@@ -148,7 +142,6 @@ impl PictureEncoder {
         Ok(StoredPicture { oddity, segments, ..unchanged(source, picture, options, because) })
     }
 
-    /// Encodes the picture file `source`, whose header is `picture`.
     pub(crate) fn encode<'b>(
         &'b mut self,
         source: &'b [u8],
@@ -171,10 +164,10 @@ impl PictureEncoder {
         let tidy = if options.keeps_files() { None } else { tidied(source) };
         let source = tidy.as_deref().unwrap_or(source);
         let mut figures = unchanged(own, picture, options, None).figures;
-        // A CMYK picture's profile does not describe the RGB picture made from it.
+        // The profile of a CMYK picture does not describe the RGB picture that is made from it.
         let beside = facts.icc && icc && facts.components != 4;
         let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
-        // Keep a profile in the picture if it cannot be taken out.
+        // If the profile cannot be taken out, it stays in the picture.
         let keep_metadata = options.keeps_metadata() || (beside && profile.is_none());
         let mut profile_dropped = false;
         let (width, height, orientation, applied, outcome) = match options {
@@ -208,7 +201,7 @@ impl PictureEncoder {
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
         if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
-                // Never observed, but a defect in the transcoder must not cost a picture.
+                // This was never observed, but a defect in the transcoder must not destroy a picture.
                 return self.keep(own, picture, options, segments, Some("pixels differ"));
             }
             figures.pixels_checked = true;
@@ -231,12 +224,11 @@ impl PictureEncoder {
     }
 }
 
-/// Returns true for JPEGs that our own decoder may be able to decode.
+/// Returns true if our own decoder may be able to decode the JPEG.
 fn is_usual(jpeg: &JpegFacts) -> bool {
     jpeg.rare.is_none() && !jpeg.progressive && matches!(jpeg.components, 1 | 3)
 }
 
-/// Returns a thread's re-encoder, created for the first picture that needs it.
 fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<&mut JpegReencoder> {
     Ok(match of_thread {
         Some(reencoder) => reencoder,
@@ -244,8 +236,8 @@ fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<
     })
 }
 
-/// A picture's pixels without a file: C-contiguous `[height, width, channels]` u8 with one channel (grey) or
-/// three (RGB).
+/// The pixels of a picture that is not a file: C-contiguous `[height, width, channels]` of u8 with one
+/// channel (grey) or three (RGB).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawPicture<'a> {
     pub(crate) bytes: &'a [u8],
@@ -255,7 +247,7 @@ pub(crate) struct RawPicture<'a> {
 }
 
 impl<'a> RawPicture<'a> {
-    /// Returns the pixels of `array` if it can be a picture: uint8, grey or RGB.
+    /// Returns the pixels of `array` if it can be a picture, that is, uint8 with grey or RGB pixels.
     pub(crate) fn of(array: &'a Array) -> Option<Self> {
         let (height, width, channels) = match (array.dtype(), array.shape()) {
             (Dtype::U8, &[height, width]) => (height, width, 1),
@@ -269,7 +261,7 @@ impl<'a> RawPicture<'a> {
 }
 
 impl PictureEncoder {
-    /// Encodes pixels as a JPEG if pictures are re-encoded, otherwise losslessly as a PNG.
+    /// Encodes pixels as a JPEG if pictures are re-encoded, and otherwise losslessly as a PNG.
     pub(crate) fn encode_pixels(
         &mut self,
         pixels: RawPicture<'_>,

@@ -19,7 +19,7 @@ pub(crate) struct PictureFigures {
     pub(crate) source_bytes: u64,
     pub(crate) tiles_per_row: u16,
     pub(crate) pixels_checked: bool,
-    /// Re-encoding figures; `None` if pictures are never re-encoded.
+    /// Figures of re-encoding; `None` if pictures are never re-encoded.
     pub(crate) reencoded: Option<ReencodedFigures>,
 }
 
@@ -44,13 +44,11 @@ const TILED: [(&str, Dtype); 3] =
     [("source_bytes", Dtype::U64), ("tiles_per_row", Dtype::U16), ("pixels_checked", Dtype::Bool)];
 const REENCODED: [(&str, Dtype); 2] = [("quality", Dtype::U8), ("score", Dtype::F32)];
 
-/// Returns the scalar fields for the figures of the picture field `field`.
 pub(crate) fn fields(field: &str, reencode: bool) -> Vec<Field> {
     let more = if reencode { REENCODED.as_slice() } else { &[] };
     TILED.iter().chain(more).map(|&(name, dtype)| Field::scalar(format!("{field}.{name}"), dtype)).collect()
 }
 
-/// Returns true if the schema has all of these columns of `field`, with their types.
 fn has(schema: &Schema, field: &str, columns: &[(&str, Dtype)]) -> bool {
     let is =
         |name: &str, column: &str| name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(column);
@@ -62,13 +60,13 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     pictures.filter(|field| has(schema, field, &TILED))
 }
 
-/// Returns true if the picture field `field` has this figure and all others of its group.
+/// Returns true if the picture field `field` has this figure and all other figures of the same group.
 pub(crate) fn has_figure(schema: &Schema, field: &str, figure: &str) -> bool {
     is_figure(schema, &format!("{field}.{figure}"))
 }
 
-/// Returns true if `name` is one of the fields that [`fields`] makes and the schema has all of them, with the
-/// right types.
+/// Returns true if `name` is one of the fields that [`fields`] makes, and the schema has all of these fields
+/// with the right types.
 pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
     let Some((field, column)) = name.rsplit_once('.') else { return false };
     let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(known, _)| *known == column);
@@ -77,7 +75,7 @@ pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
 }
 
 impl PictureFigures {
-    /// Appends one sample's packed scalars, including any re-encoding figures.
+    /// Appends the packed scalars of one sample. They include the figures of re-encoding, if there are any.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
@@ -88,7 +86,7 @@ impl PictureFigures {
         }
     }
 
-    /// Returns the figures in one record's packed scalars, by picture field.
+    /// Returns the figures in a record's packed scalars, by picture field.
     pub(crate) fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Self> {
         let figures = |field: &str| Some((field.to_owned(), Self::of_field(schema, field, packed)?));
         fields_with_figures(schema).filter_map(figures).collect()
@@ -164,14 +162,16 @@ pub struct PictureTotals {
     tiled: u64,
     in_rows: u64,
     kept: u64,
-    /// Known reasons for keeping pictures, which no column holds.
+    /// The known reasons for storing pictures with their own bytes, with the number of pictures for each. No
+    /// column holds them.
     kept_because: BTreeMap<String, u64>,
     pixels_checked: u64,
     reencoded: u64,
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Counts of dropped ICC profiles, and of pictures below the requested score at any quality. No column holds them.
+    /// Number of dropped ICC profiles, which no column holds. `below_target`, the number of pictures that
+    /// reach the requested score at no quality, is not in a column either.
     profiles_dropped: u64,
     below_target: u64,
 }
@@ -201,10 +201,10 @@ impl PictureTotals {
         totals
     }
 
-    /// Counts facts about one picture that no column holds.
+    /// Counts those facts about one picture that no column holds.
     pub(crate) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
         self.profiles_dropped = u64::from(profile_dropped);
-        // Scores are stored as 32-bit floats.
+        // Scores are stored as 32-bit floats, so the comparison allows for rounding.
         let missed = |target: f64| self.reencoded > 0 && self.score.count > 0 && self.score.max < target - 1e-3;
         self.below_target = u64::from(target.is_some_and(missed));
     }
@@ -293,7 +293,7 @@ mod tests {
         };
         let mut totals = of("a", 80, f32::NAN);
         totals.merge(of("b", 80, 75.0));
-        // Kept source bytes have no score.
+        // Quality 0 means that the picture was not re-encoded, so it has no score.
         totals.merge(of("c", 0, 60.0));
         totals.merge(of("d", 90, f32::NAN));
         let json = serde_json::to_value(totals.summary()).unwrap();

@@ -9,7 +9,7 @@ use shardpack_writer::EncodedSample;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Space for small values, padding, and an incompressible array's last unit.
+/// Space for small values, for padding, and for the last unit of an incompressible array.
 const RESERVE_BYTES: usize = 64 << 10;
 
 pub(crate) struct StoredValue<'a> {
@@ -29,19 +29,17 @@ impl<'a> StoredValue<'a> {
         })
     }
 
-    /// Wraps text, JSON or bytes, which need no descriptor, and compresses them if that makes them smaller.
+    /// Wraps text, JSON or bytes, which need no descriptor. They are compressed if that makes them smaller.
     pub(crate) fn bytes(bytes: &[u8]) -> Result<Self> {
         let (codec, payload) = encode_bytes(bytes)?;
         Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Cow::default(), payload: payload.into() })
     }
 
-    /// Wraps bytes that stay as they are.
     pub(crate) fn raw(bytes: Vec<u8>) -> Self {
         let decoded_bytes = bytes.len() as u64;
         Self { codec: Codec::Raw, decoded_bytes, descriptor: Cow::default(), payload: bytes.into() }
     }
 
-    /// Wraps a picture or a clip of this media type.
     pub(crate) fn picture(payload: Cow<'a, [u8]>, media_type: &'static str) -> Self {
         let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
         Self { codec, decoded_bytes: payload.len() as u64, descriptor: media_type.as_bytes().into(), payload }
@@ -57,12 +55,12 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Positions of scalar fields in a record's packed scalars.
+/// Byte ranges of some scalar fields within a record's packed scalars.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns(Vec<Range<usize>>);
 
 impl Columns {
-    /// Returns the columns of these fields, in this order; `None` if the schema lacks one.
+    /// Returns the columns of these fields, in this order, or `None` if the schema lacks one of the fields.
     pub(crate) fn of(schema: &Schema, fields: &[Field]) -> Option<Self> {
         let place = |wanted: &Field| {
             let mut start = 0;
@@ -82,13 +80,15 @@ impl Columns {
     }
 }
 
-/// A sample's record under construction. Values are added in any order; missing ones stay empty or zero.
+/// The record of a sample under construction. Values may be added in any order. Values that are never added
+/// stay empty or zero.
 pub(crate) struct RecordDraft<'a> {
     schema: &'a Schema,
     values: Vec<Option<StoredValue<'a>>>,
     scalars: Vec<u8>,
     buffer: Vec<u8>,
-    /// Start of the first stored field's payload in `buffer`, if it is there. The payload in `values` is then empty.
+    /// If the payload of the first stored field is already in `buffer`, its start there. The payload in
+    /// `values` is then empty.
     first_at: Option<usize>,
 }
 
@@ -98,7 +98,6 @@ pub(crate) struct RecordNumber {
     pub(crate) sample: u64,
 }
 
-/// A finished record, with a copy of its scalars.
 pub(crate) struct FinishedRecord {
     pub(crate) record: Vec<u8>,
     pub(crate) frame: Frame,
@@ -113,7 +112,7 @@ impl FinishedRecord {
 }
 
 impl<'a> RecordDraft<'a> {
-    /// Creates a record of this schema without values. `buffer` may be empty or reused.
+    /// Creates a record of this schema without values. `buffer` may be empty, or a buffer to be reused.
     pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
         let values = schema.stored().map(|_| None).collect();
         Self { schema, values, scalars: vec![0; to_usize(schema.scalar_bytes())], buffer, first_at: None }
@@ -126,7 +125,7 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Sets scalars. `packed` holds the columns' values in sequence.
+    /// Sets scalars. `packed` holds the values of `columns` in the same order.
     pub(crate) fn set_scalars(&mut self, columns: &Columns, packed: &[u8]) {
         let mut rest = packed;
         for place in &columns.0 {
@@ -143,8 +142,9 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Returns the buffer, extended to the first payload's start, given a descriptor of `descriptor_bytes`,
-    /// the values so far, and this key. Reserves space for `payload_bytes`.
+    /// Returns the buffer, extended to the place where the first payload must start. This place depends on
+    /// the key, on the values so far, and on `descriptor_bytes`, the size of the first value's descriptor.
+    /// Also reserves space for `payload_bytes`.
     pub(super) fn head_for_first(&mut self, descriptor_bytes: usize, key: &str, payload_bytes: usize) -> Vec<u8> {
         let values = || self.values.iter().flatten();
         let descriptors = values().map(|value| value.descriptor.len()).sum::<usize>() + descriptor_bytes;
@@ -152,8 +152,8 @@ impl<'a> RecordDraft<'a> {
         let beside = at + values().map(|value| value.payload.len()).sum::<usize>() + RESERVE_BYTES;
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        // Reserve the largest possible size once, because growing a large buffer copies it. Untouched pages
-        // take no memory. On failure, the encoder requests less.
+        // Reserve the largest possible size once, because growing a large buffer copies it. Pages that are
+        // never touched take no memory. If reserving fails, the encoder later requests less.
         let _ = buffer.try_reserve(payload_bytes.saturating_add(beside));
         buffer.resize(at, 0);
         buffer
@@ -188,7 +188,7 @@ impl<'a> RecordDraft<'a> {
     }
 }
 
-/// Copies `record` under another number. The bytes of its values do not change.
+/// Copies `record` and gives it another number. The bytes of its values do not change.
 pub(crate) fn copy_record<'a>(
     record: &Record<'a>,
     schema: &'a Schema,

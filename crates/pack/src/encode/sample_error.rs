@@ -1,4 +1,4 @@
-//! Errors of samples that cannot be packed.
+//! Errors for samples that cannot be packed.
 
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Setting, SystemError};
@@ -23,7 +23,7 @@ pub enum SampleError {
     /// A picture is damaged or too large.
     #[error("{}{error}", if error.kind() == ErrorKind::Format { "cannot decode the picture: " } else { "" })]
     Picture {
-        /// The picture's error.
+        /// The error of the picture.
         error: FormatError,
     },
     /// A frame does not fit its clip.
@@ -85,17 +85,17 @@ impl Explain for SampleError {
 }
 
 impl SampleError {
-    /// Returns true if the sample's file caused the error.
+    /// Returns true if the file of the sample caused the error.
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
-            // The file is not at fault if the user stops the run.
+            // If the user stops the run, the file is not at fault.
             Self::Cube(CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
         }
     }
 
-    /// Describes the values that the value options cannot store.
+    /// Describes the values that cannot be stored with the value options; `None` for other errors.
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
@@ -117,7 +117,7 @@ impl SampleError {
     }
 }
 
-/// Returns the hint for a picture that is too large to re-encode.
+/// Returns the hint for a picture that is too large to be re-encoded.
 pub(crate) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it unchanged")

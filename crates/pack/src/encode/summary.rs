@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One field's entry under `fidelity` in a manifest.
+/// A field's entry under `fidelity` in a manifest.
 ///
 /// ```
 /// use shardpack_pack::pack::FieldSummary;
@@ -20,24 +20,24 @@ use std::collections::BTreeMap;
 pub enum FieldSummary {
     /// Figures of pictures.
     Pictures(PictureSummary),
-    /// Figures of arrays that a value rule may alter.
+    /// Figures of arrays whose values a value rule may alter.
     Array(ArraySummary),
 }
 
 impl FieldSummary {
-    /// Reads an entry; returns `None` if another version or another program wrote it.
+    /// Reads an entry. Returns `None` if another version or another program wrote it in another form.
     #[must_use]
     pub fn parse(entry: &Value) -> Option<Self> {
         Self::deserialize(entry).ok()
     }
 }
 
-/// Figures of one field's arrays. A value is an element; an error is its difference from the source.
+/// Figures of the arrays in one field. A value is an element, and an error is its difference from the source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
     /// Number of samples with a value for the field.
     pub samples: u64,
-    /// Number of samples that equal their source, to the bit.
+    /// Number of samples that equal their source bit for bit.
     pub equal_samples: u64,
     /// Number of values.
     pub values: u64,
@@ -72,16 +72,16 @@ pub struct ArraySummary {
     /// Largest spectral angle, in radians.
     #[serde(deserialize_with = "float")]
     pub max_angle_rad: f64,
-    /// Percentiles of the spectral angle over the pixels. `None` in manifests, without spectra, or if some
-    /// spectra were not measured in this run.
+    /// Percentiles of the spectral angle over the pixels. `None` in manifests, and also if there are no
+    /// spectra or if some spectra were not measured in this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angle_percentiles_rad: Option<AnglePercentiles>,
-    /// Key of the sample with the largest absolute error; `None` without any error.
+    /// Key of the sample with the largest absolute error; `None` if there is no error.
     pub worst_sample: Option<String>,
 }
 
-/// Percentiles of spectral angles, in radians. Because they are counted in bins, they may be up to √2 times
-/// too large, but never too small.
+/// Percentiles of spectral angles, in radians. Because angles are counted in bins, a percentile may be up to
+/// √2 times too large, but never too small.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AnglePercentiles {
     /// Median angle.
@@ -92,20 +92,21 @@ pub struct AnglePercentiles {
     pub p99: f64,
 }
 
-/// Figures of one field's pictures.
+/// Figures of the pictures in one field.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PictureSummary {
     /// Number of pictures.
     pub samples: u64,
     /// Total size of the picture files before packing, in bytes.
     pub source_bytes: u64,
-    /// Number of pictures whose crops need only a part of each row of blocks.
+    /// Number of pictures for which decoding a crop needs only a part of each row of blocks.
     pub tiled: u64,
-    /// Number of pictures whose crops need whole rows of blocks.
+    /// Number of pictures for which decoding a crop needs whole rows of blocks.
     pub in_rows: u64,
-    /// Number of pictures stored with their file's own bytes.
+    /// Number of pictures that are stored with the own bytes of their file.
     pub kept: u64,
-    /// Reasons for keeping these, with the number of pictures for each; empty if unknown.
+    /// Reasons for storing these pictures with their own bytes, with the number of pictures for each reason.
+    /// Empty if the reasons are unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept_because: BTreeMap<String, u64>,
     /// Number of pictures that were decoded and found equal to their source.
@@ -113,7 +114,7 @@ pub struct PictureSummary {
     /// Number of pictures whose colour profile was dropped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub profiles_dropped: u64,
-    /// Number of pictures below the requested score at any quality.
+    /// Number of pictures that do not reach the requested score at any quality.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_target: u64,
     /// Number of pictures that were re-encoded.
@@ -151,7 +152,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Reads a float; `null` stands for NaN or an infinity.
+/// Reads a float. `null` stands for NaN or an infinity, and becomes NaN.
 fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

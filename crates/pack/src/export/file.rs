@@ -1,4 +1,4 @@
-//! Writes files that appear under their names only once complete, and never replace another file.
+//! Writes files that get their names only once they are complete, and that never replace another file.
 
 use super::{FileContent, durable};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
@@ -11,11 +11,10 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Suffix of incomplete files. A killed run leaves one such file per thread; the next run replaces them.
+/// Suffix of the names of incomplete files. A killed run leaves one such file per thread, which the next run replaces.
 const SUFFIX: &str = ".shardpack-tmp";
-/// Suffix of temporary names that hold a digest of the name, so that no two files share one.
+/// Suffix of temporary names that contain a digest of the file's name, so that no two files share a temporary name.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
-/// Longest file name that file systems accept, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
 /// The outcome of writing a file.
@@ -25,12 +24,13 @@ pub enum Placed {
     New,
     /// The file already existed with the same content.
     AlreadyThere,
-    /// Another file, folder or link exists there and was left unchanged.
+    /// Another file, folder or link has this name and was left unchanged.
     Occupied,
 }
 
-/// A folder for files whose names come from data. This folder, and each one below it during a write, stay
-/// open, so that no part of a name is followed through a link, even if another program creates one meanwhile.
+/// A folder for files whose names come from data. During a write, this folder and the folders below it stay
+/// open. No part of a name is therefore followed through a link, even if another program creates one in the
+/// meantime.
 #[derive(Debug)]
 pub struct OutFolder(OwnedFd);
 
@@ -43,10 +43,10 @@ impl OutFolder {
         durable::open_folder(path).map(Self)
     }
 
-    /// Writes a file unless one of that name exists. Creates any parent folders.
+    /// Writes a file unless a file with this name exists. Creates any parent folders.
     ///
     /// # Errors
-    /// Fails if the file cannot be written. The kind is `NotADirectory` if a parent component of the name is a
+    /// Fails if the file cannot be written. The kind is `NotADirectory` if a parent folder in the name is a
     /// link or a file. An error leaves no file behind.
     pub fn place(&self, name: &str, content: &FileContent<'_>) -> io::Result<Placed> {
         let (folder, name) = self.below(name)?;
@@ -60,7 +60,7 @@ impl OutFolder {
         pending.commit()
     }
 
-    /// Begins a file. Creates the folders in its name.
+    /// Begins a file, and creates the folders in its name.
     ///
     /// # Errors
     /// Same as [`OutFolder::place`].
@@ -69,7 +69,6 @@ impl OutFolder {
         Pending::create_in(folder, name)
     }
 
-    /// Returns the file's folder and its own name.
     fn below(&self, name: &str) -> io::Result<(OwnedFd, PathBuf)> {
         let (folders, file) = name.rsplit_once('/').map_or(("", name), |(folders, file)| (folders, file));
         if file.is_empty() || name.split('/').any(|part| matches!(part, "." | "..")) {
@@ -83,7 +82,6 @@ impl OutFolder {
     }
 }
 
-/// Opens a folder in a folder, creating it if needed.
 fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || openat(folder, name, flags, Mode::empty());
@@ -103,7 +101,7 @@ fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// A file that is written next to its final place, and removed unless completed.
+/// A file that is written next to its final place. It is removed unless it is completed.
 #[derive(Debug)]
 pub struct Pending {
     folder: OwnedFd,
@@ -113,7 +111,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Begins a file at `path`, which the user named. Its folder must exist.
+    /// Begins a file at `path`, which the user named. The folder must exist.
     ///
     /// # Errors
     /// Fails if no file can be created there.
@@ -134,15 +132,15 @@ impl Pending {
         Ok(Self { folder, file, temporary, name })
     }
 
-    /// Gives the file its name unless that name exists.
+    /// Gives the file its final name, unless that name is taken.
     ///
     /// # Errors
-    /// Fails if the file cannot be renamed, or the existing file cannot be read.
+    /// Fails if the file cannot be renamed, or if an existing file of that name cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
-        // The file system itself refuses the name. A check beforehand would race if case is ignored, because
-        // another thread may create the same name.
+        // The file system itself must refuse a name that is taken. Where it ignores case, another thread
+        // could create the same name after a check of our own.
         if durable::rename_new(&self.folder, &self.temporary, &self.name)? {
-            // Dropping `self` afterwards removes nothing, because the temporary name no longer exists.
+            // Dropping `self` now removes nothing, because the temporary name no longer exists.
             return Ok(Placed::New);
         }
         match stands_at(&self.folder, &self.name)? {
@@ -204,7 +202,7 @@ fn compare(new: impl Read, old: impl Read) -> io::Result<Placed> {
     }
 }
 
-/// Returns `.<name>.shardpack-tmp` in the same folder, with a digest in place of a name that would be too long.
+/// Returns `.<name>.shardpack-tmp` in the same folder. A name that would be too long is replaced with its digest.
 fn temporary_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let mut out = OsString::from(".");
@@ -219,11 +217,11 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// Returns true for a name of incomplete files. No file is unpacked under such a name, because two files
-/// could overwrite each other.
+/// Returns true if `path` is a name for incomplete files. No file is unpacked under such a name, because two
+/// files could then overwrite each other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    // Ignore case, as some file systems do.
+    // Ignore case, because some file systems do.
     let ends = |suffix: &str| {
         let start = name.len().checked_sub(suffix.len());
         start.and_then(|start| name.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
@@ -335,7 +333,7 @@ mod tests {
         for name in ["../x", "b/../../x", "b/./x", "b/"] {
             assert_eq!(out.place(name, &content("one")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
-        // A link in the file's place is neither read nor replaced.
+        // A link that has the file's name is neither read nor replaced.
         fs::write(outside.path().join("secret"), "one").unwrap();
         std::os::unix::fs::symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
         assert_eq!(out.place("link", &content("one")).unwrap(), Placed::Occupied);
@@ -356,7 +354,7 @@ mod tests {
             let swapper = scope.spawn(|| {
                 let mut swaps = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // `sub` always exists, and is alternately the folder and the link.
+                    // The name `sub` always exists, and belongs alternately to the folder and to the link.
                     rustix::fs::renameat_with(
                         rustix::fs::CWD,
                         path("sub"),

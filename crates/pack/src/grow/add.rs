@@ -13,9 +13,9 @@ use std::path::Path;
 /// The result of [`add`].
 #[derive(Debug)]
 pub struct AddReport {
-    /// The packing report. `samples` counts the new samples, or all samples if there was nothing to add.
+    /// The report on packing. Its `samples` counts the new samples, or all samples if there was nothing to add.
     pub packed: PackReport,
-    /// The newest generation.
+    /// Number of the newest generation.
     pub generation: u32,
     /// Number of samples in the newest generation.
     pub samples: u64,
@@ -44,8 +44,8 @@ impl AddReport {
 /// An interrupted run leaves the dataset unchanged, and the same call continues it.
 ///
 /// # Errors
-/// Fails if there is no dataset, or it was not packed from files; if a key exists and the policy is to stop;
-/// if the new samples do not fit the dataset's fields; otherwise as [`pack`](crate::pack::pack).
+/// Fails if there is no dataset, or if it was not packed from files; if a key already exists and the policy
+/// is to stop; if the new samples do not fit the dataset's fields; otherwise as [`pack`](crate::pack::pack).
 pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
     given.check()?;
     refuse_overlap(src, dataset, &Files::default())?;

@@ -33,15 +33,16 @@ impl Word for OnKnownKey {
 /// ```
 #[derive(Debug, Clone)]
 pub struct AddOptions {
-    /// Table of labels; required if the dataset was packed with one. Default: none.
+    /// Table of labels. It is required if the dataset was packed with a table. Default: none.
     pub labels: Option<PathBuf>,
-    /// Name of the key column in `labels`. Default: as in packing, otherwise the first usual name.
+    /// Name of the key column in `labels`. Default: the name used in packing, or else the first of the usual
+    /// names that exists.
     pub key_column: Option<String>,
-    /// Name of the label column in `labels`. Default: as in packing.
+    /// Name of the label column in `labels`. Default: the name used in packing.
     pub label_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
-    /// Follow symbolic links that lead out of the source. Default: false, as in packing.
+    /// Follow symbolic links that lead out of the source. Default: false, the same as in packing.
     pub follow_links: bool,
     /// Treatment of files that cannot be packed. Default: as in packing.
     pub on_bad_input: Option<OnBadInput>,
@@ -177,7 +178,7 @@ impl AddOptions {
         ),
     ];
 
-    /// Returns the descriptions of the options that [`read`](Self::read) accepts.
+    /// Returns descriptions of the options that [`read`](Self::read) accepts.
     pub fn about() -> impl Iterator<Item = &'static About> {
         abouts(Self::OPTIONS)
     }
@@ -209,7 +210,8 @@ impl AddOptions {
         option.spelled(&Self::default())
     }
 
-    /// Returns true if `hint` names only options for adding. All other options come from the recipe.
+    /// Returns true if all options that `hint` names are options for adding samples. The recipe determines
+    /// every other option.
     ///
     /// ```
     /// use shardpack_format::{Hint, Setting};

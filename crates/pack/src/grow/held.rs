@@ -1,4 +1,4 @@
-//! New samples whose keys the dataset already has.
+//! New samples whose keys the dataset already holds.
 
 use super::add_options::{AddOptions, OnKnownKey};
 use super::{all_held, before, other_samples, scalar_words, some};
@@ -11,13 +11,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// A listing without the samples that the dataset already holds.
 pub(super) struct FreshSamples {
     pub(super) listing: Option<Listing>,
     pub(super) notes: Vec<Note>,
 }
 
-/// Skips or refuses the samples of `listing` that the dataset has. Classes and columns must equal the dataset's.
+/// Skips or refuses those samples of `listing` that the dataset already holds. The classes and columns of
+/// `listing` must already match the dataset's.
 pub(super) fn without(
     listing: Listing,
     dataset: &Path,
@@ -77,13 +77,14 @@ fn leave_out() -> Hint {
     Hint::set([Setting::word("on_known_key", "skip")]).then(" leaves them out; to replace a sample, remove it first")
 }
 
-/// Returns true if the newest generation is `before` plus the samples `keys`, so that a finished command was repeated.
+/// Returns true if the newest generation is `before` plus the samples `keys`. In this case the user has
+/// repeated a command that had already succeeded.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
-/// Like `is_addition_to` if the previous generation is gone: returns true if the newest addition consists of
-/// the shards `places` and `count` samples.
+/// Like `is_addition_to`, for the case that the previous generation is gone. Returns true if the newest
+/// addition consists of the shards `places` and `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;
@@ -98,12 +99,11 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
     Ok(samples == count as u64 && places.contains(&shards.saturating_sub(1)))
 }
 
-/// Samples that differ from the dataset's samples with the same keys.
 #[derive(Default)]
 struct OtherSamples {
     count: u64,
     first: Option<String>,
-    /// Number of samples that were not compared although their files are newer than the dataset.
+    /// Number of samples whose content was not compared, although their files are newer than the dataset.
     younger: u64,
     first_younger: Option<String>,
 }
@@ -111,13 +111,13 @@ struct OtherSamples {
 enum Difference {
     None,
     Of(String),
-    /// No difference found, but the content was not compared.
+    /// No difference was found, but the content was not compared.
     NotCompared,
 }
 
 impl OtherSamples {
-    /// Finds the differences. `known` pairs positions in the listing and in the dataset. Unless
-    /// `are_compared`, only the index is read, not the records.
+    /// Finds the differences. `known` pairs positions in the listing with positions in the dataset. If
+    /// `are_compared` is false, only the index is read, and not the records.
     fn of(
         listing: &Listing,
         dataset: &Path,
@@ -162,7 +162,7 @@ impl OtherSamples {
     }
 }
 
-/// Returns the modification time of a file in ns since 1970; `None` if unknown.
+/// Returns when a file was last modified, in ns since 1970, or `None` if this is unknown.
 fn written_ns(path: &Path) -> Option<i64> {
     let time = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(time.as_nanos()).ok()
@@ -194,8 +194,8 @@ impl HeldSample<'_> {
         self.shard.schema().fields().iter().any(|field| field.name == name && field.kind == kind)
     }
 
-    /// Compares label, columns, mask and size of `entry` with this sample, and the bytes of unchanged
-    /// pictures. Comparing other content would take as long as packing it.
+    /// Compares the label, columns, mask and size of `entry` with this sample. If the picture is stored
+    /// unchanged, its bytes are compared too. Comparing other content would take as long as packing it.
     fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
             Ok(Difference::Of(format!("{what}{there} in the dataset, {came} in the new sample")))
@@ -281,7 +281,7 @@ impl HeldSample<'_> {
         {
             return Ok(Difference::Of(format!("a clip of {there} frames in the dataset, {frames} in the new sample")));
         }
-        // Only values stored unchanged can be compared with a file.
+        // Only values that are stored unchanged can be compared with a file.
         let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
         if !self.are_compared || is_changed || frames > 0 || entry.content.picture().is_none() {
             return Ok(Difference::NotCompared);

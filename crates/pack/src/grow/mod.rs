@@ -1,9 +1,9 @@
-//! Datasets that grow and shrink. Each change is a new generation; older ones stay unchanged (spec §3.5).
+//! Datasets that grow and shrink. Each change is a new generation, and older generations stay unchanged (spec §3.5).
 //!
-//! [`add_indexes`] stores segment indexes next to the pictures of a dataset.
 //! [`add`] packs new files with the dataset's recipe. [`remove`] removes samples. [`compact`] deletes older
 //! generations, and with them the bytes of removed samples.
-//! [`Collector::append`](crate::collect::Collector::append) adds a program's samples.
+//! [`Collector::append`](crate::collect::Collector::append) adds samples from a program. [`add_indexes`]
+//! stores segment indexes with the pictures of a dataset.
 
 mod add;
 mod add_options;
@@ -25,19 +25,18 @@ use shardpack_sources::words::plural;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Opens the newest generation for a program that writes the next one.
 pub(crate) fn open(dataset: &Path, limits: &Limits) -> shardpack_reader::Result<Dataset> {
     DatasetOptions::new().limits(limits.clone()).open(dataset)
 }
 
-/// Opens the generation before the newest; returns `None` if there was none, or it was compacted away.
+/// Opens the generation before the newest. Returns `None` if there was none, or if it has been deleted by compacting.
 pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
     let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
     let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
-/// Returns true if the dataset has all of these keys or, if `are_there` is false, none of them.
+/// Returns true if the dataset has all of these keys. If `are_there` is false, returns true if it has none of them.
 fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
@@ -51,21 +50,21 @@ fn all_held<'k>(
     Ok(true)
 }
 
-/// Returns the classes without samples, which keep their names and numbers (spec §3.5). Empty if the labels
-/// cannot be read, because `verify` reports that.
+/// Returns the classes that have no samples. They keep their names and numbers (spec §3.5). Empty if the
+/// labels cannot be read, because `verify` reports that.
 fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();
     (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
 }
 
-/// Returns a note on skipped samples; `first` describes one of them.
+/// Returns a note about skipped samples. `first` describes one of them.
 pub(crate) fn other_samples(count: u64, first: &str) -> String {
     let samples = plural(count, "sample");
     format!("{samples} skipped, although the dataset has different content under the same key: {first}")
 }
 
-/// Returns a scalar as text, for messages and for comparisons in which NaN equals NaN.
+/// Returns a scalar as text, for messages, and for comparisons in which NaN must equal NaN.
 pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     match value {
         Some(Scalar::Bool(value)) => value.to_string(),
@@ -82,5 +81,5 @@ fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Number of names shown in a message.
+/// Maximum number of names in a message.
 const SHOWN: usize = 5;

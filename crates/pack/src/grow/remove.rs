@@ -31,7 +31,7 @@ pub struct RewriteOptions<'a> {
     pub limits: Limits,
     /// Progress callback, called about ten times a second.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
-    /// Flag that stops the run.
+    /// Flag that stops the run when it is set.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -58,13 +58,13 @@ pub struct RemoveReport {
     pub removed: u64,
     /// Number of samples in the new generation.
     pub samples: u64,
-    /// New generation number.
+    /// Number of the new generation.
     pub generation: u32,
     /// Number of shards that were rewritten.
     pub shards: u32,
     /// Bytes of the rewritten shards.
     pub bytes_out: u64,
-    /// Classes without samples. Their names stay in the dataset.
+    /// Classes that have no samples left. Their names stay in the dataset.
     pub empty_classes: Vec<String>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -85,15 +85,16 @@ impl RemoveReport {
     }
 }
 
-/// Creates a generation of the dataset in the folder `dataset` without the samples with these keys. Rewrites
-/// only the shards that hold them. Older generations keep the samples until [`compact`] deletes them.
+/// Creates a generation of the dataset in the folder `dataset` without the samples that have these keys. Only
+/// the shards that hold these samples are rewritten. Older generations keep the samples until [`compact`]
+/// deletes them.
 ///
-/// An interrupted run leaves the dataset unchanged, and the same call continues it. Repeating a finished call
-/// removes nothing.
+/// An interrupted run leaves the dataset unchanged, and the same call continues it. Repeating a call that
+/// succeeded removes nothing.
 ///
 /// # Errors
 /// Fails if there is no dataset, no key, or an unknown key; if no sample would be left; if a record in an
-/// affected shard is damaged, or the dataset cannot be written.
+/// affected shard is damaged, or if the dataset cannot be written.
 pub fn remove(dataset: &Path, keys: &[String], options: &RewriteOptions<'_>) -> crate::Result<RemoveReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
@@ -154,8 +155,8 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
     RemoveReport { removed, samples, generation, shards, bytes_out, empty_classes, notes }
 }
 
-/// Returns true if the newest generation is the previous one without these keys, so that a finished command
-/// was repeated.
+/// Returns true if the newest generation is the previous one without these keys. In this case the user has
+/// repeated a command that had already succeeded.
 fn is_last_removal(
     dataset: &Path,
     opened: &Dataset,
@@ -166,7 +167,8 @@ fn is_last_removal(
     Ok(before.len() == opened.len() + keys.len() as u64 && all_held(&before, keys, true)?)
 }
 
-/// Returns the records with these keys, by shard; `None` if no key exists because all were removed before.
+/// Returns the records with these keys, by shard. Returns `None` if no key exists because all of them were
+/// removed before.
 fn locate(
     opened: &Dataset,
     keys: &BTreeSet<&str>,
@@ -205,7 +207,7 @@ fn locate(
 pub struct CompactReport {
     /// Older generations, which can no longer be opened.
     pub generations: Vec<u32>,
-    /// Deleted shards, which the newest generation does not use.
+    /// Shards that were deleted because the newest generation does not use them.
     pub shards: Vec<String>,
     /// Total size of the deleted shards, in bytes.
     pub bytes: u64,
@@ -238,7 +240,7 @@ pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     Ok(CompactReport { generations, shards, bytes, empty_classes })
 }
 
-/// The rewritten shards' remaining records, as samples for the writer.
+/// The records that remain in the rewritten shards, as samples for the writer.
 struct RemainingRecords {
     schema: Schema,
     records: Vec<(Arc<Shard>, u64)>,

@@ -47,23 +47,23 @@ const RUN: &[RunOption] = &[
     ),
 ];
 
-/// Packing options that front ends read themselves: `spool` and `take_over` concern stores, and `recipe`
+/// Packing options that each front end reads itself: `spool` and `take_over` concern stores, and `recipe`
 /// names a candidate of a report.
 const OF_FRONT_ENDS: [&str; 3] = ["spool", "take_over", "recipe"];
 
 impl PackOptions {
-    /// Returns the descriptions of all options that [`read`](Self::read) accepts.
+    /// Returns descriptions of all options that [`read`](Self::read) accepts.
     pub fn about() -> impl Iterator<Item = &'static About> {
         let of_storage = abouts(READING).chain(abouts(StorageOptions::OPTIONS));
         of_storage.chain(abouts(source::PACKING)).chain(abouts(RUN))
     }
 
-    /// Returns the names of all front-end options.
+    /// Returns the names of all options of the front ends.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::about().map(|about| about.name).chain(OF_FRONT_ENDS)
     }
 
-    /// Checks the value of an option and returns it as text; `None` if there is no such option.
+    /// Checks the value of an option and returns it as text, or returns `None` if there is no such option.
     ///
     /// # Errors
     /// Fails if the option cannot have the value.
@@ -110,7 +110,7 @@ impl PackOptions {
         let mut source = source::defaults();
         read(READING, given, &mut source)?;
         read(source::PACKING, given, &mut source)?;
-        // A followed link may lead into the output folder.
+        // A link that is followed may lead into the output folder.
         let exclude = source.follow_links.then(|| out.to_owned());
         let StorageOptions { pictures, arrays, shard_bytes, shuffle } = StorageOptions::read(given)?;
         let source = SourceOptions { exclude, ..source };
@@ -119,7 +119,7 @@ impl PackOptions {
         Ok(options)
     }
 
-    /// Reads the options for a plan. Options of a single run are refused.
+    /// Reads the options for a plan. Options that concern only a single run are refused.
     ///
     /// # Errors
     /// Same as [`read`](Self::read); also fails for options that have no effect on a plan.

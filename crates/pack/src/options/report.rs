@@ -26,33 +26,33 @@ type ReportOption = Declared<ReportArguments>;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportArguments {
-    /// The given options for reading the source.
+    /// Those of the given options that concern reading the source.
     pub reading: Vec<(String, OptionValue)>,
-    /// Source of a dataset. Default: none.
+    /// The source that a dataset is compared with. Default: none.
     pub source: Option<PathBuf>,
     /// Replace a file that is not a report. Default: false.
     pub force: bool,
-    /// Number of samples to draw. Default: as many as determine the predicted size to ±2 %.
+    /// Number of samples to draw. Default: as many as needed to know the predicted size to ±2 %.
     pub samples: Option<u64>,
     /// Seed of the draw. Default: 0.
     pub seed: u64,
-    /// Number of worst samples in the gallery, and of random ones. Default: 6 each.
+    /// Number of worst samples in the gallery, and also the number of random samples. Default: 6 each.
     pub gallery: u8,
-    /// Conditions on the recommended candidate. Default: see [`Want`].
+    /// Conditions that the recommended candidate must meet. Default: see [`Want`].
     pub want: Vec<String>,
     /// The user's own metrics. Default: none.
     pub metric: Vec<MetricCommand>,
-    /// Number of runs of each metric on the original alone. Default: 3.
+    /// Number of times that each metric is run on the original alone. Default: 3.
     pub metric_baseline_runs: Option<u32>,
-    /// A candidate file that replaces the ladders. Default: none.
+    /// A file of candidates that replaces the ladders. Default: none.
     pub candidates: Option<PathBuf>,
-    /// Pairs of a packing option and a value. A candidate is measured for each value.
+    /// Pairs of a packing option and a value. Each value is measured as a candidate.
     pub ladders: Vec<(&'static str, String)>,
-    /// Device for timing decoding: `cuda:0`, or `cpu` for none. Default: the first GPU.
+    /// Device on which decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
     pub device: Option<String>,
     /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,
-    /// Limit on the bytes of samples being measured. Default: as in packing.
+    /// Limit on the bytes of samples that are measured at the same time. Default: the same as in packing.
     pub memory: Option<u64>,
 }
 
@@ -77,7 +77,6 @@ impl Default for ReportArguments {
     }
 }
 
-/// Adds values of a packing option, in that option's own spelling.
 fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
     let mut add = |value: &OptionValue| {
         let Some(option) = StorageOptions::option(given.option) else { return Ok(()) };
@@ -90,13 +89,12 @@ fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
     }
 }
 
-/// Declares the packing option of this name as a ladder.
 const fn ladder(name: &'static str, takes: Takes, help: &'static str) -> ReportOption {
     ReportOption::new(name, takes, help, add_rungs, |_| None).group("Candidates")
 }
 
 impl ReportArguments {
-    /// Default number of runs of a metric on the original alone.
+    /// Default number of times that a metric is run on the original alone.
     pub const BASELINE_RUNS: u32 = 3;
 
     const OPTIONS: &[ReportOption] = &[
@@ -225,7 +223,7 @@ impl ReportArguments {
         ),
     ];
 
-    /// Returns the descriptions of all options.
+    /// Returns descriptions of all options.
     pub fn about() -> impl Iterator<Item = &'static About> {
         abouts(Self::OPTIONS).chain(abouts(READING))
     }
@@ -265,7 +263,7 @@ impl ReportArguments {
         }
     }
 
-    /// Returns the requested values of a packing option.
+    /// Returns the values to be measured for a packing option.
     #[must_use]
     pub fn ladder(&self, option: &str) -> Vec<&str> {
         self.ladders.iter().filter(|(name, _)| *name == option).map(|(_, value)| value.as_str()).collect()
@@ -275,13 +273,13 @@ impl ReportArguments {
         self.ladders.iter().any(|(name, _)| StorageOptions::option(name).is_some_and(|option| is(&option.about)))
     }
 
-    /// Returns true if candidate ladders for pictures are requested.
+    /// Returns true if the options ask for ladders of candidates for pictures.
     #[must_use]
     pub fn is_on_pictures(&self) -> bool {
         self.has_ladder(|about| !about.jpeg.is_empty())
     }
 
-    /// Returns true if candidate ladders for cubes are requested.
+    /// Returns true if the options ask for ladders of candidates for cubes.
     #[must_use]
     pub fn is_on_cubes(&self) -> bool {
         self.has_ladder(|about| about.jpeg.is_empty())
@@ -302,7 +300,7 @@ impl ReportArguments {
         }
         for (name, _) in &self.ladders {
             let other = StorageOptions::option(name).map_or("", |option| option.about.without);
-            // A ladder may have both qualities and scores, because each is a candidate.
+            // Qualities and scores may be combined, because each of them is a candidate of its own.
             if *name != "quality" && self.ladders.iter().any(|(name, _)| *name == other) {
                 return Err(ArgumentError::of(name, format!("cannot be combined with `{other}`")));
             }

@@ -1,4 +1,4 @@
-//! The options for reading a source, declared in one table.
+//! The options for reading a source, all declared in one table.
 
 use super::{ArgumentError, Declared, OptionValue, Takes, Word, spelled_size, values_of, words};
 use shardpack_format::{Hint, Setting};
@@ -10,7 +10,7 @@ type SourceOption = Declared<SourceOptions>;
 
 const SOURCES: &str = "Sources";
 
-/// Options for reading a source, for packing and for reports.
+/// Options for reading a source, which packing and reports share.
 pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "kind",
@@ -112,7 +112,6 @@ pub const READING: &[SourceOption] = &[
     .group(SOURCES),
 ];
 
-/// Source options that only packing has.
 pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "splits",
@@ -150,13 +149,13 @@ pub(super) const PACKING: &[SourceOption] = &[
     .group("Output"),
 ];
 
-/// Returns the front ends' default options, which accept larger cubes than the library.
+/// Returns the default options of the front ends. They accept larger cubes than the library's defaults.
 pub(super) fn defaults() -> SourceOptions {
     let cubes = CubeOptions { max_bytes: MAX_BYTES, ..CubeOptions::default() };
     SourceOptions { cubes, ..SourceOptions::default() }
 }
 
-/// Reads the options for reading a source.
+/// Reads those options that concern reading a source.
 ///
 /// # Errors
 /// Fails if an option cannot have its value, or names a column without a table.
@@ -167,7 +166,7 @@ pub fn reading(given: &[(String, OptionValue)]) -> Result<SourceOptions, Argumen
     Ok(options)
 }
 
-/// Returns the options in `given` that concern reading a source.
+/// Returns those options in `given` that concern reading a source.
 #[must_use]
 pub fn of_reading(given: &[(String, OptionValue)]) -> Vec<(String, OptionValue)> {
     let all = READING.iter().flat_map(|option| {

@@ -18,7 +18,7 @@ fn words_are_read_as_they_are_spelled() {
     }
 }
 
-/// Values of every kind, so that each option accepts one of them.
+/// Returns values of every kind, so that each option accepts at least one of them.
 fn values() -> Vec<OptionValue> {
     let words = [
         "images", "on", "stop", "tile", "420", "sample", "keep", "zstd", "none", "size", "skip", "as-given", "1/4",
@@ -63,7 +63,7 @@ fn every_option_can_be_given() {
     assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
 }
 
-/// Each storage option changes the options, and is formatted as it was given.
+/// Checks that each storage option has an effect and is formatted in the form in which it was given.
 #[test]
 fn every_option_of_storage_is_spelled_as_it_is_read() {
     for option in StorageOptions::OPTIONS {
@@ -137,7 +137,7 @@ fn options_that_would_have_no_effect_are_refused() {
     ] {
         assert!(given(&options).unwrap_err().to_string().contains("cannot be combined with"), "{options:?}");
     }
-    // A switch that is off contradicts nothing.
+    // A switch that is off does not contradict another option.
     assert!(given(&[("no_shuffle", "false"), ("seed", "3"), ("jpeg", "keep"), ("upright", "false")]).is_ok());
 }
 

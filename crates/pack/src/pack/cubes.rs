@@ -1,4 +1,4 @@
-//! Packs the cubes of a listing with their masks and metadata.
+//! Packs the cubes of a listing, with their masks and metadata.
 
 use super::fields::FolderFields;
 use super::masks::FolderMasks;
@@ -14,10 +14,11 @@ use shardpack_sources::cubes::{CubeOptions, CubeRun, CubeValues, OpenCube, open}
 use shardpack_sources::unpacked::read_meta;
 use shardpack_sources::{Listing, SourceSample};
 
-/// Bytes of a record besides the payloads: frame, head, metadata and padding.
+/// Bytes of a record in addition to its payloads: the frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
-/// Other memory of a thread: a unit of stored elements, a block of the file, and coder tables.
+/// Memory of a thread that does not depend on the sample: a unit of stored elements, a block of the file, and
+/// coder tables.
 const SCRATCH_BYTES: u64 = 6 << 20;
 
 pub(super) struct Cubes<'a> {
@@ -50,15 +51,16 @@ impl<'a> Cubes<'a> {
         })
     }
 
-    /// Estimates the size of a sample's record from the trial's ratios.
+    /// Estimates the size of a sample's record from the compression ratios of the trial.
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let mask = |masks: &FolderMasks<'_>| entry.mask.as_ref().map_or(0, |file| masks.stored_bytes(file.bytes));
         stored_bytes(array_bytes(entry), Some(&self.trial)).saturating_add(self.masks.as_ref().map_or(0, mask))
             + OVERHEAD_BYTES
     }
 
-    /// Returns the memory for a sample: the record, at most as large as the cube; the cube and its source
-    /// bytes, unless read in blocks; its rearranged elements, if any; and a mask, loaded and stored.
+    /// Returns the memory for a sample. It holds the record, which is at most as large as the cube; the cube
+    /// and its source bytes, unless they are read in blocks; the rearranged elements, if any; and a mask,
+    /// both as loaded and as stored.
     pub(super) fn memory_bytes(&self, entry: &SourceSample) -> u64 {
         let cube = array_bytes(entry);
         let in_file = entry.content.cube().is_some_and(|info| info.in_file);
@@ -106,7 +108,8 @@ impl<'a> Cubes<'a> {
         }
         let settings = self.trial.settings;
         let encoded = self.field.put_first(&mut workspace.cube, settings, &cube, no_data, &entry.key, draft);
-        // A file replaced or truncated during the read has changed, which is no reason to skip it.
+        // A file that was replaced or truncated during the read has changed. This is an error, and no reason
+        // to skip the sample.
         if encoded.is_err() || matches!(cube, CubeValues::InFile(_)) {
             self.listing.check_unchanged(entry)?;
         }

@@ -1,4 +1,4 @@
-//! Forecasts packing in parts, from the plan and the rate of a few samples.
+//! Forecasts packing in parts, from the plan and from the measured rate of a few samples.
 
 use super::folder::FolderSource;
 use super::options::PackOptions;
@@ -14,32 +14,32 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of samples to pack for measuring the rate, unless [`TRIAL`] ends first.
+/// Number of samples to pack for measuring the rate. Measuring ends earlier if [`TRIAL`] is over.
 const TRIED: usize = 256;
 const TRIAL: Duration = Duration::from_secs(3);
 
-/// Forecast of packing a source in parts.
+/// Forecast for packing a source in parts.
 #[derive(Debug, Clone)]
 pub struct Forecast {
     /// Kind of the samples.
     pub kind: SourceKind,
-    /// Number of samples.
+    /// Total number of samples.
     pub samples: u64,
-    /// Source bytes.
+    /// Total size of the sources, in bytes.
     pub source_bytes: u64,
-    /// Estimated record bytes.
+    /// Estimated total size of the records, in bytes.
     pub stored_bytes: u64,
     /// Number of shards.
     pub shards: u32,
-    /// All parts, including those without shards.
+    /// All parts, including parts that have no shards.
     pub parts: Vec<PartForecast>,
-    /// Limit on the bytes of samples in flight while a part is packed.
+    /// Limit on the bytes of samples in memory while a part is packed.
     pub memory_bytes: u64,
-    /// Peak resident memory of this process, including the listing and the plan, which each part also needs.
+    /// Peak resident memory of this process, in bytes. It includes the listing and the plan, which each part needs too.
     pub plan_rss_bytes: u64,
-    /// Seconds for listing the source. Without a saved listing, each part spends them too.
+    /// Seconds for listing the source. Unless the listing is saved, each part spends them again.
     pub listing_seconds: f64,
-    /// The timed samples.
+    /// The samples that were timed.
     pub measured: Measured,
 }
 
@@ -58,21 +58,21 @@ pub struct PartForecast {
     pub stored_bytes: u64,
 }
 
-/// Samples that were read, encoded and dropped.
+/// Samples that were read and encoded to measure the rate, and then dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
     /// Number of samples.
     pub samples: u64,
     /// Source bytes of these samples.
     pub source_bytes: u64,
-    /// Seconds that all threads together took for these samples.
+    /// Seconds spent on these samples, summed over all threads.
     pub seconds: f64,
     /// Number of threads.
     pub threads: usize,
 }
 
 impl Measured {
-    /// Returns the seconds that sources of `source_bytes` bytes take at this rate.
+    /// Returns how many seconds it takes to pack sources of `source_bytes` bytes at this rate.
     #[must_use]
     pub fn seconds_for(&self, source_bytes: u64) -> f64 {
         self.seconds * source_bytes as f64 / self.source_bytes.max(1) as f64
@@ -80,14 +80,14 @@ impl Measured {
 }
 
 impl Forecast {
-    /// Returns the seconds that the slowest part takes if all parts run at the same time.
+    /// Returns how many seconds the slowest part takes if all parts run at the same time.
     #[must_use]
     pub fn longest_seconds(&self) -> f64 {
         let longest = self.parts.iter().map(|part| part.source_bytes).max().unwrap_or(0);
         self.measured.seconds_for(longest)
     }
 
-    /// Returns the parts without samples, as an expression such as `7-10`.
+    /// Returns the numbers of the parts without samples, as an expression such as `7-10`.
     #[must_use]
     pub fn empty(&self) -> String {
         let empty = self.parts.iter().filter(|part| part.shards.is_empty());
@@ -131,8 +131,8 @@ impl Forecast {
     }
 }
 
-/// Plans packing of `src` in `parts` parts like [`pack`](super::pack), then packs and drops a few samples to
-/// measure the rate. Writes only the listing, if `options.source.listing` names a file.
+/// Plans the packing of `src` in `parts` parts in the same way as [`pack`](super::pack), then packs and drops
+/// a few samples to measure the rate. Writes only the listing, if `options.source.listing` names a file.
 ///
 /// # Errors
 /// Same as [`pack`](super::pack) before it writes.
@@ -184,7 +184,7 @@ fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts:
 fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured> {
     let listing = source.listing();
     let count = listing.samples.len();
-    // Order the samples so that the first ones come from all over the source.
+    // Order the samples so that even the first few come from all over the source.
     let step = count.div_ceil(TRIED).max(1);
     let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
     let started = Instant::now();
@@ -194,13 +194,13 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
         ahead = left.saturating_sub(source.announce(at as u64));
     }
     let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    // Hand out one at a time, so that the first samples are finished first.
+    // Hand out one sample at a time, so that the first samples in this order are finished first.
     tried.par_iter().with_max_len(1).try_for_each(|&at| -> crate::Result<()> {
         let Some(entry) = listing.samples.get(at) else { return Ok(()) };
         if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        // Drop the result. A sample that packing would skip takes time too.
+        // The result is dropped. A sample that packing would skip takes time too.
         source.encode(at as u64, 0, Vec::new())?;
         samples.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(entry.source_bytes(), Ordering::Relaxed);
@@ -210,7 +210,7 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
     Ok(Measured { samples: samples.into_inner(), source_bytes: bytes.into_inner(), seconds, threads })
 }
 
-/// Returns the numbers below `count` in bit-reversed order, which spreads consecutive ones far apart.
+/// Returns the numbers below `count` in bit-reversed order, in which consecutive numbers are far apart.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let bits = usize::BITS - count.next_power_of_two().leading_zeros() - 1;
     (0..count.next_power_of_two())

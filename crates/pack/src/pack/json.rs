@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shardpack_base::peak_rss_bytes;
 use shardpack_writer::{Outcome as Written, Report, Unfinished, UnfinishedPart};
 
-/// Returns the writer's report as `--json` prints it.
+/// Returns the writer's report in the form in which `--json` prints it.
 #[must_use]
 pub fn report_json(report: &Report) -> Value {
     json!({
@@ -27,7 +27,7 @@ pub fn report_json(report: &Report) -> Value {
     })
 }
 
-/// Returns the unfinished parts that a merge needs, as `merge --json` prints them.
+/// Returns the unfinished parts that a merge still needs, in the form in which `merge --json` prints them.
 #[must_use]
 pub fn unfinished_json(unfinished: &Unfinished) -> Value {
     let part = |part: &UnfinishedPart| {

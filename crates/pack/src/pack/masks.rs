@@ -1,4 +1,4 @@
-//! Reads and encodes a listing's masks together with their pictures or cubes.
+//! Reads and encodes the masks of a listing, together with their pictures or cubes.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -34,8 +34,8 @@ impl<'a> FolderMasks<'a> {
         stored_bytes(file_bytes, Some(&self.trial))
     }
 
-    /// Adds a sample's mask, if any, to its record. The sample has this height and width; `change` scales the
-    /// mask to the stored picture.
+    /// Adds the mask of a sample, if it has one, to its record. The sample has this height and width.
+    /// `change` scales the mask to the size of the stored picture.
     pub(super) fn put(
         &self,
         workspace: &mut ArrayWorkspace,

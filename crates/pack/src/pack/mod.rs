@@ -1,4 +1,5 @@
-//! Packs a listing of sources into a dataset: enumerate, try codecs, plan, write.
+//! Packs a listing of sources into a dataset. The steps are to list the sources, try codecs, plan the shards,
+//! and write them.
 
 mod cubes;
 mod fields;

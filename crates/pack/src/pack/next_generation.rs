@@ -21,11 +21,11 @@ impl NextGeneration<'_> {
         Ok(plan.behind(self.growth.manifest(), first_id(self.opened)?)?)
     }
 
-    /// Returns schema, classes and recipe, which equal the dataset's.
+    /// Returns the schema, classes and recipe for the new samples. The schema and the recipe equal the dataset's.
     pub(super) fn metadata(&self, source: &FolderSource<'_>) -> crate::Result<Metadata> {
         let base = self.growth.manifest();
         refuse_other_fields(&base.schema, source.schema())?;
-        // The next generation has classes if the dataset has any, even if no new sample has one.
+        // If the dataset has classes, so has the next generation, even if no new sample has a class.
         let classes = base.classes.as_ref().map(|_| source.listing().classes.clone());
         Ok(Metadata { schema: base.schema.clone(), classes, recipe: base.shard_recipe(), shards: None })
     }
@@ -75,8 +75,8 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     bail!(Hinted::new(text, "pack the samples into a new dataset; `concat` combines the two"))
 }
 
-/// Adds to the figures the facts that only the older manifest has: reasons for keeping pictures, and figures
-/// of other programs.
+/// Adds to the figures those facts that only the older manifest has: the reasons for storing pictures with
+/// their own bytes, and the figures of other programs.
 pub(crate) fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
     for (field, noted) in before {
         let Some(entry) = figures.get_mut(field) else {

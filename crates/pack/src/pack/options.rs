@@ -13,23 +13,23 @@ use shardpack_writer::Part;
 /// ```
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// Options for reading the source, including the treatment of bad input.
+    /// Options for reading the source, including what happens to bad input.
     pub source: SourceOptions,
-    /// Storage of pictures.
+    /// How pictures are stored.
     pub pictures: PictureOptions,
-    /// Storage of cubes. Masks use the codec options, and are always lossless. Default: auto.
+    /// How cubes are stored. Masks use the same codec options, and are always lossless. Default: auto.
     pub arrays: ArrayOptions,
     /// Largest size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
     /// Seed of the stored order; `None` keeps the order of the keys. Default: seed 0.
     pub shuffle: Option<u64>,
-    /// Write only one part of the shards. Default: all.
+    /// Write only this part of the shards. Default: write all.
     pub part: Option<Part>,
     /// Replace the output of an earlier run. Default: false.
     pub force: bool,
     /// Number of threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight. Default: enough for one sample per thread plus one, at least 64 MiB.
+    /// Limit on the bytes of samples in memory. Default: enough for one sample per thread plus one, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 
@@ -50,7 +50,6 @@ impl Default for PackOptions {
 }
 
 impl PackOptions {
-    /// Returns true if damaged samples are skipped instead of stopping the run.
     pub(super) fn skips(&self) -> bool {
         self.source.on_bad_input == OnBadInput::Skip
     }

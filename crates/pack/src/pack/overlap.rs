@@ -1,4 +1,4 @@
-//! Checks whether source and output overlap.
+//! Checks whether the source and the output overlap.
 
 use crate::{Context, bail};
 use shardpack_format::{Hinted, visible_path};
@@ -7,8 +7,8 @@ use shardpack_sources::Files;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Refuses an output folder that equals, contains or is inside the source, because a second run would pack
-/// the first run's shards.
+/// Refuses an output folder that equals, contains or is inside the source. Otherwise a second run would pack
+/// the shards of the first run.
 pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Result<()> {
     files.check(src)?;
     let url =
@@ -27,7 +27,7 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Re
     Ok(())
 }
 
-/// Refuses to write files into a dataset's folder, where they would disturb writers of the dataset.
+/// Refuses to write files into the folder of a dataset, where they would disturb programs that write the dataset.
 ///
 /// # Errors
 /// Fails if `out` is that folder or inside it.
@@ -35,7 +35,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     // A dataset without a local path has no local folder.
     let Ok(path) = dataset.canonicalize() else { return Ok(()) };
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-    // A lone shard may be in any folder.
+    // A lone shard, without a manifest in its folder, may be in any folder.
     let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
     if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
         let text = format!("the output `{}` is inside the dataset `{}`", visible_path(out), visible_path(dataset));
@@ -44,7 +44,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     Ok(())
 }
 
-/// Returns an output's path, with links resolved in the existing part and the rest as given.
+/// Returns the path of an output. Links in the part that exists are resolved, and the rest stays as given.
 fn resolved(out: &Path) -> crate::Result<PathBuf> {
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();

@@ -22,7 +22,7 @@ pub(super) struct Pictures<'a> {
 }
 
 impl<'a> Pictures<'a> {
-    /// Prepares the pictures, and re-encodes a few to estimate stored sizes. Runs on the caller's rayon pool.
+    /// Prepares the pictures. A few of them are re-encoded on the caller's rayon pool to estimate stored sizes.
     pub(super) fn new(
         listing: &'a Listing,
         options: &'a PackOptions,
@@ -48,12 +48,13 @@ impl<'a> Pictures<'a> {
     }
 
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
-        // The estimate assumes a mask of one byte per pixel.
+        // The estimate assumes that a mask has one byte per pixel.
         let mask = self.masks.as_ref().map_or(0, |masks| masks.stored_bytes(pixels(entry)));
         self.sizes.estimate(entry).saturating_add(mask)
     }
 
-    /// Returns the memory for a sample. A mask counts twice, as loaded and as stored, with two bytes per pixel.
+    /// Returns the memory for a sample. A mask is assumed to have two bytes per pixel, and counts twice
+    /// because it is held both as loaded and as stored.
     pub(super) fn memory_bytes(&self, sample: u64, entry: &SourceSample) -> u64 {
         let mask = |bytes: u64| bytes.max(pixels(entry).saturating_mul(2)).saturating_mul(2);
         let mask = entry.mask.as_ref().map_or(0, |file| mask(file.bytes));
@@ -114,7 +115,8 @@ fn pixels(entry: &SourceSample) -> u64 {
     height.saturating_mul(width)
 }
 
-/// Shrinks the mask of a shrunk picture: each pixel gets the label at its centre, as in the loader's views.
+/// Shrinks the mask of a picture that was shrunk. Each pixel gets the label at its centre, as in the views of
+/// the loader.
 fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     let size = size.map(u64::from);
     let &[height, width] = mask.shape() else { bug("a mask of other than two axes") };
@@ -123,7 +125,7 @@ fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     }
     let (dtype, [rows, columns]) = (mask.dtype(), size);
     let element = dtype.size();
-    // Pixel i has its centre at (i + 1/2) · from / to, computed exactly in integers.
+    // The centre of pixel i is at (i + 1/2) · from / to. It is computed exactly, in integers.
     let centre = |i: u64, from: u64, to: u64| (2 * i + 1) * from / (2 * to.max(1));
     let mut out = Vec::with_capacity(usize::try_from(dtype.array_bytes(&size)?).unwrap_or(0));
     for row in 0..rows {

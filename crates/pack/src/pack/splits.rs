@@ -1,4 +1,4 @@
-//! Packs each split of a source into its own dataset. The datasets share classes, fields and codecs.
+//! Packs each split of a source into a dataset of its own. The datasets share their classes, fields and codecs.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -16,11 +16,11 @@ use std::path::Path;
 /// The result of [`pack_splits`].
 #[derive(Debug)]
 pub struct PackedSplits {
-    /// Splits by name, with their reports. Each dataset is in the folder of that name in the output.
+    /// Splits by name, with the report on each. The dataset of a split is in the folder of the same name in the output.
     pub splits: Vec<(String, PackReport)>,
-    /// Skipped files that are in no split (policy: skip).
+    /// Skipped files that belong to no split (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Notes for the user on all splits together.
+    /// Notes for the user that concern all splits together.
     pub notes: Vec<Note>,
 }
 

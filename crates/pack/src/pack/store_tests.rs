@@ -1,4 +1,4 @@
-//! Tests that a folder in a store gives the same dataset as on a disk, and that errors name the object.
+//! Tests that a folder in a store gives the same dataset as a folder on a disk, and that errors name the object.
 
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::testing::{npy_of, png, put};
@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// A store with a folder's content, where an object's bytes identify its version.
+/// A store with the content of a folder. The version of an object is derived from its bytes.
 #[derive(Debug, Default)]
 struct Bucket {
     folder: PathBuf,
     url: PathBuf,
     read_ahead_bytes: u64,
-    /// Total bytes announced, bytes announced but not yet dropped, and the maximum of the latter.
+    /// Number of bytes announced in total, number of bytes announced but not yet dropped, and the maximum of
+    /// the second number.
     announced: Arc<Mutex<(u64, u64, u64)>>,
     lists: Mutex<u32>,
     broken: Option<&'static str>,
@@ -50,7 +51,7 @@ impl ReadAt for Object {
             return Err(Cause::new(ErrorKind::InvalidData, "the object has changed since it was first read"));
         }
         let rest = &bytes[(offset as usize).min(bytes.len())..];
-        // Deliver pieces, as a network does.
+        // Deliver the object in pieces, as a network does.
         let count = rest.len().min(buffer.len()).min(1000);
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
@@ -120,7 +121,6 @@ impl Storage for Bucket {
     }
 }
 
-/// Returns a photo that can be tiled.
 fn jpeg() -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap()
 }
@@ -159,7 +159,7 @@ fn packed(src: &Path, out: &Path, source: SourceOptions) -> crate::Result<Vec<(S
     Ok(files.into_iter().map(|name| (name.clone(), fs::read(out.join(name)).unwrap())).collect())
 }
 
-/// Packs a folder directly and as a bucket, and compares the bytes.
+/// Packs a folder both directly and as a bucket, and checks that the shards are equal.
 fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     let out = tempfile::tempdir().unwrap();
     let mut local = SourceOptions::default();
@@ -171,7 +171,8 @@ fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     assert!(here.len() > 1 && here == there);
     let (all, left, most) = *bucket.announced.lock().unwrap();
     assert!(all > 0 && left == 0, "{all} bytes were announced, {left} of them are held");
-    // The bound is half of the read-ahead limit, one more sample, and one per thread; or the ends of a window.
+    // At most, the announced bytes are half of the limit for reading ahead, one more sample, and one sample
+    // per thread; or the ends of a window.
     assert!(most < 1 << 20, "{most}");
 }
 
@@ -184,7 +185,6 @@ fn pictures_of_a_store_give_the_dataset_of_the_folder() {
     let here = enumerate(root.path(), &SourceOptions::default()).unwrap();
     let facts = |listing: &Listing| (listing.classes.clone(), listing.ignored, listing.notes.clone());
     assert_eq!(facts(&there), facts(&here));
-    // A slash at the end makes no difference.
     assert_eq!(enumerate(Path::new("s3://bucket/data/"), &remote).unwrap().samples, there.samples);
 }
 
@@ -233,7 +233,7 @@ fn an_object_that_changes_after_the_listing_is_an_error_that_names_it() {
     let file = out.path().join("listing");
     let (anew, _) = options(bucket(root.path()));
     listing_file::write(&enumerate(Path::new(URL), &anew).unwrap(), &anew, &file).unwrap();
-    // Use another picture of the same length.
+    // The other picture has the same length.
     let mut other = jpeg();
     let last = other.len() - 3;
     other[last] ^= 1;
@@ -249,7 +249,7 @@ fn a_store_that_fails_is_no_bad_input() {
     for (folder, broken) in [(pictures(), "cat/06.jpg"), (pictures(), "listing")] {
         let failing = Bucket { broken: Some(broken), ..bucket(folder.path()) };
         let (mut source, _) = options(failing);
-        // Otherwise an outage would skip all samples that it affects.
+        // Errors of the store are not skipped, because an outage would otherwise skip every sample that it affects.
         source.on_bad_input = OnBadInput::Skip;
         let error = enumerate(Path::new(URL), &source).unwrap_err();
         assert!(matches!(error, SourceError::Io { .. }), "{error:?}");
@@ -266,7 +266,7 @@ fn an_empty_or_unknown_place_is_said() {
     assert_eq!(error, "`s3://bucket/data`: expected a folder with objects, found no object below this name");
     let error = enumerate(Path::new("s3://other/data"), &source).unwrap_err().to_string();
     assert!(error.contains("expected a local path, found a URL"), "{error}");
-    // Programs create empty objects as folders; any other empty object is bad input.
+    // Some programs create empty objects to stand for folders. Any other empty object is bad input.
     put(root.path(), "a/x.png", png(3, 4));
     put(root.path(), "folder", Vec::new());
     put(root.path(), "empty.jpg", Vec::new());

@@ -1,4 +1,4 @@
-//! Stores labels and columns, whose values come from names and tables.
+//! Stores labels and columns, whose values come from file names and tables.
 
 use crate::encode::{Columns, RecordDraft, StoredValue};
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ pub(super) fn column_fields(listing: &Listing) -> impl Iterator<Item = Field> {
     })
 }
 
-/// Positions of a listing's labels and columns in a record.
+/// The places of a listing's labels and columns in a record.
 #[derive(Debug)]
 pub(super) struct TablePlaces {
     scalars: Columns,
@@ -27,7 +27,7 @@ pub(super) struct TablePlaces {
 }
 
 impl TablePlaces {
-    /// Finds the positions in records of `schema`, which has the listing's fields.
+    /// Finds the places in records of `schema`, which must have the listing's fields.
     pub(super) fn of(listing: &Listing, schema: &Schema) -> Self {
         let (scalars, texts): (Vec<Field>, Vec<Field>) =
             label_field(listing).into_iter().chain(column_fields(listing)).partition(|field| field.dtype.is_some());
@@ -66,7 +66,6 @@ fn scalars(listing: &Listing, number: usize, entry: &SourceSample) -> Vec<u8> {
     out
 }
 
-/// Returns the label table's text and JSON columns for one sample, in order.
 fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     listing.columns.iter().filter_map(move |column| match &column.values {
         ColumnValues::Text(texts) | ColumnValues::Json(texts) => Some(texts.get(number).unwrap_or_default()),
@@ -74,7 +73,8 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a digest of a sample's values from names and tables, because different labels make a different dataset.
+/// Returns a digest of those values of a sample that come from names and tables. The digest is needed because
+/// different labels make a different dataset.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

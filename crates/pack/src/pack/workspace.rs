@@ -1,19 +1,19 @@
-//! Memory that is reused for each sample.
+//! Memory that is reused from sample to sample.
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 
-/// A thread's memory, reused for each sample because fresh pages cost more than used ones.
+/// The memory of a thread, reused for every sample because new pages cost more time than used ones.
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) picture: PictureEncoder,
     pub(super) file: Vec<u8>,
     pub(super) cube: ArrayWorkspace,
-    /// Buffer for a cube that is read whole.
+    /// Buffer for a cube that is read as a whole.
     pub(super) array: Vec<u8>,
     pub(super) mask: ArrayWorkspace,
 }
 
-/// Facts about a sample once its fields are in the record.
+/// Facts about a sample that are known once its fields are in the record.
 pub(super) struct SampleFigures {
     pub(super) totals: FidelityTotals,
     pub(super) oddity: Option<String>,

@@ -1,8 +1,8 @@
-//! Measures the calling thread's core time in seconds.
+//! Measures, in seconds, how long the calling thread has used a core.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A stopwatch that pauses while other threads have the core.
+/// A stopwatch that pauses while another thread has the core.
 pub(super) struct CpuTime(f64);
 
 impl CpuTime {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Longest distance for the autocorrelation of the error.
 const LAGS: usize = 16;
-/// Number of cubes that determine the ladder of errors.
+/// Number of cubes from which the ladder of errors is derived.
 const TRIED: usize = 3;
 
 pub(super) struct CubeScorer<'a> {
@@ -25,10 +25,10 @@ pub(super) struct CubeScorer<'a> {
     noise: Option<Arc<[f64]>>,
 }
 
-/// Properties of cubes that determine the candidate ladder.
+/// Properties of cubes from which the ladder of candidates is derived.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
-    /// True if some cubes hold floats, which can lose precision.
+    /// True if some cubes hold floats, which can be stored with less precision.
     pub floats: bool,
     /// True if some cubes hold floats that are not integers.
     pub fractions: bool,
@@ -36,7 +36,7 @@ pub struct CubeTraits {
     pub noise: Option<Noise>,
 }
 
-/// Noise of some cubes, over the bands that have noise.
+/// Noise of some cubes, taken over those bands that have noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     /// Noise of the quietest band.
@@ -45,8 +45,8 @@ pub struct Noise {
     pub typical: f64,
 }
 
-/// Returns the memory for scoring a cube: source and decoded values, the bytes behind them, and the angles or
-/// the noise.
+/// Returns the memory for scoring a cube: its source and decoded values, the bytes that these are decoded
+/// from, and the angles or the noise.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let of = |info: &CubeInfo| {
         let [height, width, bands] = info.shape;
@@ -130,12 +130,11 @@ impl<'a> CubeScorer<'a> {
             }
         };
         record.values.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
-        // All differences are zero, so do not keep them for every sample.
+        // All differences of an exact record are zero, so they are not kept for every sample.
         record.cube = (!record.exact).then_some(found);
         Ok(record)
     }
 
-    /// Returns the noise of each band in a sample's source.
     fn noise(&mut self, position: usize) -> Result<Arc<[f64]>, String> {
         if let Some(noise) = &self.noise {
             return Ok(Arc::clone(noise));
@@ -157,7 +156,7 @@ impl<'a> CubeScorer<'a> {
 
     pub(super) fn decode(&mut self, sample: &EncodedSample<FidelityTotals>) -> Result<Array, String> {
         let words = |error: shardpack_format::Error| first_line(&error.to_string());
-        // A run of a single value may be arbitrarily small.
+        // A field with a single value may be compressed to any small size, so the ratio is not limited.
         let limits = shardpack_format::Limits { max_expansion: u64::MAX, ..limits() };
         let field = first_field(sample, &limits).map_err(words)?;
         let descriptor = ArrayDescriptor::parse(field.descriptor, &limits).map_err(words)?;
@@ -183,7 +182,7 @@ fn scores(found: &ArrayDifference) -> [(Measure, Option<f64>); 9] {
     ]
 }
 
-/// Returns the ratio of a band's largest error to its noise; `None` if no value was compared.
+/// Returns the ratio of a band's largest error to its noise, or `None` if no value was compared.
 pub(super) fn noise_ratio(band: &BandDifferences, noise: f64) -> Option<f64> {
     match (band.count, band.max_abs > 0.0, noise > 0.0) {
         (0, ..) => None,

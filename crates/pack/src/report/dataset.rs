@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Maximum number of samples with figures in the report. From a larger dataset, this many are drawn.
+/// Maximum number of samples whose figures are in the report. If a dataset is larger, this many are drawn from it.
 pub const MOST_ROWS: u64 = 4096;
 
 /// Reports on a dataset from the columns that packing stored in it.
@@ -134,7 +134,8 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
     Ok(report)
 }
 
-/// Turns a report on records into a report on the dataset: its facts, and its differences from its sources.
+/// Turns a report on records into a report on the dataset: adds facts about the dataset and its differences
+/// from its sources.
 pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Want]) {
     let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
     #[allow(clippy::cast_precision_loss, reason = "a size")]
@@ -151,7 +152,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     conclude(report, want, !want.is_empty());
 }
 
-/// Returns the kind of the reported field, which is the first with pictures or arrays.
+/// Returns the kind of the reported field, which is the first field of pictures or arrays.
 pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(SampleKind::Pictures),
@@ -168,7 +169,7 @@ fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
     if samples <= wanted {
         return (0..samples).collect();
     }
-    // Take a random sample from each stretch of equal length. The stored order is already shuffled.
+    // Take one random sample from each of several stretches of equal length. The stored order is already shuffled.
     (0..wanted)
         .map(|i| {
             let (from, to) = (stretch(samples, i, wanted), stretch(samples, i + 1, wanted));
@@ -185,7 +186,7 @@ struct IndexedSample {
     sample: DrawnSample,
     bytes: u64,
     scores: BTreeMap<Measure, f64>,
-    /// True if nothing was lost, according to the figures.
+    /// True if the figures show that nothing was lost.
     exact: bool,
 }
 
@@ -213,7 +214,7 @@ impl IndexedSample {
             scores.insert(Measure::Ssimulacra2, f64::from(figures.score));
         }
         scores.extend(array.into_iter().flat_map(of_fidelity));
-        // A picture that was not re-encoded equals its source.
+        // A picture that was not re-encoded has the pixels of its source.
         let exact =
             array.is_none_or(|figures| figures.changed == 0) && reencoded.is_none_or(|figures| figures.quality == 0);
         let key = index.key(record)?.to_owned();
@@ -243,7 +244,7 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
     out.into_iter().filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// Describes the recipe's storage of values in a few words.
+/// Describes in a few words how the recipe stores values.
 pub(super) fn recipe_name(dataset: &Dataset, content: SampleKind) -> String {
     let recipe = DatasetRecipe::read(dataset.recipe());
     match content {

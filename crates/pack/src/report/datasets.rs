@@ -1,4 +1,4 @@
-//! Measures whole datasets: the user's own metrics, and a device's decode rate.
+//! Measures whole datasets: with the user's own metrics, and by the rate at which a device decodes.
 //!
 //! The report's samples are packed once unchanged, and once for each candidate.
 
@@ -22,8 +22,8 @@ use std::time::Duration;
 const RUN: &str = "SHARDPACK_METRIC_RUN";
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Measures the candidates on the samples at `positions` of the listing. The page reports errors, and
-/// measurements omitted because the run was stopped.
+/// Measures the candidates on the samples at these positions of the listing. The report lists errors, and
+/// measurements that were omitted because the run was stopped.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions: &[usize]) -> crate::Result<()> {
     if measurement.options.metrics.is_empty() && measurement.options.device.is_none() {
         return Ok(());
@@ -37,7 +37,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
         && let Err(error) = pack(measurement, &listing, &original, &unchanged(listing.kind, &recipe.options))
         && !measurement.is_cancelled()
     {
-        // Without the original there is no basis for a comparison.
+        // Without the original dataset, there is nothing to compare the candidates with.
         let what = format!("the original cannot be packed: {}", first_line(&error.to_string()));
         report.metrics = metrics.into_iter().map(|metric| Metric { failures: vec![what.clone()], ..metric }).collect();
         metrics = Vec::new();
@@ -104,10 +104,10 @@ impl<'a> Steps<'a> {
 }
 
 enum CandidateDataset {
-    /// A temporary dataset. Only one exists at a time, because each may take as much space as the samples.
+    /// A temporary dataset. Only one exists at a time, because each may take as much space as the samples do.
     Made(PathBuf),
     Found(PathBuf),
-    /// No dataset, for this reason.
+    /// There is no dataset, for this reason.
     None(String),
 }
 
@@ -148,7 +148,7 @@ fn empty(command: &MetricCommand) -> Metric {
     Metric { name, command, baseline: Vec::new(), values: Vec::new(), failures: Vec::new() }
 }
 
-/// Returns options that store the source unchanged: the encoded pictures, and all bits of cubes.
+/// Returns options that store the source unchanged: pictures with their own bytes, and cubes with all their bits.
 fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
         SourceKind::Images => (PictureOptions::of(Jpeg::Keep), ArrayOptions::default()),
@@ -165,21 +165,21 @@ fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
-/// Returns true if a number lies within the range of `baseline`; `None` for a baseline of fewer than two numbers.
+/// Returns true if a number lies within the range of `baseline`, or `None` if `baseline` has fewer than two numbers.
 fn within(baseline: &[f64], value: f64) -> Option<bool> {
     let low = baseline.iter().copied().reduce(f64::min)?;
     let high = baseline.iter().copied().reduce(f64::max)?;
     (baseline.len() > 1).then(|| (low..=high).contains(&value))
 }
 
-/// Runs a command and parses the number it prints. Stopping the report also stops the command.
+/// Runs a command and parses the number that it prints. If the report is stopped, the command is stopped too.
 fn number(
     measurement: &Measurement<'_>,
     command: &str,
     [original, candidate]: [&Path; 2],
     run: u32,
 ) -> crate::Result<f64> {
-    // Use files instead of pipes, because this thread waits and could not drain a pipe.
+    // Use files instead of pipes, because this thread waits for the command and could not drain a pipe.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new("sh")
         .args(["-c", &format!("{command} \"$@\""), "shardpack-metric"])
@@ -195,7 +195,7 @@ fn number(
             break status;
         }
         if measurement.is_cancelled() {
-            // The command may have ended meanwhile, leaving nothing to kill.
+            // The command may have ended in the meantime, and then there is nothing to kill.
             let _ = child.kill();
             child.wait()?;
             bail!("stopped");

@@ -1,4 +1,4 @@
-//! Draws stratified samples, in an order that can be extended.
+//! Draws stratified samples, in an order that can be continued to draw more.
 
 use shardpack_base::{halves, philox4x32_10};
 use shardpack_format::to_usize;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 pub(super) const PILOT: u64 = 64;
 /// Maximum number of samples, unless the user gives a number.
 pub(super) const MOST: u64 = 512;
-/// Half width of the predicted size's interval, as a share, at which the draw ends.
+/// The draw ends when half the width of the interval for the predicted size is at most this share of the size.
 pub(super) const GOAL: f64 = 0.02;
 
-/// Minimum number of samples per stratum, and maximum number of strata.
+/// Minimum number of samples per stratum. The next constant is the maximum number of strata.
 const PER_STRATUM: u64 = 4;
 const MOST_STRATA: usize = 16;
 
@@ -26,11 +26,12 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Strata are the classes, or else the first-level folders, if there is more than one. Neighbouring
-    /// strata are joined if there are too few `samples`.
+    /// The strata are the classes or, if there are no classes, the first-level folders. Neighbouring strata are
+    /// joined if there are too few `samples` for all of them.
     ///
-    /// Within a stratum of n samples, the k-th in a random order gets the place (k + u) / n, with a random u
-    /// for each stratum, so that any prefix of the order contains all strata in proportion.
+    /// Within a stratum of n samples, the k-th sample in a random order gets the place (k + u) / n, where u
+    /// is a random number for each stratum. Any prefix of the order by place therefore contains all strata in
+    /// proportion.
     pub(super) fn new(listing: &Listing, seed: u64, samples: u64) -> Self {
         let folder = |key: &str| key.split_once('/').map_or("", |(folder, _)| folder).to_owned();
         let names: Vec<String> = match listing.classes.is_empty() {
@@ -86,7 +87,7 @@ impl Draw {
     }
 }
 
-/// Returns a sample's sizes that are known without encoding: source bytes, and pixels or decoded bytes.
+/// Returns the sizes of a sample that are known without encoding it: its source bytes, and its pixels or decoded bytes.
 #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
 pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     let size = match &entry.content {
@@ -96,8 +97,8 @@ pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     [entry.source_bytes() as f64, size]
 }
 
-/// Returns each name's stratum. Names with fewer than [`PER_STRATUM`] samples share strata with neighbours,
-/// in about equal numbers.
+/// Returns the stratum for each name. If there are too many names for [`PER_STRATUM`] samples per stratum,
+/// neighbouring names share strata with about equal numbers of samples.
 fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
     names.iter().for_each(|name| *sizes.entry(name.as_str()).or_default() += 1);
@@ -110,7 +111,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let (mut last_share, mut number) = (0, 0);
     for (name, size) in sizes {
         let share = before * most / names.len().max(1);
-        // Strata are numbered without gaps, even if one name fills several shares.
+        // Number the strata without gaps, even if the samples of one name fill several shares.
         number += usize::from(share != last_share);
         last_share = share;
         numbers.insert(name, number);
@@ -119,7 +120,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     numbers
 }
 
-/// Returns a sample's random number, a pure function like the order of training.
+/// Returns a sample's random number. Like the order of training, it depends only on the arguments.
 pub(super) fn random(seed: u64, stream: u64, at: u64) -> u64 {
     let ([a0, a1], [s0, s1]) = (halves(at), halves(stream));
     let [low, high, ..] = philox4x32_10([a0, a1, s0, s1], halves(seed));
@@ -163,7 +164,6 @@ mod tests {
         let names: Vec<String> = (0..1000).map(|i| format!("{i:04}")).collect();
         let strata = |samples| joined(&names, samples).values().max().unwrap() + 1;
         assert_eq!((strata(64), strata(4), strata(1), strata(100_000)), (16, 1, 1, 16));
-        // One class has nearly all samples.
         let mut names = vec!["a".to_owned(); 900];
         names.extend((0..100).map(|i| format!("b{i}")));
         let numbers = joined(&names, 64);

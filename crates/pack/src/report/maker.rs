@@ -1,4 +1,4 @@
-//! Makes the measured records, by encoding them for the report or reading them from a dataset.
+//! Makes the records that are measured, either by encoding them for the report or by reading them from a dataset.
 
 use super::record::limits;
 use crate::encode::FidelityTotals;
@@ -23,7 +23,6 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Returns the [`FolderSource`], or `None` for records read from a dataset.
     pub(super) fn encoder(&self) -> Option<&FolderSource<'a>> {
         match self {
             Self::Encoder(encoder) => Some(encoder),
@@ -35,7 +34,6 @@ impl<'a> Maker<'a> {
         self.encoder().and_then(FolderSource::settings)
     }
 
-    /// Returns the maximum memory for making the record, in bytes.
     pub(super) fn memory_bytes(&self, sample: u64) -> u64 {
         match self {
             Self::Encoder(encoder) => encoder.memory_bytes(sample),
@@ -43,10 +41,11 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Returns the record of a sample, given its position in the listing.
+    /// Returns the record of the sample at this position in the listing.
     ///
     /// # Errors
-    /// Returns the reason if there is no record, and true if the sample itself is the cause rather than its storage.
+    /// Returns the reason if there is no record, and whether the sample itself is the cause rather than the
+    /// way it is stored.
     pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<FidelityTotals>, NoRecord> {
         match self {
             Self::Encoder(encoder) => match encoder.encode(sample, 0, buffer) {
@@ -67,7 +66,7 @@ pub(super) struct NoRecord {
     pub(super) of_source: bool,
 }
 
-/// A dataset's records, found by the keys of a listing.
+/// The records of a dataset, found by the keys of a listing.
 pub(super) struct DatasetRecords<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) listing: &'a Listing,
@@ -86,7 +85,7 @@ impl DatasetRecords<'_> {
             let (shard, record) = self.dataset.locate(self.index(sample)?)?;
             Ok::<_, shardpack_reader::Error>(self.dataset.shard(shard)?.row(record)?.length)
         };
-        // A missing record needs no memory. Reading it reports the reason.
+        // A record that is missing needs no memory. Reading it later reports why it is missing.
         length().unwrap_or(0)
     }
 
@@ -99,7 +98,7 @@ impl DatasetRecords<'_> {
     }
 }
 
-/// Returns a packed dataset's options for a comparison: picture sizes, and the allowed error.
+/// Returns options for comparing a packed dataset with its sources: the dataset's picture sizes and its allowed error.
 pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptions {
     let recipe = DatasetRecipe::read(dataset.recipe());
     let max_error = recipe.arrays("cube").and_then(|cube| cube.asked.max_error);

@@ -1,10 +1,11 @@
-//! Measures the cost of a lossy choice in advance: packing encodes drawn samples under a set of candidates,
-//! the loader's decoders decode the records, and the results are scored.
+//! Measures in advance what a lossy choice costs. Drawn samples are encoded by packing under a set of
+//! candidates, the records are decoded by the loader's decoders, and the results are scored.
 //!
-//! [`open`] lists the sources; [`ListedSource::measure`] returns the page's data. The front end adds the
-//! source path, the commands, and the notes on the listing.
+//! [`open`] lists the sources, and [`ListedSource::measure`] returns the data of the report page. The front
+//! end adds the path of the source, the commands, and the notes on the listing.
 //!
-//! Threads measure one sample at a time under all candidates, so an interrupted run has complete samples.
+//! Each thread measures one sample at a time under all candidates, so that the samples of an interrupted run
+//! are complete.
 
 mod assemble;
 mod budget;
@@ -84,8 +85,8 @@ impl ListedSource {
     /// Draws samples, measures the candidates on them, and assembles the report.
     ///
     /// # Errors
-    /// Fails if no candidate can be prepared, or nothing could be measured. The report lists samples that
-    /// cannot be read or stored, which are not errors.
+    /// Fails if no candidate can be prepared, or nothing could be measured. Samples that cannot be read or
+    /// stored are not errors; the report lists them.
     pub fn measure(
         &self,
         recipes: &[CandidateRecipe],
@@ -107,11 +108,11 @@ impl ListedSource {
         self.measured(recipes, &prepared, options, hooks)
     }
 
-    /// Compares a dataset's samples with their listed sources, matched by key.
+    /// Compares the samples of a dataset with their listed sources, matched by key.
     ///
     /// # Errors
-    /// Fails if the sources and the dataset have different kinds, or nothing could be measured. The report
-    /// lists samples that are missing on one side.
+    /// Fails if the sources and the dataset have different kinds, or if nothing could be measured. Samples
+    /// that are missing on one side are not errors; the report lists them.
     pub fn measure_dataset(
         &self,
         dataset: &Dataset,

@@ -1,4 +1,4 @@
-//! Makes panels for cubes: the error in each band, spectra before and after, the error distribution.
+//! Makes panels for cubes: the error in each band, spectra before and after, and the distribution of the error.
 
 use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
@@ -14,7 +14,7 @@ use shardpack_report::stats::histogram;
 const PANELS: usize = 4;
 const BINS: usize = 48;
 
-/// Adds panels for the shown candidate and for others on the front.
+/// Adds panels for the candidate in the gallery and for other candidates on the front.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
     let Ok(Scorer::Cubes(mut scorer)) = measurement.scorer() else { return };
     let Some(first) = shown_candidate(report) else { return };
@@ -36,7 +36,7 @@ struct Facts {
     unit: String,
 }
 
-/// Reads the facts of the first readable sample and assumes that the others are alike.
+/// Reads facts from the first readable sample, and assumes that the other samples agree.
 fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Some(first) = whole.first() else { return Facts::default() };
     scorer.begin(first.position);
@@ -46,7 +46,7 @@ fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     Facts { wavelengths, unit }
 }
 
-/// Returns the differences of all samples under a candidate, each with the sample's place in the report.
+/// Returns the differences of all samples under a candidate. The number is the sample's place in the report.
 fn differences(whole: &[Sampled], candidate: usize) -> Vec<(usize, &ArrayDifference)> {
     measured(whole, candidate).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
 }
@@ -55,7 +55,7 @@ fn measured(whole: &[Sampled], candidate: usize) -> impl Iterator<Item = (usize,
     whole.iter().enumerate().filter_map(move |(sample, sampled)| Some((sample, &sampled.record(candidate)?.scores)))
 }
 
-/// Returns a band's noise in each sample, and the largest ratio of the error to that noise.
+/// Returns the noise of a band in each sample, and the largest ratio of the error to this noise.
 fn noise_of(whole: &[Sampled], candidate: usize, band: usize) -> (Vec<f64>, Option<f64>) {
     let found = measured(whole, candidate).filter_map(|(_, one)| {
         let noise = one.noise.as_ref()?.get(band).copied()?;
@@ -94,7 +94,7 @@ fn panel(
     panel
 }
 
-/// Returns the error in each band over all samples; empty if their bands differ.
+/// Returns the error in each band over all samples. Empty if the samples differ in their bands.
 #[allow(clippy::cast_precision_loss, reason = "means")]
 fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], candidate: usize, facts: &Facts) -> Vec<BandError> {
     let Some((_, first)) = all.first() else { return Vec::new() };
@@ -141,7 +141,7 @@ fn correlation(all: &[(usize, &ArrayDifference)], axis: usize) -> Vec<f64> {
     (0..lags).map_while(ratio).collect()
 }
 
-/// Returns the pixels with the largest and with the median angle.
+/// Returns the pixel with the largest angle and the pixel with the median angle.
 fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
     let worst = all.iter().filter_map(|(sample, found)| Some((*sample, found.worst?)));
     let worst = worst.max_by(|a, b| a.1.degrees.total_cmp(&b.1.degrees));

@@ -1,4 +1,4 @@
-//! Scores pictures by comparing decoded records with their sources, upright and shrunk as requested.
+//! Scores pictures by comparing decoded records with their sources, which are turned upright and shrunk as requested.
 
 use super::maker::Maker;
 use super::options::CandidateRecipe;
@@ -12,21 +12,21 @@ use shardpack_report::data::Measure;
 use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
 
-/// RGB pixels, with width and height.
 type RgbPicture = (Vec<u8>, (u32, u32));
 
 pub(super) struct PictureScorer<'a> {
     listing: &'a Listing,
     pub(super) decoder: PictureDecoder,
     shrinker: ReferencePixels,
-    /// Decoded source of the current sample, with its width and height.
+    /// The decoded source of the current sample.
     source: Option<Result<RgbPicture, String>>,
-    /// Source, shrunk for some candidates.
+    /// The same source, shrunk for the candidates that request this size.
     reference: Option<(Resize, Result<PictureReference, String>)>,
     decoded: Vec<u8>,
 }
 
-/// Returns the memory for scoring a picture: three copies of its pixels, two of their luma, and the score's planes.
+/// Returns the memory for scoring a picture: three copies of its pixels, two copies of its luma, and the
+/// planes for the score.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let SampleContent::Picture(picture) = &entry.content else { return 0 };
     let pixels = u64::from(picture.width) * u64::from(picture.height);
@@ -37,7 +37,7 @@ pub(super) const fn resize_of(options: &PackOptions) -> Resize {
     options.pictures.resize()
 }
 
-/// Returns a number that is equal for options with equal resizing.
+/// Returns a key that is equal for options that resize pictures equally.
 pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
     match resize_of(options) {
         Resize::No => (0, 0),
@@ -58,7 +58,7 @@ impl<'a> PictureScorer<'a> {
         self.reference = None;
     }
 
-    /// Compares a picture's record with its source. A record that cannot be decoded has no scores.
+    /// Compares a picture's record with its source. If the record cannot be decoded, there are no scores.
     pub(super) fn score(
         &mut self,
         position: usize,
@@ -94,7 +94,7 @@ impl<'a> PictureScorer<'a> {
         })
     }
 
-    /// Decodes a record's picture upright into `out`; returns its width and height.
+    /// Decodes a record's picture into `out`, upright, and returns its width and height.
     pub(super) fn decode(
         &mut self,
         maker: &Maker<'_>,
@@ -109,8 +109,8 @@ impl<'a> PictureScorer<'a> {
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
-    /// Returns the source as packing passes it to an encoder with this resizing: resized to `size`, or
-    /// unchanged for pictures that are never resized.
+    /// Returns the source in the form in which packing gives it to an encoder: resized to `size`, or
+    /// unchanged if pictures are never resized.
     pub(super) fn reference(
         &mut self,
         position: usize,
@@ -136,7 +136,6 @@ impl<'a> PictureScorer<'a> {
     }
 }
 
-/// Returns the source's upright pixels with their width and height.
 fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<RgbPicture, String> {
     let entry = listing.samples.get(position).ok_or("no such sample")?;
     let SampleContent::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };

@@ -18,8 +18,8 @@ pub(super) fn today() -> String {
     date_of(since.as_secs() / 86_400)
 }
 
-/// Returns the date `days` days after 1970-01-01 (Howard Hinnant, *chrono-compatible low-level date
-/// algorithms*).
+/// Returns the date `days` days after 1970-01-01, computed as in Howard Hinnant, *chrono-compatible low-level
+/// date algorithms*.
 fn date_of(days: u64) -> String {
     let z = days + 719_468;
     let (era, of_era) = (z / 146_097, z % 146_097);

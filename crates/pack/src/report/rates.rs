@@ -1,4 +1,4 @@
-//! Measures the candidates' decode rates, on one core and on all cores.
+//! Measures how fast the candidates can be decoded, on one core and on all cores.
 
 use super::measure::{Measurement, Scorer};
 use super::sampled::Sampled;
@@ -8,24 +8,25 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Limits on the repeatedly decoded samples: their number, their bytes (but at least one sample), and the
-/// bytes of the candidates that are timed together.
+/// Limits on the samples that are decoded repeatedly: their number, their bytes (but at least one sample is
+/// used), and the bytes of all candidates that are timed together.
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// Bounds on the time for a rate in one round. Within them, timing takes about a quarter of the time for
-/// encoding and scoring, so that small reports do not wait for rates.
+/// Bounds on the time for measuring one rate in a round. Within these bounds, timing takes about a quarter of
+/// the time for encoding and scoring, so that small reports do not wait for rates.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
 const FEWEST: usize = 5;
 const MOST: usize = 15;
-/// Rounds end when the rates of every candidate differ by at most this share.
+/// No more rounds are run once the rates of every candidate differ by at most this share.
 const STEADY: f64 = 0.03;
 
-/// Returns the rates of each candidate; empty if the run was stopped.
+/// Returns the rates of each candidate. Empty if the run was stopped.
 ///
-/// Candidates take turns, and the median of the rounds counts, so that other load affects all of them equally.
+/// Candidates take turns, and the median over the rounds is used, so that other load on the machine affects
+/// all candidates equally.
 pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
     let mut turns = Vec::with_capacity(measurement.recipes.len());
     let mut all = Vec::with_capacity(measurement.recipes.len());
@@ -53,10 +54,10 @@ fn window(whole: &[Sampled], candidates: usize) -> Duration {
     share.unwrap_or(LONGEST).clamp(SHORTEST, LONGEST)
 }
 
-/// A candidate, its records, and its rates in the rounds.
+/// A candidate with its records, and with the rates measured so far on one core and on all cores.
 struct Turn {
     candidate: usize,
-    /// Records of the candidate; empty if it cannot be timed.
+    /// Empty if the candidate cannot be timed.
     records: Vec<EncodedSample<FidelityTotals>>,
     one: Vec<f64>,
     all: Vec<f64>,
@@ -91,7 +92,6 @@ fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duratio
                 threads => rate(measurement, turn.candidate, &turn.records, threads, window)?,
             };
             let (Some(one), Some(all)) = (one, all) else {
-                // The records do not decode.
                 turn.records.clear();
                 continue;
             };
@@ -107,7 +107,7 @@ fn median(rates: &mut [f64]) -> Option<f64> {
     rates.get(rates.len() / 2).copied()
 }
 
-/// Returns half of the interquartile range as a share of the median; `None` for fewer than four rates.
+/// Returns half of the interquartile range as a share of the median, or `None` if there are fewer than four rates.
 fn spread(rates: &mut [f64]) -> Option<f64> {
     let median = median(rates).filter(|median| *median > 0.0)?;
     let quarter = rates.len() / 4;
@@ -135,7 +135,7 @@ fn some_records(
     records
 }
 
-/// Returns the number of samples that `threads` threads decode per second; `None` if the samples do not decode.
+/// Returns how many samples `threads` threads decode per second, or `None` if the samples cannot be decoded.
 fn rate(
     measurement: &Measurement<'_>,
     candidate: usize,

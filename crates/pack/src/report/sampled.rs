@@ -1,4 +1,4 @@
-//! The results of one sample: its record under each candidate, and their scores.
+//! The results for one sample: its record under each candidate, and the scores of the records.
 
 use crate::compare::ArrayDifference;
 use shardpack_report::data::Measure;
@@ -11,7 +11,7 @@ pub(super) struct Sampled {
     /// One result per candidate; empty if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
     pub(super) unreadable: Option<String>,
-    /// Core seconds spent scoring.
+    /// Seconds of core time spent on scoring.
     pub(super) scoring_s: f64,
 }
 
@@ -23,9 +23,9 @@ pub(super) enum CandidateResult {
 }
 
 pub(super) struct MeasuredRecord {
-    /// Size of the padded record in bytes.
+    /// Size of the record with its padding, in bytes.
     pub(super) bytes: u64,
-    /// Core seconds spent encoding.
+    /// Seconds of core time spent on encoding.
     pub(super) encode_s: f64,
     pub(super) scores: RecordScores,
 }
@@ -33,12 +33,12 @@ pub(super) struct MeasuredRecord {
 #[derive(Default)]
 pub(super) struct RecordScores {
     pub(super) values: BTreeMap<Measure, f64>,
-    /// True if the record decodes to its source's exact values.
+    /// True if the record decodes to exactly the values of its source.
     pub(super) exact: bool,
-    /// Differences of a cube that is not exact.
+    /// Differences of a cube; `None` if the record is exact.
     pub(super) cube: Option<ArrayDifference>,
     pub(super) noise: Option<Arc<[f64]>>,
-    /// Reason why there are no scores.
+    /// Reason why there are no scores; `None` if there are scores.
     pub(super) unscored: Option<String>,
 }
 
@@ -54,13 +54,13 @@ impl Sampled {
         }
     }
 
-    /// Returns the records under all candidates that could store the sample.
+    /// Returns the records of all candidates that could store the sample.
     pub(super) fn records(&self) -> impl Iterator<Item = &MeasuredRecord> {
         (0..self.results.len()).filter_map(|candidate| self.record(candidate))
     }
 }
 
-/// Returns an error on one line, as a report shows it.
+/// Returns the first line of an error, because a report shows errors on one line.
 pub(super) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

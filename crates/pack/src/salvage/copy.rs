@@ -1,4 +1,4 @@
-//! Copies the records of a survey into a new dataset.
+//! Copies the records found by a survey into a new dataset.
 
 use super::survey::{Survey, WholeRecord};
 use crate::encode::{FidelityTotals, RecordNumber, copy_record};
@@ -51,7 +51,7 @@ impl Survey {
     }
 }
 
-/// A survey's undamaged records, as samples for the writer.
+/// The undamaged records of a survey, as samples for the writer.
 struct SurveyedRecords<'a> {
     survey: &'a Survey,
     schema: Schema,
@@ -99,9 +99,10 @@ impl SampleSource for SurveyedRecords<'_> {
     }
 }
 
-/// Guesses a schema for records whose own schema is lost, from the codecs and descriptors of their fields.
+/// Guesses a schema for records whose own schema is lost. It is derived from the codecs and descriptors of
+/// their fields.
 pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Result<Metadata> {
-    // Check the count before creating fields, because a record may hold gibibytes of scalars.
+    // Check the count before creating the fields, because a record may hold gibibytes of scalars.
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {
         bail!(

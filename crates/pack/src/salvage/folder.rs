@@ -1,4 +1,4 @@
-//! The folder of a damaged dataset, and its shards to scan.
+//! The folder of a damaged dataset, and the shards in it that are scanned.
 
 use super::options::SalvageOptions;
 use crate::{Context, bail};
@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns a note on the manifest that salvage uses; `None` for the first generation with its manifest in place.
+/// Returns a note about the manifest that salvage uses. `None` for a dataset in its first generation whose
+/// manifest is in place.
 pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
     let (name, manifest) = newest.manifest.as_ref()?;
     let generation = manifest.generation();
@@ -17,7 +18,6 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
         .then(|| Note::new(format!("generation {generation} is used, as listed in `{name}`")))
 }
 
-/// The shards to scan, and their manifest.
 #[derive(Default)]
 pub(super) struct DamagedFolder {
     pub(super) shards: Vec<PathBuf>,
@@ -49,8 +49,8 @@ impl DamagedFolder {
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        // A manifest may be stale or of another dataset, so scan all files that look like shards, except
-        // leftovers of a later generation.
+        // The manifest may be stale or belong to another dataset, so scan other files that look like shards too.
+        // If the dataset has grown, these may hold removed samples and are scanned only with `all_generations`.
         let listed: BTreeSet<&PathBuf> = shards.iter().collect();
         let mut others: Vec<PathBuf> = names.into_iter().map(|name| path.join(name)).collect();
         others.retain(|shard| !listed.contains(shard));
@@ -86,7 +86,7 @@ impl DamagedFolder {
         }
     }
 
-    /// Returns true if the manifest belongs to a later generation, which does not have this shard.
+    /// Returns true if the manifest is of a later generation, in which this shard is no longer used.
     pub(super) fn is_older(&self, shard: &Path) -> bool {
         self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
     }

@@ -1,17 +1,17 @@
-//! Salvage options.
+//! Options for salvage.
 
 use shardpack_format::Limits;
 
-/// Salvage options.
+/// Options for salvage.
 ///
 /// ```
 /// assert!(!shardpack_pack::salvage::SalvageOptions::default().all_generations);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SalvageOptions {
-    /// Limits on the sizes that the files declare.
+    /// Limits on the sizes that the files may declare.
     pub limits: Limits,
-    /// Take the samples of all shards, including older generations and removed samples. Otherwise the newest
-    /// manifest decides, and salvage fails if that manifest is damaged.
+    /// Take the samples of all shards, including the shards of older generations and samples that were
+    /// removed. Otherwise the newest manifest decides, and salvage fails if that manifest is damaged.
     pub all_generations: bool,
 }

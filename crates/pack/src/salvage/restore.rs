@@ -13,14 +13,15 @@ use std::path::Path;
 /// A restored manifest.
 #[derive(Debug)]
 pub struct Restored {
-    /// The manifest, and the shards that it omits.
+    /// The manifest, and the shards that it leaves out.
     pub rebuilt: Rebuilt,
-    /// Notes for the user, such as the manifest that was used.
+    /// Notes for the user, for example on which manifest was used.
     pub notes: Vec<Note>,
 }
 
-/// Restores a folder's manifest from the newest undamaged copy of a dataset with generations, otherwise from
-/// the shards, which must be undamaged. Keeps the existing manifest under another name.
+/// Restores a folder's manifest. For a dataset with generations, it is made from the newest undamaged copy of
+/// a manifest, and otherwise from the shards, which must be undamaged. The existing manifest is kept under
+/// another name.
 ///
 /// # Errors
 /// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if a shard
@@ -49,12 +50,13 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
     Ok(Restored { rebuilt, notes })
 }
 
-/// Replaces a manifest atomically and durably. The old manifest stays under the first free name
+/// Replaces a manifest atomically and durably. The old manifest is kept under the first free name of the form
 /// `manifest.json.damaged…`.
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;
     let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
-    // A file under the temporary name is ours, or a trap, so a link is removed and never written through.
+    // A file under the temporary name is either left over from a run of ours or put there as a trap. It is
+    // therefore removed, and a link is never written through.
     durable::write_new(&folder, temporary, bytes)?;
     match durable::is_regular(&folder, name) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

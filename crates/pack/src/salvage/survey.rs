@@ -1,4 +1,4 @@
-//! Surveys a damaged dataset: its undamaged records and the lost places.
+//! Surveys a damaged dataset: finds its undamaged records and the places where samples were lost.
 
 use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
@@ -10,22 +10,22 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of listed places, because a shard of small records can lose millions.
+/// Maximum number of lost places in the list. A shard of small records can have millions of them.
 const LISTED: usize = 10_000;
 
-/// The undamaged records and the losses of a damaged dataset.
+/// The undamaged records of a damaged dataset, and its losses.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub(super) files: Vec<SalvageSource>,
     pub(super) records: Vec<WholeRecord>,
     pub(super) metadata: Option<Metadata>,
-    /// Number of duplicate records, which rewritten shards cause.
+    /// Number of duplicate records, which exist if shards were rewritten.
     copies: u64,
-    /// The first 10,000 unsalvageable places, each with place, sample and reason.
+    /// The first 10,000 places that cannot be salvaged, each with the sample and the reason.
     pub lost: Vec<String>,
-    /// Number of further unsalvageable places.
+    /// Number of further places that cannot be salvaged.
     pub lost_unlisted: u64,
-    /// Damage in headers, footers and indexes, which loses no sample.
+    /// Damage in headers, footers and indexes, by which no sample is lost.
     pub damage: Vec<String>,
     /// Notes for the user.
     pub notes: Vec<Note>,
@@ -33,7 +33,7 @@ pub struct Survey {
 
 #[derive(Debug)]
 pub(super) struct WholeRecord {
-    /// The record's file, as a position in [`Survey::files`].
+    /// The file of the record, as a position in [`Survey::files`].
     pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) record_bytes: u64,
@@ -43,8 +43,8 @@ pub(super) struct WholeRecord {
 }
 
 impl WholeRecord {
-    /// Returns a digest that differs if any content under the same key does. It is part of the new dataset's
-    /// id, so an interrupted salvage never continues with another source.
+    /// Returns a digest that changes whenever the content under a key changes. It becomes part of the new
+    /// dataset's id, so that an interrupted salvage is never continued with another source.
     pub(super) fn digest(&self) -> [u8; 16] {
         let mut digest = [0; 16];
         let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
@@ -60,7 +60,7 @@ impl Survey {
         self.records.len() as u64
     }
 
-    /// Returns the number of unsalvageable places.
+    /// Returns the number of places that cannot be salvaged.
     #[must_use]
     pub fn places_lost(&self) -> u64 {
         self.lost_unlisted.saturating_add(self.lost.len() as u64)
@@ -74,8 +74,9 @@ impl Survey {
         }
     }
 
-    /// Scans a lone shard, or the shards of a folder: those in the newest manifest and, if the dataset never
-    /// grew or [`SalvageOptions::all_generations`] is set, all other `.shard` files. Set `cancel` to stop.
+    /// Scans a lone shard, or the shards of a folder. These are the shards in the newest manifest and, if the
+    /// dataset never grew or [`SalvageOptions::all_generations`] is set, all other `.shard` files. Setting
+    /// `cancel` stops the scan.
     ///
     /// # Errors
     /// Fails if the path cannot be read or holds no shard, or if the newest generation's manifest is damaged
@@ -96,7 +97,8 @@ impl Survey {
                 }
             }
         }
-        // Keep one dataset: the manifest's, or the first that a shard names.
+        // Keep only the shards of one dataset: the manifest's dataset or, without a manifest, the first
+        // dataset that a shard names.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
@@ -107,8 +109,8 @@ impl Survey {
             }
             _ => true,
         });
-        // Sort by number, so that the samples stay shuffled. The newest generation comes first, because the
-        // first of two samples with one key is kept.
+        // Sort the shards by number, so that the samples stay shuffled. Shards of the newest generation come
+        // first, because the first of several samples with the same key is kept.
         scans.sort_by_key(|(shard, scan)| {
             (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
         });
@@ -136,7 +138,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Records one finding about the last opened shard. `seen` has ids and CRCs by key.
+    /// Records one finding about the file that was opened last. `seen` has the sample ids and CRCs by key.
     fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashMap<String, (u64, u32)>) {
         match finding {
             Salvaged::Whole(record) => {
@@ -153,7 +155,7 @@ impl Survey {
                     None => {
                         seen.insert(record.key.clone(), content);
                         self.records.push(WholeRecord {
-                            // A file is noted before its records.
+                            // A file is noted before its records, so it is the last one that was noted.
                             file: self.files.len().saturating_sub(1),
                             offset: record.offset,
                             record_bytes: record.frame.record_bytes,
@@ -168,7 +170,7 @@ impl Survey {
                 let key = lost.key.map(|key| format!("sample `{}`: ", key.escape_debug())).unwrap_or_default();
                 let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
                 let (file, why) = (format!("`{}`", shard.display()), lost.why.to_string());
-                // Format errors already name file and sample.
+                // The text of a format error already names the file and the sample.
                 self.lose(match why.starts_with(&file) && (key.is_empty() || why.contains("sample `")) {
                     true => format!("{why} ({range})"),
                     false => format!("{file}: {range}: {key}{why}"),
@@ -177,7 +179,7 @@ impl Survey {
         }
     }
 
-    /// Keeps the first metadata that a reader with these limits accepts.
+    /// Keeps the first metadata whose number of shards is within the limits.
     fn take_metadata(&mut self, scans: &[(&PathBuf, SalvageScan)], limits: &Limits) {
         for (shard, scan) in scans {
             let Some((metadata, _)) = scan.metadata() else { continue };
@@ -195,8 +197,8 @@ impl Survey {
         }
     }
 
-    /// Takes the longest list of classes. Later generations append classes (spec §3.5), which the labels of
-    /// newer samples need.
+    /// Keeps the longest list of classes. Later generations append classes (spec §3.5), and the labels of
+    /// newer samples need these.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());
@@ -212,7 +214,8 @@ impl Survey {
         }
     }
 
-    /// Reports missing numbers among the shards' own numbers. (A manifest knows its shards by name.)
+    /// Reports numbers that are missing among the shards' own numbers. If there is a manifest, missing shards
+    /// are known by their names instead.
     fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let count = self.metadata.as_ref().and_then(|metadata| metadata.shards);
         let (None, Some(count)) = (manifest, count.filter(|_| scans.len() > 1)) else { return };
@@ -229,7 +232,7 @@ impl Survey {
     }
 }
 
-/// Returns the ranges of numbers below `count` that are not in `there`.
+/// Returns the ranges of those numbers below `count` that are not in `there`.
 pub(super) fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
     let mut gaps = Vec::new();
     let mut next = 0;

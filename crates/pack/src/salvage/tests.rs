@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Writes one-sample shards with these numbers, which declare a total of `count`.
+/// Writes shards of one sample each with these numbers. The shards declare that there are `count` shards in total.
 fn shards(folder: &Path, numbers: &[u32], count: u32) {
     let schema = Schema::new(vec![Field::stored("b", FieldKind::Bytes)]).unwrap();
     let metadata = Metadata { schema: schema.clone(), shards: Some(count), ..Metadata::default() };
@@ -52,7 +52,8 @@ fn shards_that_are_said_to_be_four_thousand_million() {
         assert_eq!((survey.samples(), survey.lost.len()), (2, 0));
         let found = "metadata: at most 1000000 shards are allowed, found 4294967295";
         assert_eq!(survey.damage.iter().filter(|damage| damage.ends_with(found)).count(), 2, "{:?}", survey.damage);
-        // Even if the caller allows this many shards, consecutive missing shards share one line.
+        // Even if the caller's limits allow this many shards, consecutive missing shards are reported
+        // together on one line.
         let survey = scan(folder.path(), &Limits::none());
         let lost = [
             "shards 1 to 2 of 4294967295: 2 whole shards are missing",

@@ -25,12 +25,11 @@ impl Addition {
         let base = self.growth.manifest();
         let count = plan.sample_count();
         let plan = plan.behind(base, self.first_id)?.of_program();
-        // Continue this collector's earlier attempt if no samples were added since.
         let begun = *lock(&self.begun);
         if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        // That attempt may have written its manifest, which changes the next generation number.
+        // That attempt may have written its manifest, after which `next_generation` would return another number.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
         *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
         let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };
@@ -56,8 +55,8 @@ impl Addition {
         Appended { generation, samples, new_classes, known: self.held.count(), notes }
     }
 
-    /// Drops an unfinished commit, whose samples are lost with the spool. This or the next writer renames a
-    /// complete generation into place.
+    /// Drops an unfinished commit, whose samples are lost together with the spool. If its generation is
+    /// already complete, this or the next writer renames it into place.
     pub(crate) fn discard(&self) {
         if lock(&self.begun).take().is_some() {
             let _ = Growth::clear(&self.growth, false);

@@ -1,4 +1,4 @@
-//! Derives a program's fields and their generated columns from a dataset.
+//! Derives the fields of a program's samples, and the columns generated for them, from an existing dataset.
 
 use super::recipe::AppendRecipe;
 use crate::collect::error::{CollectError, Result};
@@ -12,7 +12,7 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
-/// Number of records to read to learn the form of arrays; the first is usually enough.
+/// Maximum number of records to read for the element types and axes of arrays. The first record is usually enough.
 const READ: u64 = 64;
 
 #[derive(Debug, Default)]
@@ -143,7 +143,6 @@ fn kind_of(field: &Field, schema: &Schema) -> Kind {
     }
 }
 
-/// Returns the element type and axes of existing arrays by field, read from the first records.
 fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTreeMap<String, ArrayForm>> {
     let arrays = schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
     let mut forms: BTreeMap<String, ArrayForm> =
@@ -176,7 +175,7 @@ fn strange(field: &str) -> CollectError {
     )
 }
 
-/// Refuses a dataset with fields that new samples would lack.
+/// Refuses a dataset with fields that new samples from a program would lack.
 fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     let other = base.fields().iter().find(|field| !made.contains(field));
     match other.or_else(|| made.iter().find(|field| !base.fields().contains(field))) {
@@ -185,8 +184,8 @@ fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     }
 }
 
-/// Refuses a packed dataset whose masks were shrunk with their pictures, because a program's masks are stored
-/// unchanged and loaders reject masks of another size.
+/// Refuses a packed dataset whose masks were shrunk together with their pictures. A program's masks are
+/// stored unchanged, and loaders reject masks whose size differs from their picture.
 pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> Result<()> {
     let shrinks = recipe.pictures.resize() != Resize::No;
     if !shrinks || said_by_program(base)?.is_some() {
@@ -205,7 +204,6 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     ))
 }
 
-/// Refuses declared fields that differ from the dataset's fields.
 pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Result<()> {
     let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
     let refuse = |name: &str, text: String| {

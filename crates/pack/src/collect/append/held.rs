@@ -12,24 +12,23 @@ use shardpack_sources::words::short;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// The samples of a dataset, and the program's samples with equal keys.
+/// The existing samples of a dataset, and those samples of the program that have the same keys.
 #[derive(Debug)]
 pub(crate) struct HeldSamples {
     pub(crate) opened: Dataset,
-    /// The previous generation, used to detect a repeated addition.
+    /// The previous generation, with which a repeated addition is recognised.
     before: Option<Dataset>,
     on_known_key: OnKnownKey,
     taken: Mutex<TakenSamples>,
 }
 
-/// Counts of samples whose keys exist in the dataset.
 #[derive(Debug, Default)]
 struct TakenSamples {
     left_out: u64,
-    /// Number of samples whose indexed values differ from the dataset's, and the first such sample.
+    /// Number of samples whose indexed values differ from the values in the dataset.
     others: u64,
     first_other: Option<String>,
-    /// Samples that the newest addition holds too, because a program may repeat a finished call.
+    /// Keys of samples that the newest addition also holds, because a program may repeat a call that already succeeded.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }
@@ -39,7 +38,6 @@ impl HeldSamples {
         Self { opened, before, on_known_key, taken: Mutex::default() }
     }
 
-    /// Returns the number of added samples that the dataset already held.
     pub(super) fn count(&self) -> u64 {
         let taken = lock(&self.taken);
         taken.left_out + taken.repeated.len() as u64
@@ -49,7 +47,8 @@ impl HeldSamples {
         Ok(self.opened.by_key(key)?)
     }
 
-    /// Skips or refuses a sample with the key of sample `index`. `is_first` means that no new sample came before it.
+    /// Skips or refuses a sample whose key belongs to sample `index` of the dataset. `is_first` means that
+    /// the program has added no new sample before it.
     pub(crate) fn take(
         &self,
         layout: &ProgramLayout,
@@ -68,7 +67,7 @@ impl HeldSamples {
             }
             return Ok(());
         }
-        // A repeated call adds only existing samples.
+        // Only a repeated call adds samples that exist already.
         let is_of_last = match &self.before {
             Some(before) => before.by_key(key)?.is_none(),
             None => false,
@@ -89,7 +88,8 @@ impl HeldSamples {
         Ok(())
     }
 
-    /// Returns true if there is nothing to add. Refuses existing samples if there are also new ones.
+    /// Returns true if there is nothing to add. Refuses repeated samples, unless they are exactly the newest addition
+    /// and no sample is new.
     pub(crate) fn is_complete(&self, fresh: u64) -> Result<bool> {
         let taken = lock(&self.taken);
         if let Some(first) = &taken.first_repeated {
@@ -106,7 +106,7 @@ impl HeldSamples {
         taken.first_other.iter().map(|first| other_samples(taken.others, first)).collect()
     }
 
-    /// Describes the first indexed value that differs from the existing sample. Other values are not read.
+    /// Describes the first scalar that differs from the existing sample. Only values in the index are compared.
     fn differs(&self, layout: &ProgramLayout, index: u64, sample: &Sample) -> Result<Option<String>> {
         let (number, record) = self.opened.locate(index)?;
         let shard = self.opened.shard(number)?;
@@ -137,7 +137,7 @@ impl HeldSamples {
     }
 }
 
-/// Returns the record without its frame and padding. Only the frame depends on the record's place.
+/// Returns the record without its frame and padding. Only the frame depends on where the record is stored.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
     match record.get(to_usize(FRAME_BYTES)..to_usize(end)) {
@@ -146,7 +146,6 @@ fn body(record: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// Word for an existing sample in the error for a refused key.
 const HELD: &str = "a sample";
 
 fn refused(key: &str, held: &'static str) -> CollectError {

@@ -1,6 +1,6 @@
 //! Adds samples from a program to a dataset as its next generation (spec §3.5).
 //!
-//! The dataset determines schema, classes and recipe; the caller's declarations must agree with them.
+//! The dataset determines the schema, the classes and the recipe. The caller's declarations must agree with them.
 
 mod commit;
 mod fields;
@@ -33,13 +33,14 @@ use std::sync::Mutex;
 /// ```
 #[derive(Debug, Clone)]
 pub struct AppendOptions {
-    /// Class names for the new samples' labels, numbered from 0. Known names keep the dataset's numbers; new
-    /// ones get the next numbers. Default: labels are the dataset's class numbers.
+    /// Class names to which the labels of the new samples refer, numbered from 0. Known classes keep their
+    /// numbers in the dataset; new classes get the next numbers. Default: labels are the dataset's own class
+    /// numbers.
     pub classes: Option<Vec<String>>,
     /// Treatment of samples whose keys the dataset already holds. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Packing options by name, such as `codec` and `shard_size`. Each must equal the dataset's, or applies
-    /// if the dataset has none. Default: none.
+    /// Packing options by name, such as `codec` and `shard_size`. Each must equal the dataset's option, and
+    /// applies only if the dataset records none. Default: none.
     pub storage: Vec<(String, OptionValue)>,
     /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
@@ -67,7 +68,7 @@ impl Default for AppendOptions {
 }
 
 impl AppendOptions {
-    /// Reads packing options by name. Storage options are compared once the dataset is opened.
+    /// Reads packing options by name. Storage options are compared with the dataset's once it is opened.
     ///
     /// # Errors
     /// Fails if an option does not exist, cannot have its value, or has no meaning for an existing dataset.
@@ -100,7 +101,6 @@ fn without(option: &'static str) -> ArgumentError {
 pub(super) struct Addition {
     pub(super) growth: Growth<'static>,
     pub(super) first_id: u64,
-    /// The classes of the next generation, if the dataset has any.
     pub(super) classes: Option<Vec<String>>,
     pub(super) new_classes: usize,
     pub(super) held: HeldSamples,
@@ -113,7 +113,6 @@ pub(super) struct BegunCommit {
     generation: u32,
 }
 
-/// A dataset opened to receive samples.
 pub(super) struct OpenedDataset {
     pub(super) addition: Addition,
     pub(super) layout: ProgramLayout,
@@ -152,7 +151,7 @@ impl Addition {
             threads,
             memory_bytes,
         };
-        // Building the key table now finds damage before samples can be lost.
+        // Building the table of keys now finds damage before the caller has added any samples.
         opened.by_key("")?;
         let before = grow::before(out, &opened, &limits);
         let addition = Self {
@@ -167,11 +166,11 @@ impl Addition {
     }
 }
 
-/// Fails before a lock file is created if there is no dataset.
+/// Fails if there is no dataset, so that no lock file is created.
 fn refuse_none(out: &Path) -> Result<()> {
     let names = std::fs::read_dir(out).into_iter().flatten().flatten();
     let is_one = |name: &str| name == MANIFEST_NAME || generation_of_name(name).is_some();
-    // If the newest manifest is missing, the writer reports the existing one.
+    // If only the newest manifest is missing, opening the writer reports the older one that exists.
     if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
         return Ok(());
     }

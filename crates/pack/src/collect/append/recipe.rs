@@ -1,4 +1,4 @@
-//! Reads storage options from a dataset's recipe and compares them with the caller's.
+//! Reads storage options from a dataset's recipe and compares them with the caller's options.
 
 use crate::collect::error::Result;
 use crate::encode::picture_figures;
@@ -9,17 +9,17 @@ use shardpack_recipe::{
 };
 use std::collections::BTreeMap;
 
-/// The recipe's options, or the caller's where the recipe has none.
+/// The options in the recipe. Where the recipe has none, the caller's options.
 pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
-    /// Storage options of array fields that have no array yet.
+    /// Storage options for array fields in which no array has been stored yet.
     pub(super) arrays: ArrayOptions,
     pub(super) chosen: BTreeMap<String, (ArrayOptions, Trial)>,
     pub(super) shard_bytes: u64,
     pub(super) shuffle: Option<u64>,
 }
 
-/// Groups of array and picture options; shards and order have other groups.
+/// Names of the groups of options for arrays and for pictures.
 const CUBES: &str = "Cubes";
 const PICTURES: &str = "Pictures";
 
@@ -65,7 +65,8 @@ fn group(name: &str) -> &'static str {
     StorageOptions::option(name).map_or("", |option| option.about.group)
 }
 
-/// Refuses options of a group that differ from `there`. A value that equals all of `made` is accepted too.
+/// Refuses options of a group that differ from an option in `there`. A value that equals the option in all of
+/// `made` is accepted too.
 fn compare(
     group: &str,
     given: &[(String, OptionValue)],
@@ -91,7 +92,7 @@ fn spelled(option: &Declared<StorageOptions>, options: &StorageOptions) -> Strin
     option.spelled(options).unwrap_or_else(|| "none".to_owned())
 }
 
-/// Returns the picture storage options; `None` without pictures, or if only the caller knows the options.
+/// Returns `None` if there are no pictures, or if only the caller knows their storage options.
 fn pictures(
     base: &Manifest,
     recipe: &DatasetRecipe,
@@ -101,7 +102,8 @@ fn pictures(
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
     }
-    // Clip datasets and datasets of other programs may lack the options, so the columns decide.
+    // The recipes of clip datasets and of datasets written by other programs may lack these options, so the
+    // columns decide.
     let has = |name: &str| fields().any(|field| picture_figures::has_figure(&base.schema, &field.name, name));
     if fields().next().is_none() {
         return Ok(None);
@@ -120,7 +122,7 @@ fn pictures(
         other => PictureOptions::of(other),
     };
     let mut options = StorageOptions { pictures, ..StorageOptions::default() };
-    // The columns of tiled pictures show no other options, so the caller's options apply.
+    // The columns of tiled pictures do not show the remaining options, so the caller's options apply.
     let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
     if jpeg == Jpeg::Tile {
         options.apply(&others)?;
@@ -128,14 +130,13 @@ fn pictures(
     Ok(Some(options.pictures))
 }
 
-/// Returns the requested options and the chosen settings of each array field.
 fn chosen(base: &Manifest, recipe: &DatasetRecipe) -> BTreeMap<String, (ArrayOptions, Trial)> {
     let arrays = base.schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
     let entry = |name: &str| recipe.arrays(name).map(|entry| (entry.asked, entry.trial()));
     arrays.filter_map(|field| Some((field.name.clone(), entry(&field.name)?))).collect()
 }
 
-/// Returns the options that request the chosen settings.
+/// Returns the options with which a caller would request exactly the chosen settings.
 fn made(asked: &ArrayOptions, settings: &ArraySettings) -> ArrayOptions {
     ArrayOptions {
         coder: Some(settings.coder),

@@ -1,4 +1,4 @@
-//! Tests additions by a program by reading them back.
+//! Tests samples that a program adds to a dataset, by reading the dataset back.
 
 use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, SampleValue};
 use crate::grow::{OnKnownKey, RewriteOptions, compact, remove};
@@ -57,7 +57,7 @@ fn check(out: &Path, generations: u32) {
     }
 }
 
-/// Returns each sample's bytes without its frame, because only the frame depends on the place.
+/// Returns the bytes of each sample without its frame, because only the frame depends on where the sample is stored.
 fn bodies(dataset: &Dataset) -> BTreeMap<String, Vec<u8>> {
     let body = |i| {
         let sample = dataset.get(i).unwrap();
@@ -303,7 +303,7 @@ fn an_array_of_fewer_axes_than_the_columns_of_its_dataset_is_no_defect() {
     let out = scratch.path().join("out");
     let named = |i: u64| Sample::new().with_key(format!("s/{i:03}")).with("label", 0);
     let with = |i: u64, shape: &[u64]| named(i).with("cube", SampleValue::Array(floats(shape, i)));
-    // After the removal, no array shows the number of axes.
+    // After the removal, no array is left that shows the number of axes.
     write(&out, small(), [with(0, &[6, 5, 4]), named(1).without("cube"), named(2).without("cube")]);
     remove(&out, &["s/000".to_owned()], &RewriteOptions::default()).unwrap();
     let collector = Collector::append(&out, None, AppendOptions { threads: 2, ..Default::default() }).unwrap();
@@ -338,7 +338,6 @@ fn an_addition_that_is_given_up_leaves_nothing() {
     let cancel = AtomicBool::new(true);
     collector.commit(None, Some(&cancel)).unwrap_err();
     assert_eq!(collector.len(), 36);
-    // Add more samples and commit again.
     collector.add(sample(40)).unwrap();
     collector.commit(None, Some(&cancel)).unwrap_err();
     drop(collector);
@@ -357,7 +356,6 @@ fn additions_removals_and_compactions_follow_each_other() {
     remove(&out, &["s/001".to_owned(), "s/005".to_owned()], &RewriteOptions::default()).unwrap();
     append(&out, (8..12).map(sample)).unwrap();
     check(&out, 4);
-    // A removed sample may be added again.
     append(&out, [sample(5)]).unwrap();
     compact(&out).unwrap();
     let appended = append(&out, [sample(1)]).unwrap();
@@ -424,7 +422,7 @@ fn truth_values_are_numbers_of_classes_too() {
     };
     assert_eq!(["3", "4"].map(label), [0, 1]);
     check(&out, 2);
-    // Equal values compare as equal, whatever their types.
+    // Values that are equal as numbers compare as equal, whatever their types are.
     let options = AppendOptions { on_known_key: OnKnownKey::Skip, ..options() };
     let collector = Collector::append(&out, None, options).unwrap();
     collector.add(labelled("1", Number::Bool(true))).unwrap();

@@ -1,4 +1,4 @@
-//! Tests errors of collecting: values that do not fit, folders in use, commits that end early.
+//! Tests errors of collecting: values that do not fit, folders that are in use, and commits that end early.
 
 use super::*;
 
@@ -55,8 +55,8 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     let wide = Array::new(Dtype::F32, vec![1, 1, 2], wide).unwrap();
     let text = error(Sample { key: Some("wide".into()), ..with("cube", Some(wide.into())) });
     assert!(text.starts_with("sample `wide`: field `cube`: value at [0, 0, 1] is out of float16's range"), "{text}");
-    // A refused sample can be corrected and added. Only numbers must be present; classes have
-    // names.
+    // A refused sample can be corrected and added again. Only numbers must be present in every sample, and a
+    // class may be given by name.
     let mended = with("photo", None);
     collector.add(Sample { key: Some("wide".into()), ..mended }).unwrap();
     let named = Sample { key: Some("named".into()), ..with("label", Some("b".into())) };
@@ -104,7 +104,6 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     let out = folder.path().join("deep/out");
     let open = |force| Collector::open(&out, None, CollectOptions { force, ..Default::default() });
     let first = open(false).unwrap();
-    // A packer cannot use the folder either.
     let source = tempfile::tempdir().unwrap();
     fs::write(source.path().join("a.jpg"), jpeg(8, 8, 1)).unwrap();
     let packed = crate::pack::pack(
@@ -116,7 +115,6 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     assert!(packed.unwrap_err().to_string().contains("is being written by another packer"));
     let error = open(true).unwrap_err().to_string();
     assert!(error.contains("is being written by another packer: process"), "{error}");
-    // Dropping without a commit leaves nothing.
     first.add(Sample::new().with("i", 1)).unwrap();
     drop(first);
     assert!(!out.exists());
@@ -165,7 +163,7 @@ fn a_cancelled_commit_can_be_repeated() {
         assert_eq!(collector.len(), 51);
         cancel.store(progress.shards == 5, Ordering::Relaxed);
     };
-    // A different sample makes a different dataset, so the result of the first attempt is removed.
+    // A different sample makes a different dataset, so what the first attempt wrote is removed.
     let stopped = collector.commit(Some(&on_progress), Some(&cancel));
     let report = match stopped {
         Ok(report) => report,
@@ -184,7 +182,6 @@ fn a_commit_that_failed_leaves_nothing_behind() {
     for i in 0..50 {
         collector.add(Sample::new().with("noise", noise(500, i))).unwrap();
     }
-    // Damage one record in the middle.
     let middle = lock(&collector.added).samples[40].span;
     collector.spool.overwrite(middle, &[0; 64]);
     assert!(collector.commit(None, None).unwrap_err().to_string().contains("is damaged"));
