@@ -355,15 +355,14 @@ def check_segments(index, media_type, jpeg):
     if index is None:
         return
     need(media_type == "image/jpeg", "segment index: without a JPEG")
-    mcus, columns, blocks, restart, count, after = parse_jpeg(jpeg)
+    mcus, columns, _, restart, count, after = parse_jpeg(jpeg)
     cursor = Cursor(index, "segment index")
     segments, interval, components, length_bits, d0, d1, d2, reserved = cursor.unpack("IHBBBBBB")
     *bases, reserved_too, scan_bytes = cursor.unpack("hhhHI")
     (crc,) = cursor.unpack("I")
     need(crc == crc32(index[:24] + index[28:]), "segment index CRC32: damaged")
     need(components == count, f"segment index: {components} components, {count} in the picture")
-    allowed = [k for k in range(1, min(24 // blocks, columns) + 1) if restart % k == 0]
-    need(interval == max(allowed), f"segment index: interval {interval}")
+    need(1 <= interval <= min(64, columns) and restart % interval == 0, f"segment index: interval {interval}")
     need(segments == -(-mcus // interval) >= 2, f"segment index: {segments} segments")
     need(not reserved | reserved_too, "segment index: reserved bytes")
 

@@ -58,8 +58,19 @@ impl SegmentIndexer {
     /// `Format` if the picture is damaged, which includes every libjpeg-turbo warning; `Limit` if it has too
     /// many pixels.
     pub fn index(&mut self, jpeg: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<Option<u32>> {
+        self.index_by(None, jpeg, limits, out)
+    }
+
+    /// Like [`index`](Self::index), in segments of `interval` MCUs or of the usual number.
+    fn index_by(
+        &mut self,
+        interval: Option<u32>,
+        jpeg: &[u8],
+        limits: &Limits,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<u32>> {
         let header = super::shared::parse(jpeg)?;
-        let walked = self.walker.walk(jpeg, &header);
+        let walked = self.walker.walk(jpeg, &header, interval);
         let count = match walked {
             Walked::Listed => {
                 self.walker.list.write(out);
@@ -78,12 +89,13 @@ impl SegmentIndexer {
     /// Checks that the index stored with a JPEG belongs to the picture.
     ///
     /// # Errors
-    /// `Format` if the index differs from the one that [`index`](Self::index) writes, or the picture is damaged.
+    /// `Format` if the index is not the one of the picture for its number of MCUs in a segment, or the picture is
+    /// damaged.
     pub fn verify(&mut self, jpeg: &[u8], segments: &[u8], limits: &Limits) -> Result<()> {
-        SegmentIndex::parse(segments)?;
+        let interval = SegmentIndex::parse(segments)?.interval();
         let mut expected = std::mem::take(&mut self.index);
         expected.clear();
-        let result = self.index(jpeg, limits, &mut expected);
+        let result = self.index_by(Some(interval), jpeg, limits, &mut expected);
         let same = expected == segments;
         self.index = expected;
         match result? {

@@ -10,7 +10,15 @@ use shardpack_base::Marks;
 use shardpack_jpeg::SegmentIndex;
 use std::ops::Range;
 
-/// Appends to `found` the segments that `shown` needs, followed by an end entry, and appends to `ranges` the
+/// Lists to which [`select`] appends.
+pub(super) struct Selection<'s> {
+    pub(super) segments: &'s mut Vec<Segment>,
+    pub(super) edges: &'s mut Vec<Edges>,
+    /// Parts of the scan that hold the segments.
+    pub(super) ranges: &'s mut Vec<Range<usize>>,
+}
+
+/// Appends to the segments the segments that `shown` needs, followed by an end entry, and appends to the ranges the
 /// parts of the scan that hold these segments. Offsets count only the bytes of these parts. Returns their
 /// total.
 ///
@@ -23,9 +31,9 @@ pub(super) fn select(
     index: &SegmentIndex<'_>,
     frame: &McuGrid,
     shown: &McuRect,
-    (found, edges): (&mut Vec<Segment>, &mut Vec<Edges>),
-    ranges: &mut Vec<Range<usize>>,
+    selection: Selection<'_>,
 ) -> Result<usize, Reason> {
+    let Selection { segments: found, edges, ranges } = selection;
     let mut starts = (0..).zip(index.starts());
     let in_row = (shown.right - shown.left).div_ceil(frame.interval) + 1;
     let most = frame.segments().min(in_row.saturating_mul(shown.bottom - shown.top)) as usize;
@@ -115,7 +123,8 @@ pub(super) fn check(
 pub(super) fn whole(scan: &[u8], frame: &McuGrid, index: &SegmentIndex<'_>) -> Result<usize, Reason> {
     let all = McuRect { left: 0, top: 0, right: frame.columns, bottom: frame.rows };
     let (mut segments, mut edges, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
-    let bytes = select(index, frame, &all, (&mut segments, &mut edges), &mut ranges)?;
+    let selection = Selection { segments: &mut segments, edges: &mut edges, ranges: &mut ranges };
+    let bytes = select(index, frame, &all, selection)?;
     check(scan, frame, index, &ranges, &segments)?;
     Ok(bytes)
 }

@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use super::coding::CodingTables;
 use super::frame::{McuGrid, inspect};
-use super::indexed;
+use super::indexed::{self, Selection};
 use super::kept::{KeptPicture, KeptSegments};
 use super::options::{Output, StagingOptions};
 use super::segments::{select, select_known};
@@ -62,7 +62,7 @@ impl<'a> PreparedPicture<'a> {
         needs.scan_bytes = match &index {
             None => select(scan, &frame, shown, segments, ranges)?,
             Some(index) => {
-                let bytes = indexed::select(index, &frame, shown, (segments, edges), ranges)?;
+                let bytes = indexed::select(index, &frame, shown, Selection { segments, edges, ranges })?;
                 indexed::check(scan, &frame, index, ranges, segments)?;
                 bytes
             }
@@ -87,7 +87,7 @@ impl<'a> PreparedPicture<'a> {
         let Self { entry: StagedPicture { shown, segments, edges, .. }, ranges, .. } = &mut needs;
         needs.scan_bytes = match &known {
             KeptSegments::Starts(starts) => select_known(starts, &frame, shown, segments, ranges)?,
-            KeptSegments::Index(index) => indexed::select(index, &frame, shown, (segments, edges), ranges)?,
+            KeptSegments::Index(index) => indexed::select(index, &frame, shown, Selection { segments, edges, ranges })?,
         };
         needs.with(tables)
     }

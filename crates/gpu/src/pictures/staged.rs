@@ -1,4 +1,3 @@
-
 use super::changes::Changes;
 use super::frame::{McuGrid, McuRect};
 use super::options::Output;

@@ -169,6 +169,26 @@ fn a_contradiction_is_noticed() {
     assert!(used > 0, "a window far from the flipped bit may use the index");
 }
 
+/// The number of MCUs in a segment is the writer's choice, within limits.
+#[test]
+fn segments_of_other_lengths_serve() {
+    let source = Source { noise: 6, ..plain(0) };
+    let jpeg = source.encoded();
+    let header = JpegHeader::parse(&jpeg).unwrap();
+    let window = Rect { x: 20, y: 20, width: 30, height: 30 };
+    let expected = by_us(&mut BaselineDecoder::new(), &jpeg, window);
+    let mut walker = ScanWalker::new();
+    for (interval, serves) in [(1, true), (2, true), (3, true), (5, true), (6, false)] {
+        let mut index = Vec::new();
+        assert_eq!(matches!(walker.walk(&jpeg, &header, Some(interval)), Walked::Listed), serves, "{interval}");
+        if serves {
+            walker.list.write(&mut index);
+            assert_eq!(by_index(&jpeg, &index, window), expected, "{interval}");
+            SegmentIndexer::new().verify(&jpeg, &index, &Limits::default()).unwrap();
+        }
+    }
+}
+
 #[test]
 fn real_photos_have_the_same_pixels() {
     let Some(data) = shared_data() else { return };

@@ -49,7 +49,8 @@ impl ScanWalker {
         }
     }
 
-    pub(crate) fn walk(&mut self, jpeg: &[u8], header: &JpegHeader) -> Walked {
+    /// Walks through a picture in segments of `wanted` MCUs, or of the usual number.
+    pub(crate) fn walk(&mut self, jpeg: &[u8], header: &JpegHeader, wanted: Option<u32>) -> Walked {
         if cfg!(target_endian = "big") || header.stray_bytes > 0 {
             return Walked::Unknown;
         }
@@ -60,7 +61,11 @@ impl ScanWalker {
         }
         let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).unwrap_or_default();
         let restart_interval = if layout.interval < layout.columns * layout.rows { layout.interval } else { 0 };
-        let interval = index_interval(layout.columns, layout.blocks, restart_interval);
+        let interval = match wanted.map(|mcus| mcus as usize) {
+            None => index_interval(layout.columns, layout.blocks, restart_interval),
+            Some(mcus) if mcus <= layout.columns && restart_interval.is_multiple_of(mcus) => mcus,
+            Some(_) => return Walked::Other,
+        };
         if self.segments(scan, &layout, interval).is_none() {
             return Walked::Unknown;
         }

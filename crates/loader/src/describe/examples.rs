@@ -1,7 +1,7 @@
 //! Finds out how a field stores its arrays. A few samples spread over the dataset are inspected, so that the
 //! result does not depend on the first one alone.
 
-use super::moves;
+use super::array_augmentation::array_augmentation;
 use crate::fields::{Cut, check_no_data, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::sample::{SampleAt, name};
@@ -203,7 +203,7 @@ impl Examples {
             None => self.samples.iter().any(is_float),
         };
         let is_cube = axes == 3 || axes == 2 && has_floats;
-        moves::of_arrays(schema, options).is_some() && !is_mask(field) && is_cube
+        array_augmentation(schema, options).is_some() && !is_mask(field) && is_cube
     }
 
     /// Fails if an example has no-data that affine maps would mix with other values.

@@ -2,6 +2,7 @@
 //! cannot be loaded.
 
 mod align;
+mod array_augmentation;
 mod arrays;
 mod classes;
 mod examples;
@@ -20,6 +21,7 @@ use crate::decode::is_in_parts;
 use crate::fields::{Col, FieldPlan, FieldType, Fields, PictureField, RawField, RowSize};
 use crate::options::{CubeMode, FrameMode, ImageMode, LoaderOptions};
 use crate::patches::PatchPlan;
+use array_augmentation::array_augmentation;
 use parts::{Description, several_shapes};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting, Voice, to_usize};
@@ -47,7 +49,7 @@ impl Fields {
             layout: options.output.layout,
             scaling,
             changes: options.view.augment_pictures.clone().into(),
-            moves: moves::of_arrays(schema, options),
+            moves: array_augmentation(schema, options),
             large_bytes: None,
             patches: None,
         };

@@ -1,25 +1,13 @@
 //! Random affine maps of arrays: which arrays move, and how their pixels are made.
 
+use super::array_augmentation::array_augmentation;
 use super::examples::Examples;
 use crate::fields::{FieldPlan, FieldType};
-use crate::options::{ImageMode, LoaderOptions};
+use crate::options::LoaderOptions;
 use shardpack_array::{Resampling, element_bytes};
 use shardpack_augment::{Augmentation, Outside};
-use shardpack_format::{ElementType, FieldKind, Hint, Schema, Voice};
+use shardpack_format::{ElementType, Hint, Schema, Voice};
 use shardpack_reader::{Error, Result};
-
-/// Returns the augmentation that moves arrays: the only one of the list for pictures, if it can move arrays and
-/// no picture is decoded.
-pub(crate) fn of_arrays(schema: &Schema, options: &LoaderOptions) -> Option<Augmentation> {
-    let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
-    let is_decoded = matches!(options.view.image, ImageMode::View(_));
-    let has_pictures =
-        is_decoded && schema.fields().iter().any(|field| field.kind == FieldKind::Image && is_loaded(&field.name));
-    match &*options.view.augment_pictures {
-        [one] if !has_pictures => one.outside().map(|_| *one),
-        _ => None,
-    }
-}
 
 /// Returns how the pixels of a moved field are made; `None` if it does not move.
 pub(crate) fn sampling(
@@ -29,7 +17,8 @@ pub(crate) fn sampling(
     examples: &Examples,
     options: &LoaderOptions,
 ) -> Result<Option<Resampling>> {
-    let Some(Outside { fill, mask_fill }) = of_arrays(schema, options).and_then(|moves| moves.outside()) else {
+    let Some(Outside { fill, mask_fill }) = array_augmentation(schema, options).and_then(|moves| moves.outside())
+    else {
         return Ok(None);
     };
     if !(2..=3).contains(&examples.axes(field, options)) {
@@ -55,7 +44,7 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     if changes.is_empty() {
         return Ok(());
     }
-    if let Some(moves) = of_arrays(schema, options) {
+    if let Some(moves) = array_augmentation(schema, options) {
         moves.check()?;
         let is_moved = |plan: &FieldPlan| plan.kind.sampling().is_some();
         return match plans.iter().any(is_moved) {
