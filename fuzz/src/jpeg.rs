@@ -5,7 +5,7 @@ use crate::shard::limits;
 use shardpack_format::Result;
 use shardpack_jpeg::{
     CutPlan, DecodePaths, JpegDecoder, JpegHeader, JpegTiler, PictureCheck, PictureDecoder, Rect, Rendering,
-    StoredPicture, TileOptions, Tiled, View, end_of_image,
+    SegmentIndexer, StoredPicture, TileOptions, Tiled, View, end_of_image,
 };
 
 /// Bytes after the JPEG that describe the cut: the four numbers of a rectangle, and an unused byte.
@@ -107,7 +107,28 @@ impl Decoders {
             turbo.pixels[4] = made.pixels[4].clone();
         }
         assert_eq!(turbo, made, "our decoder differs from libjpeg-turbo");
+        self.read_indexed(jpeg);
         made.pixels[0].is_ok()
+    }
+
+    /// Decodes the middle of a picture with its segment index, with a damaged index, and with the picture's own
+    /// bytes in place of an index.
+    fn read_indexed(&mut self, jpeg: &[u8]) {
+        let mut index = Vec::new();
+        let Ok(Some(_)) = SegmentIndexer::new().index(jpeg, &limits(), &mut index) else { return };
+        let Ok((height, width)) = self.strict.size_of(jpeg, 1) else { return };
+        let rect = Rect { x: width / 3, y: height / 4, width: width.div_ceil(3), height: height.div_ceil(4) };
+        let rendering = Rendering { view: View::rectangle(rect), ..Default::default() };
+        let mut decoded = |segments: Option<&[u8]>| {
+            let mut slot = vec![0x33; rect.height as usize * rect.width as usize * 3];
+            self.strict.decode_indexed(jpeg, segments, &rendering, &mut slot).map(|_| slot)
+        };
+        let without = decoded(None);
+        assert_eq!(decoded(Some(&index)), without, "a segment index changes pixels");
+        let at = jpeg.len() % index.len();
+        index[at] ^= 1 << (jpeg.len() % 8);
+        assert_eq!(decoded(Some(&index)), without, "a damaged segment index changes pixels");
+        assert_eq!(decoded(Some(jpeg)), without, "bytes that are no segment index change pixels");
     }
 
     /// Fills slots with `fill` first, so that bytes that are not written show.

@@ -278,7 +278,7 @@ def test_what_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
     images = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "../../secret.jpg"}]
     path = write_coco(tmp_path / "coco", images=images, annotations=[])
     report = sp.convert("coco", path, tmp_path / "out", on_bad_input="skip")
-    assert report["samples_skipped"] == 1 and "leads out of" in report["skipped"][0]["reason"]
+    assert report["samples_skipped"] == 1 and "points outside" in report["skipped"][0]["reason"]
 
 
 def test_a_name_that_no_file_has_is_that_of_a_bad_sample(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_what_cannot_be_is_said_when_the_loader_is_made(alike: sp.Dataset, tmp_p
         for number in range(3):
             cube = np.zeros((24 + number, 40, 8), np.float32)
             writer.write({"cube": cube, "mask": np.zeros((24 + number, 40), np.uint8)}, key=f"{number}")
-    with pytest.raises(sp.UsageError, match=r"cannot cut field `mask`: it is not \[depth, height, width\], with or without channels\nhint: cut \[height, width\] and .* with `patch16x3`"):
+    with pytest.raises(sp.UsageError, match=r"cannot cut field `mask`: the field is not \[depth, height, width\], with or without channels\nhint: cut \[height, width\] and .* with `patch16x3`"):
         sp.Loader(sp.Dataset(tmp_path / "scene"), 4, cube="patch8x16x3", patches_per_sample=4)
 
 

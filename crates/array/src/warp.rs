@@ -80,6 +80,8 @@ impl Warp {
 /// Returns the number of the pixel at this place; `None` outside.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 pub(crate) fn nearest([x, y]: [f64; 2], [rows, columns]: [usize; 2]) -> Option<usize> {
+    // A quarter turn may lead to the edges between pixels, where rounded sines would choose at random.
+    let (x, y) = (x + NEAR, y + NEAR);
     let is_inside = x >= 0.0 && x < columns as f64 && y >= 0.0 && y < rows as f64;
     is_inside.then(|| y as usize * columns + x as usize)
 }

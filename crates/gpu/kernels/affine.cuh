@@ -38,9 +38,11 @@ CALLED Taps taps_of(const Cube& c, u32 n) {
     for (u32 i = 0; i < 4; i++) taps.pixel[i] = 0, taps.weight[i] = 0.0f;
     if (c.affine == AFFINE_NEAREST) {
         taps.weight[0] = 1.0f;
-        if (at_x >= 0.0 && at_x < wide && at_y >= 0.0 && at_y < high) {
+        // A quarter turn may lead to the edges between pixels, where rounded sines would choose at random.
+        const double near_x = at_x + AFFINE_NEAR, near_y = at_y + AFFINE_NEAR;
+        if (near_x >= 0.0 && near_x < wide && near_y >= 0.0 && near_y < high) {
             taps.inside = 1;
-            taps.pixel[0] = (u32)at_y * columns + (u32)at_x;
+            taps.pixel[0] = (u32)near_y * columns + (u32)near_x;
         }
         return taps;
     }

@@ -150,7 +150,7 @@ impl JpegDecoder {
     /// ([`SegmentIndex`]) if there is one. With an index, only the segments that the view needs are decoded,
     /// although no restart markers separate them.
     ///
-    /// The pixels do not depend on the index. A picture whose index is wrong is decoded without it, and
+    /// The pixels are the same with and without an index of the picture. A picture whose index is wrong is decoded without it, and
     /// counted in [`wrong_indexes`](Self::wrong_indexes).
     ///
     /// # Errors
@@ -192,16 +192,15 @@ impl JpegDecoder {
             let wanted = if partial { plan.window } else { whole };
             let kind = cut.map_or(CutKind::Whole, |plan| plan.cut().kind);
             let (width, height) = plan.output;
-            if let Some(segments) = segments {
-                if let Ok(index) = SegmentIndex::parse(segments)
-                    && let Some(handed_bytes) =
-                        self.decode_baseline(jpeg, &header, Some(&index), &plan, wanted, slot)?
-                {
-                    return Ok(Decoded { height, width, kind, handed_bytes });
-                }
-                self.wrong_indexes += 1;
+            if let Some(segments) = segments
+                && let Ok(index) = SegmentIndex::parse(segments)
+                && let Some(handed_bytes) = self.decode_baseline(jpeg, &header, Some(&index), &plan, wanted, slot)?
+            {
+                return Ok(Decoded { height, width, kind, handed_bytes });
             }
             if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, None, &plan, wanted, slot)? {
+                // The picture is regular, so it was the index that did not fit.
+                self.wrong_indexes += u64::from(segments.is_some());
                 return Ok(Decoded { height, width, kind, handed_bytes });
             }
         }

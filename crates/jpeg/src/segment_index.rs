@@ -6,7 +6,7 @@
 //! change.
 #![deny(clippy::indexing_slicing)]
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, saturating_u32};
 
 /// Size of the head, which precedes the packed numbers, in bytes.
 const HEAD_BYTES: usize = 28;
@@ -62,6 +62,17 @@ impl<'a> SegmentIndex<'a> {
     /// # Errors
     /// `Format` if the bytes violate the format, or if the numbers contradict each other.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let index = Self::parse_known(bytes)?;
+        index.check(bytes)?;
+        Ok(index)
+    }
+
+    /// Parses an index that [`parse`](Self::parse) has accepted before. Its CRC32 and its sums are not checked
+    /// again, which takes most of the time.
+    ///
+    /// # Errors
+    /// `Format` if the bytes do not have the layout of an index.
+    pub fn parse_known(bytes: &'a [u8]) -> Result<Self> {
         let (head, mut rest) = bytes
             .split_first_chunk::<HEAD_BYTES>()
             .ok_or_else(|| wrong("its length", format!("at least {HEAD_BYTES} bytes"), bytes.len()))?;
@@ -90,18 +101,11 @@ impl<'a> SegmentIndex<'a> {
             e1,
             e2,
             e3,
-            c0,
-            c1,
-            c2,
-            c3,
+            ..,
         ] = head;
         let segments = u32::from_le_bytes([s0, s1, s2, s3]);
         let interval = u16::from_le_bytes([i0, i1]);
         let scan_bytes = u32::from_le_bytes([e0, e1, e2, e3]);
-        let (stored, computed) = (u32::from_le_bytes([c0, c1, c2, c3]), crc32(bytes));
-        if stored != computed {
-            return Err(wrong("its CRC32", format!("{stored:08x}"), format!("{computed:08x}")));
-        }
         if segments < 2 {
             return Err(wrong("its number of segments", "at least 2", segments));
         }
@@ -144,24 +148,35 @@ impl<'a> SegmentIndex<'a> {
         if !rest.is_empty() {
             return Err(wrong("its length", format!("{} bytes", bytes.len() - rest.len()), bytes.len()));
         }
-        let index = Self { segments, interval, components, scan_bytes, lengths, last_dc };
-        let bits = index.starts().last().unwrap_or_default();
-        if bits.div_ceil(8) != u64::from(scan_bytes) {
-            return Err(wrong("the sum of its lengths", format!("up to the end of {scan_bytes} bytes"), bits));
+        Ok(Self { segments, interval, components, scan_bytes, lengths, last_dc })
+    }
+
+    /// Checks the CRC32 and the numbers.
+    fn check(&self, bytes: &[u8]) -> Result<()> {
+        let stored = bytes.get(CRC_OFFSET..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u32::from_le_bytes);
+        let computed = crc32(bytes);
+        if stored != computed {
+            return Err(wrong("its CRC32", format!("{stored:08x}"), format!("{computed:08x}")));
         }
-        for component in 0..usize::from(components) {
+        let bits = self.starts().last().unwrap_or_default();
+        if bits.div_ceil(8) != u64::from(self.scan_bytes) {
+            return Err(wrong("the sum of its lengths", format!("up to the end of {} bytes", self.scan_bytes), bits));
+        }
+        for component in 0..self.components() {
+            let (base, numbers) = self.last_dc.get(component).copied().unwrap_or_default();
+            let wide = |segment| Some(self.wide(component, segment)).filter(|value| i16::try_from(*value).is_err());
             // In most indexes, the width of the numbers already excludes values that are too large.
-            let (base, numbers) = index.last_dc.get(component).copied().unwrap_or_default();
             let most = i32::from(base) + mask(numbers.bits).cast_signed();
-            let wide = |segment| Some(index.wide(component, segment)).filter(|value| i16::try_from(*value).is_err());
-            if let Some(found) = (0..=count).take_while(|_| most > i16::MAX.into()).find_map(wide) {
+            if most > i16::MAX.into()
+                && let Some(found) = (0..=self.segments as usize).find_map(wide)
+            {
                 return Err(wrong("its DC coefficients", "16-bit numbers", found));
             }
-            if index.wide(component, 0) != 0 {
-                return Err(wrong("its first DC coefficient", "0", index.wide(component, 0)));
+            if self.wide(component, 0) != 0 {
+                return Err(wrong("its first DC coefficient", "0", self.wide(component, 0)));
             }
         }
-        Ok(index)
+        Ok(())
     }
 
     /// Returns the number of segments, at least 2.
@@ -260,7 +275,7 @@ impl SegmentList {
             *bits = width(values().max().map_or(0, |most| u32::from(most.abs_diff(*base))));
         }
         let narrow = |bits: u32| bits.to_le_bytes()[0];
-        let segments = u32::try_from(self.lengths.len()).unwrap_or(u32::MAX);
+        let segments = saturating_u32(self.lengths.len());
         out.extend(segments.to_le_bytes());
         out.extend(self.interval.to_le_bytes());
         out.extend([narrow(u32::try_from(self.components).unwrap_or(0)), narrow(length_bits)]);

@@ -5,7 +5,7 @@ use super::SegmentIndex;
 use super::baseline::{ScanWalker, Walked};
 use super::turbo::{Bounds, Decompressor, Scale, Warnings};
 use shardpack_base::parts::grow;
-use shardpack_format::{Error, Limits, Result};
+use shardpack_format::{Error, Limits, Result, saturating_u32};
 
 /// Reads the entropy-coded data of JPEGs and lists where decoding can begin in it. Each thread needs its own indexer.
 ///
@@ -74,7 +74,7 @@ impl SegmentIndexer {
         let count = match walked {
             Walked::Listed => {
                 self.walker.list.write(out);
-                Some(u32::try_from(self.walker.list.lengths.len()).unwrap_or(u32::MAX))
+                Some(saturating_u32(self.walker.list.lengths.len()))
             }
             Walked::Short | Walked::Other => None,
             Walked::Unknown => {

@@ -101,7 +101,8 @@ fn warped<'a>(
     let inside = |x: f64, y: f64| (0.0 <= x && x < wide && 0.0 <= y && y < high).then(|| at([y as usize, x as usize]));
     let outside = match sampling {
         Resampling::Nearest { outside } => {
-            return match inside(x, y) {
+            let near = 2.0_f64.powi(-20);
+            return match inside(x + near, y + near) {
                 Some(bytes) => finished(finish, decoded, band, bytes),
                 None => element_bytes(element, outside).unwrap(),
             };

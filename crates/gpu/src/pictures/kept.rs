@@ -125,7 +125,7 @@ impl<'a> KeptPicture<'a> {
                 Some(Self { segments: KeptSegments::Starts(starts), ..kept })
             }
             index_bytes => {
-                let index = SegmentIndex::parse(bytes.get(..index_bytes)?).ok()?;
+                let index = SegmentIndex::parse_known(bytes.get(..index_bytes)?).ok()?;
                 Some(Self { frame: frame.with(&index)?, segments: KeptSegments::Index(index), ..kept })
             }
         }

@@ -169,6 +169,18 @@ fn a_contradiction_is_noticed() {
     assert!(used > 0, "a window far from the flipped bit may use the index");
 }
 
+/// Neither the host nor a device decodes RGB pictures in parts.
+#[test]
+fn pictures_without_luma_get_no_index() {
+    let jpeg = Source { subsampling: crate::Subsampling::S444, ..plain(0) }.encoded();
+    assert!(index_of(&jpeg).unwrap().is_some() && jpeg[2..4] == [0xFF, 0xE0]);
+    // The segment of Adobe says that the components are red, green and blue.
+    let rest = &jpeg[4 + usize::from(u16::from_be_bytes([jpeg[4], jpeg[5]]))..];
+    let rgb = [b"\xFF\xD8\xFF\xEE\0\x0EAdobe\0\x64\0\0\0\0\0".as_slice(), rest].concat();
+    assert!(JpegHeader::parse(&rgb).unwrap().is_rgb());
+    assert_eq!(index_of(&rgb).unwrap(), None);
+}
+
 /// The number of MCUs in a segment is the writer's choice, within limits.
 #[test]
 fn segments_of_other_lengths_serve() {

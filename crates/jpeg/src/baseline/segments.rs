@@ -162,7 +162,7 @@ impl Segments {
             (position + base * 8).checked_sub(removed * 8)
         };
         let last_dc = |segment: usize| {
-            let segment = u32::try_from(segment).unwrap_or(u32::MAX);
+            let segment = shardpack_format::saturating_u32(segment);
             std::array::from_fn(|component| index.last_dc(component, segment))
         };
         let mut start = copied(first)?;

@@ -71,7 +71,7 @@ impl ScanWalker {
         }
         if layout.has_short_segments() {
             Walked::Short
-        } else if self.list.lengths.len() < 2 {
+        } else if self.list.lengths.len() < 2 || header.is_rgb() {
             Walked::Other
         } else {
             Walked::Listed
@@ -125,7 +125,7 @@ impl ScanWalker {
             (bits.end() == after).then_some(())?;
             if last == mcus {
                 let position = bits.position();
-                zeros += removed.filter(|&place| place * 8 <= position).count();
+                zeros += removed.filter(|&place| place * 8 < position).count();
                 let stop = (at + zeros) as u64 * 8 + position as u64;
                 list.lengths.push(u32::try_from(stop - before).ok()?);
                 list.last_dc.push(last_dc);

@@ -139,7 +139,9 @@ impl PictureEncoder {
             }
         }
         let segments = (!index.is_empty()).then_some(index);
-        Ok(StoredPicture { oddity, segments, ..unchanged(source, picture, options, because) })
+        let kept = unchanged(source, picture, options, because);
+        let gpu_jpeg = kept.gpu_jpeg || segments.is_some();
+        Ok(StoredPicture { oddity, segments, gpu_jpeg, ..kept })
     }
 
     pub(crate) fn encode<'b>(

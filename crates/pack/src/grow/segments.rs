@@ -182,7 +182,8 @@ impl<'a> IndexedRecords<'a> {
         let mut index = Vec::new();
         let Some(picture) = picture.filter(|picture| picture.codec == Codec::Jpeg) else { return index };
         match indexer.index(picture.bytes, self.limits, &mut index) {
-            Ok(None) => {}
+            // A picture that is too large to be checked gets no index, as in packing.
+            Ok(None) | Err(shardpack_format::Error::Limit { .. }) => {}
             Ok(Some(_)) => {
                 self.indexed.fetch_add(1, Ordering::Relaxed);
                 self.index_bytes.fetch_add(index.len() as u64, Ordering::Relaxed);
