@@ -3,9 +3,10 @@
     python benches/jpeg_forms.py PHOTOS                 packing, size, and loading on the host
     python benches/jpeg_forms.py PHOTOS --device        also loading on a GPU; needs PyTorch
 
-PHOTOS is a folder of class folders of JPEGs, used `--copies` times so that an epoch is long enough. All forms take turns in every round: each is packed, and then loaded for
-`--seconds` in each way. The table has medians. Before the rounds, the bench checks that the pixels of all forms but the
-re-encoded one are equal, and that `unpack` gives the kept files back byte for byte.
+PHOTOS is a folder of class folders of JPEGs, used `--copies` times so that an epoch is long enough. All forms take
+turns in every round: each is packed, and then loaded for `--seconds` in each way. The table has medians. Before the
+rounds, the bench checks that the pixels of all forms but the re-encoded one are equal, and that `unpack` gives the kept
+files back byte for byte.
 """
 
 import filecmp
@@ -28,6 +29,7 @@ FORMS = {
 EXACT = ["keep", "keep + index"]
 WAYS = {"crops/s": "rrc224", "whole/s": "full"}
 BATCH = 64
+COMMAND = shutil.which("shardpack") or bench.SHARDPACK
 
 
 def source(photos, folder, copies):
@@ -41,13 +43,14 @@ def source(photos, folder, copies):
 def pack(photos, out, form, options):
     """Pack the photos and return the seconds until everything is on disk."""
     bench.remove(out)
-    command = [shutil.which("shardpack") or bench.SHARDPACK, "pack", photos, out, *FORMS[form], "--threads", options.threads, "--json"]
+    command = [COMMAND, "pack", photos, out, *FORMS[form], "--threads", options.threads, "--json"]
     return bench.seconds(lambda: bench.run(*command))
 
 
 def rate(path, view, options, **more):
     """Load batches for the given time, after one batch, and return pictures per second."""
-    with shardpack.Loader(shardpack.Dataset(path), BATCH, image=view, fields=["image"], threads=options.threads, **more) as loader:
+    settings = {"image": view, "fields": ["image"], "threads": options.threads} | more
+    with shardpack.Loader(shardpack.Dataset(path), BATCH, **settings) as loader:
         count, start = 0, None
         while True:
             for batch in loader:
@@ -69,7 +72,8 @@ def finish_device(more):
 
 def pixels(path, view):
     """Yield the pictures of one epoch in order."""
-    with shardpack.Loader(shardpack.Dataset(path), BATCH, image=view, fields=["image"], shuffle=False, seed=7) as loader:
+    settings = {"image": view, "fields": ["image"], "shuffle": False, "seed": 7, "end": "uneven"}
+    with shardpack.Loader(shardpack.Dataset(path), BATCH, **settings) as loader:
         for batch in loader:
             images = batch["image"]
             yield from (np.asarray(images[row]) for row in range(len(batch)))
@@ -82,7 +86,7 @@ def check(folder, photos):
         for number, (tile, *others) in enumerate(zip(*sides, strict=True)):
             assert all(np.array_equal(tile, other) for other in others), f"{view}: picture {number} differs"
     out = folder / "unpacked"
-    bench.run(shutil.which("shardpack") or bench.SHARDPACK, "unpack", folder / "keep + index", out)
+    bench.run(COMMAND, "unpack", folder / "keep + index", out)
     names = [path.relative_to(photos) for path in photos.rglob("*") if path.is_file()]
     same, different, missing = filecmp.cmpfiles(photos, out, names, shallow=False)
     assert not different and not missing, f"unpacked: {different[:3]} {missing[:3]}"
@@ -124,11 +128,18 @@ def main():
                     found[form][way].append(per_second)
                     refused[f"{form}, {way}"] = stats["refused"]
                     print(f"{form}, {way}: {per_second:.0f}", file=sys.stderr, flush=True)
-    rows = [
-        {"form": form, "bytes ÷ source": sizes[form] / source_bytes, **{name: bench.median(values) for name, values in of.items()}}
-        for form, of in found.items()
-    ]
-    data = {"photos": count, "bytes": source_bytes, "files equal after unpack": checked, "refused": refused, "threads": options.threads, "runs": found}
+    rows = []
+    for form, of in found.items():
+        medians = {name: bench.median(values) for name, values in of.items()}
+        rows.append({"form": form, "bytes ÷ source": sizes[form] / source_bytes, **medians})
+    data = {
+        "photos": count,
+        "bytes": source_bytes,
+        "files equal after unpack": checked,
+        "refused": refused,
+        "threads": options.threads,
+        "runs": found,
+    }
     return bench.finish("jpeg-forms", options, data, rows)
 
 

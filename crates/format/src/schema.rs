@@ -88,6 +88,19 @@ impl Field {
     pub fn segments(picture: &str) -> Self {
         Self::stored(format!("{picture}{SEGMENTS}"), FieldKind::Bytes)
     }
+
+    /// Returns the name of the picture field whose segment indexes have this field name, or `None` if the name
+    /// has another form.
+    ///
+    /// ```
+    /// use shardpack_format::Field;
+    /// assert_eq!(Field::picture_of_segments("image.segments"), Some("image"));
+    /// assert_eq!(Field::picture_of_segments("image"), None);
+    /// ```
+    #[must_use]
+    pub fn picture_of_segments(name: &str) -> Option<&str> {
+        name.strip_suffix(SEGMENTS)
+    }
 }
 
 const SEGMENTS: &str = ".segments";
@@ -169,7 +182,7 @@ impl Schema {
     /// Returns whether a field holds the segment indexes of a picture field.
     #[must_use]
     pub fn is_segment_index(&self, field: &Field) -> bool {
-        let picture = field.name.strip_suffix(SEGMENTS).filter(|_| field.kind == FieldKind::Bytes);
+        let picture = Field::picture_of_segments(&field.name).filter(|_| field.kind == FieldKind::Bytes);
         let is = |other: &Field| other.kind == FieldKind::Image && picture == Some(other.name.as_str());
         picture.is_some() && self.fields.iter().any(is)
     }
@@ -180,7 +193,7 @@ impl Schema {
     pub fn segments_position(&self, picture: usize) -> Option<usize> {
         let of = self.stored().nth(picture).filter(|field| field.kind == FieldKind::Image)?;
         self.stored().position(|field| {
-            field.kind == FieldKind::Bytes && field.name.strip_suffix(SEGMENTS) == Some(of.name.as_str())
+            field.kind == FieldKind::Bytes && Field::picture_of_segments(&field.name) == Some(of.name.as_str())
         })
     }
 

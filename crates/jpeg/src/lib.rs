@@ -23,6 +23,7 @@ mod bmp;
 mod check;
 mod color;
 mod cut;
+mod damage_check;
 mod decode;
 mod elsewhere;
 mod error;

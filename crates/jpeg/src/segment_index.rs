@@ -191,6 +191,28 @@ impl<'a> SegmentIndex<'a> {
         self.interval as u32
     }
 
+    /// Returns true if the segments are those of a picture with this many MCUs in a row and in all, restart markers
+    /// every `restart_interval` MCUs (all MCUs: none), and this many components.
+    #[must_use]
+    pub const fn fits(&self, columns: u32, mcus: u32, restart_interval: u32, components: usize) -> bool {
+        let interval = self.interval();
+        interval <= columns
+            && (restart_interval == mcus || restart_interval.is_multiple_of(interval))
+            && self.segments == mcus.div_ceil(interval)
+            && self.components() == components
+    }
+
+    /// Returns true if the end-of-image marker follows the last segment of this scan, which begins with the first
+    /// entropy-coded byte.
+    #[must_use]
+    pub fn ends_before_eoi(&self, scan: &[u8]) -> bool {
+        let after = self.scan_bytes as usize;
+        let Some(last) = after.checked_sub(1).and_then(|at| scan.get(at)) else { return false };
+        // If the last byte is FF, its stuffing comes before EOI.
+        let after = if *last == 0xFF { after + 1 } else { after };
+        scan.get(after..).and_then(|rest| rest.first_chunk()) == Some(&[0xFF, 0xD9])
+    }
+
     /// Returns the number of components, which is 1 or 3.
     #[must_use]
     pub const fn components(&self) -> usize {

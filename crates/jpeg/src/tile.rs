@@ -7,12 +7,13 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::baseline::BaselineTranscoder;
+use super::damage_check::DamageCheck;
 use super::interval::{Interval, McuGrid};
 use super::keep::KeepReason;
 use super::kinds::checked_header;
 use super::metadata;
 use super::shared::parse;
-use super::turbo::{Bounds, Decompressor, Operation, Scale, Transcoder, Transcoding, Warnings};
+use super::turbo::{Bounds, Operation, Transcoder, Transcoding};
 use super::{JpegHeader, end_of_image};
 use shardpack_base::parts::split_mut;
 use shardpack_format::{Error, Limits, Result};
@@ -100,8 +101,7 @@ pub struct Tiled {
 pub struct JpegTiler {
     own: BaselineTranscoder,
     transcoder: Transcoder,
-    decoder: Decompressor,
-    pixels: Vec<u8>,
+    damage: DamageCheck,
 }
 
 impl std::fmt::Debug for JpegTiler {
@@ -121,12 +121,7 @@ impl JpegTiler {
     #[must_use]
     pub fn new() -> Self {
         let bounds = Bounds::of(&Limits::default());
-        Self {
-            own: BaselineTranscoder::new(),
-            transcoder: Transcoder::new(bounds),
-            decoder: Decompressor::new(bounds, Warnings::Refuse),
-            pixels: Vec::new(),
-        }
+        Self { own: BaselineTranscoder::new(), transcoder: Transcoder::new(bounds), damage: DamageCheck::new() }
     }
 
     /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow beyond the allowed growth.
@@ -209,7 +204,7 @@ impl JpegTiler {
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
             if !self.transcode(jpeg, options, how, out)? {
-                self.check_decodes(jpeg, &options.limits)?;
+                self.damage.check(jpeg, &options.limits)?;
                 return Ok(Err(KeepReason::Coefficients));
             }
             let (_, tiled) = split_mut(out, start, "picture before a tiled one")?;
@@ -244,25 +239,12 @@ impl JpegTiler {
     /// Fails if a picture that is not transcoded is damaged.
     fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
-            self.check_decodes(jpeg, limits)?;
+            self.damage.check(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
             // The 8-bit decoder does not read such pictures. If the picture is complete, its header is trusted.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())
-    }
-}
-
-impl JpegTiler {
-    fn check_decodes(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
-        self.decoder.set_bounds(Bounds::of(limits));
-        let picture = self.decoder.open(jpeg)?;
-        let frame = picture.frame();
-        // At an eighth of the size, all entropy-coded data is still read, but with a fraction of the work.
-        let (scale, format) = (Scale::Eighth, frame.color.format());
-        let pitch = scale.of(frame.width) as usize * format.bytes();
-        self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
-        picture.decode(scale, format, &mut self.pixels, pitch)
     }
 }
 

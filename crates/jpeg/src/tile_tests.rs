@@ -2,6 +2,7 @@ use super::*;
 use crate::sources::{encode, plain, with_segments};
 use crate::testing::{Jpeg, exif, shared_data};
 use crate::turbo::{Encoding, PixelFormat, Process, Subsampling};
+use crate::{Decompressor, Warnings};
 use crate::{PixelCheck, Sampling};
 use proptest::prelude::*;
 

@@ -61,13 +61,9 @@ impl McuGrid {
 
     /// Returns the grid with the segments of an index, or `None` if the index belongs to a different picture.
     pub(super) fn with(self, index: &SegmentIndex<'_>) -> Option<Self> {
-        let interval = index.interval();
         let mcus = self.columns * self.rows;
-        let fits = interval <= self.columns
-            && (self.restart_interval == mcus || self.restart_interval.is_multiple_of(interval))
-            && index.segments() == mcus.div_ceil(interval)
-            && index.components() == self.components as usize;
-        fits.then_some(Self { interval, ..self })
+        let fits = index.fits(self.columns, mcus, self.restart_interval, self.components as usize);
+        fits.then_some(Self { interval: index.interval(), ..self })
     }
 
     pub(super) fn marker_after(&self, segment: u32) -> Option<u8> {

@@ -87,11 +87,7 @@ pub(super) fn check(
     ranges: &[Range<usize>],
     segments: &[Segment],
 ) -> Result<(), Reason> {
-    let after = index.scan_bytes() as usize;
-    let last = after.checked_sub(1).and_then(|at| scan.get(at)).ok_or(Reason::Index)?;
-    // If the last byte is FF, its stuffing comes before EOI.
-    let after = if *last == 0xFF { after + 1 } else { after };
-    if scan.get(after..).and_then(|bytes| bytes.first_chunk()) != Some(&[0xFF, 0xD9]) {
+    if !index.ends_before_eoi(scan) {
         return Err(Reason::Index);
     }
     let followers = segments.iter().skip(1);

@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::{JpegHeader, Rect, SegmentIndex};
+use shardpack_format::saturating_u32;
 use std::ops::Range;
 
 /// Number of segments that a band should have at least, so that only few segments are decoded alone at the
@@ -82,12 +83,8 @@ impl Layout {
         let interval = match index {
             None => restart_interval,
             Some(index) => {
-                let interval = index.interval() as usize;
-                let fits = interval <= columns
-                    && (restart_interval == mcus || restart_interval.is_multiple_of(interval))
-                    && index.segments() as usize == mcus.div_ceil(interval)
-                    && index.components() == components;
-                fits.then_some(interval)?
+                let [columns, mcus, restart_interval] = [columns, mcus, restart_interval].map(saturating_u32);
+                index.fits(columns, mcus, restart_interval, components).then_some(index.interval() as usize)?
             }
         };
         let short = interval <= columns;

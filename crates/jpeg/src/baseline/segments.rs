@@ -105,10 +105,7 @@ impl Segments {
         self.places.clear();
         self.starts.clear();
         self.starts.extend(index.starts());
-        let after = usize::try_from(index.scan_bytes()).ok()?;
-        // If the last byte is FF, its stuffing comes before EOI.
-        let after = if *scan.get(after.checked_sub(1)?)? == 0xFF { after + 1 } else { after };
-        (scan.get(after..after + 2)? == [0xFF, 0xD9]).then_some(())?;
+        index.ends_before_eoi(scan).then_some(())?;
         let last = index.segments() as usize - 1;
         let is_marked =
             |number: usize| number < last && ((number + 1) * layout.interval).is_multiple_of(layout.restart_interval);

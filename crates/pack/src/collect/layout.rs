@@ -226,7 +226,7 @@ impl LayoutParts {
 /// Refuses a field whose name would make readers take it for the segment indexes of a picture.
 fn refuse_index(kinds: &[(String, Kind)]) -> Result<()> {
     let is_picture = |name: &str| kinds.iter().any(|(known, kind)| known == name && kind.is_picture());
-    let taken = |name: &&String| name.strip_suffix(".segments").is_some_and(is_picture);
+    let taken = |name: &&String| Field::picture_of_segments(name).is_some_and(is_picture);
     let Some(name) = kinds.iter().map(|(name, _)| name).find(taken) else { return Ok(()) };
     let text = format!("field `{}`: the name is reserved for parts of a picture", name.escape_debug());
     Err(CollectError::usage(text, "rename the field"))

@@ -221,7 +221,7 @@ impl SampleSource for IndexedRecords<'_> {
         // The fields that the record lacks are its indexes.
         let indexes: Vec<Option<Vec<u8>>> = (self.schema.stored().map(|field| field.name.as_str()))
             .map(|name| {
-                let picture = name.strip_suffix(".segments").filter(|_| own.stored_position(name).is_none())?;
+                let picture = Field::picture_of_segments(name).filter(|_| own.stored_position(name).is_none())?;
                 Some(self.index(&mut indexer, old(picture).as_ref()))
             })
             .collect();
