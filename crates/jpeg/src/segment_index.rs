@@ -191,7 +191,7 @@ impl<'a> SegmentIndex<'a> {
         self.interval as u32
     }
 
-    /// Returns true if the segments are those of a picture with this many MCUs in a row and in all, restart markers
+    /// Returns true if the segments fit a picture with this many MCUs in a row and in all, restart markers
     /// every `restart_interval` MCUs (all MCUs: none), and this many components.
     #[must_use]
     pub const fn fits(&self, columns: u32, mcus: u32, restart_interval: u32, components: usize) -> bool {

@@ -91,7 +91,7 @@ impl PictureReference {
     }
 }
 
-/// Computes the pixels with which a re-encoded JPEG is compared: those of its source, turned upright and
+/// Computes the pixels with which a re-encoded JPEG is compared: the source's pixels, turned upright and
 /// shrunk as in packing.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);

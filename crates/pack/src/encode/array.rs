@@ -152,7 +152,7 @@ impl ArrayChoice {
     }
 
     /// Records the type and the number of axes of the first array. If `array` differs from the first array,
-    /// returns those of the first as an error.
+    /// returns the first array's as an error.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {

@@ -90,8 +90,9 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
     }
+    // Blocks of other sizes have other names, so some may still be written before the first failure.
     let (again, stats) = read(&server.url(), &options(&cache));
-    assert!(again == right && stats.failed_writes > 0 && stats.hits == 0, "{stats:?}");
+    assert!(again == right && stats.failed_writes > 0 && stats.dropped == 0, "{stats:?}");
 }
 
 /// Reads two epochs in random order, with a cache of `halves` times half of the dataset. Returns the size of

@@ -13,7 +13,7 @@ use super::format::CubeFormat;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A file is tested for the formats in this order. The extensions are in lower case, and include those of side
+/// A file is tested for the formats in this order. The extensions are in lower case, and include the extensions of side
 /// files.
 macro_rules! formats {
     ($($(#[$doc:meta])* $kind:ident($name:literal, $title:literal, $extensions:expr) => $format:path,)+) => {
