@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardpack import _index, _shardpack, _split, _warn
+from shardpack import _arrow, _index, _shardpack, _split, _warn
 from shardpack._columns import Columns, Keys, UnknownKey
 from shardpack._index import Indices
 from shardpack._size import Size, size
 from shardpack._url import is_url, settings
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Sample: TypeAlias = "dict[str, Any]"
 """A sample: ``"__key__"`` and every field by its name.
@@ -306,6 +309,20 @@ class Dataset:
     def keys(self) -> Sequence[str]:
         """The key of every sample. A key is looked up when it is accessed."""
         return Keys(self)
+
+    def arrow(self) -> pyarrow.Table:
+        """Return keys and :attr:`columns` as a table of Apache Arrow, so that DuckDB, Polars or pandas can filter them.
+
+        The first columns are ``index`` (the sample's position in this dataset, for :meth:`subset`) and ``key``. If the
+        classes have names, ``class`` holds them as a dictionary array. Needs ``pyarrow``.
+
+        Examples
+        --------
+        >>> import pyarrow.compute as pc     # doctest: +SKIP
+        >>> wide = dataset.arrow().filter(pc.field("width") >= 512)     # doctest: +SKIP
+        >>> dataset.subset(wide["index"].to_numpy())     # doctest: +SKIP
+        """
+        return _arrow.table(self)
 
     @property
     def classes(self) -> list[str] | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 
 from numpy.typing import DTypeLike
 
-from shardpack import _warn
+from shardpack import _metrics, _warn
 from shardpack._arguments import Numbered, Shuffle, Weights, _expect_dataset, _known, _number, _place
 from shardpack._batch import Batch, lend
 from shardpack._convert import Framework, finish
@@ -380,6 +380,14 @@ class Loader:
             "refused": {reason: rows for reason, rows, _ in refusals},
             "refused_first": {reason: keys for reason, _, keys in refusals},
         }
+
+    def metrics(self, labels: Mapping[str, str] | None = None) -> str:
+        """Return :meth:`stats` as OpenMetrics text, which Prometheus and its node exporter read.
+
+        The names begin with ``shardpack_loader_``, and units are written out: ``read_s`` becomes
+        ``shardpack_loader_read_seconds_total``. Every metric has the label ``rank``, and ``labels`` adds more.
+        """
+        return _metrics.text(self.stats(), {"rank": str(self.rank), **(labels or {})})
 
     # Iterating
 

@@ -1,0 +1,47 @@
+"""The keys and columns of a dataset as a table of Apache Arrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shardpack import _shardpack
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from shardpack._dataset import Dataset
+
+
+def table(dataset: Dataset) -> pyarrow.Table:
+    """Return the table that ``Dataset.arrow`` describes."""
+    try:
+        import pyarrow as pa
+    except ImportError as missing:
+        raise _shardpack.UsageError(
+            "arrow: pyarrow is not installed\nhint: pip install 'shardpack[parquet]', or pip install pyarrow"
+        ) from missing
+    made: dict[str, Any] = {
+        "index": np.arange(len(dataset), dtype=np.int64),
+        "key": pa.array(list(dataset.keys), pa.string()),
+    }
+    classes = dataset.classes
+    if classes is not None and "label" in dataset.columns:
+        made["class"] = _names(dataset.labels, classes)
+    for name, values in dataset.columns.items():
+        if name in made:
+            raise _shardpack.UsageError(
+                f"arrow: the dataset has a column {name!r}, which the table uses for itself\n"
+                f"hint: use dataset.columns[{name!r}]"
+            )
+        made[name] = values
+    return pa.table(made)
+
+
+def _names(labels: np.ndarray[Any, Any], classes: list[str]) -> Any:
+    """The class of each sample as a dictionary array. A label that has no name becomes null."""
+    import pyarrow as pa
+
+    indices = pa.array(labels, pa.int64(), mask=(labels < 0) | (labels >= len(classes)))
+    return pa.DictionaryArray.from_arrays(indices, pa.array(classes, pa.string()))
