@@ -51,8 +51,8 @@ class Dataset:
     ----------
     path : str or os.PathLike
         The dataset's folder, its manifest, or a single shard. It may also be a URL as text, such as
-        ``"s3://bucket/train"``, with the scheme ``s3://``, ``gs://``, ``az://``, ``http://``, ``https://`` or
-        ``file://``.
+        ``"s3://bucket/train"``, with the scheme ``s3://``, ``gs://``, ``az://``, ``hf://``, ``http://``,
+        ``https://`` or ``file://``.
     verify_crc : bool, default True
         Check the CRC32 of each record before it is returned.
     max_record : int or str, default "4GiB"

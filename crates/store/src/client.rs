@@ -69,7 +69,7 @@ impl Client {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.folder().options.is_cancelled() || shardpack_io::is_cancelled()
+        self.folder().options.is_cancelled()
     }
 
     /// Fails in a fork, or if the caller has cancelled, which also drops all announcements.
@@ -157,17 +157,7 @@ impl Client {
 
     /// Waits until a future of the store is ready, or until the caller cancels.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
-        let given_up = async {
-            while !self.is_cancelled() {
-                tokio::time::sleep(PATIENCE).await;
-            }
-        };
-        self.finish(async {
-            match select(pin!(given_up), pin!(future)).await {
-                Either::Right((result, _)) => Ok(result),
-                Either::Left(_) => Err(RequestError::given_up().cause()),
-            }
-        })?
+        self.finish(unless_cancelled(|| self.is_cancelled(), future))?
     }
 
     /// Same as [`Self::wait`], but without the check for cancellation, so that it can be used for cleanup after one.
@@ -197,6 +187,22 @@ impl Client {
             traffic.peak_held_bytes = schedule.peak_held;
         }
         traffic
+    }
+}
+
+/// Waits until a future is ready, or until the caller cancels.
+pub(crate) async fn unless_cancelled<T>(
+    is_cancelled: impl Fn() -> bool,
+    future: impl Future<Output = T>,
+) -> Result<T, Cause> {
+    let cancelled = async {
+        while !is_cancelled() {
+            tokio::time::sleep(PATIENCE).await;
+        }
+    };
+    match select(pin!(cancelled), pin!(future)).await {
+        Either::Right((result, _)) => Ok(result),
+        Either::Left(_) => Err(RequestError::given_up().cause()),
     }
 }
 

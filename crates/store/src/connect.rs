@@ -3,8 +3,9 @@
 use crate::diagnosis::hide;
 use crate::endpoint::{Address, is_on};
 use crate::http::GuardedConnector;
+use crate::hub;
 use crate::location::{Protocol, StoreUrl, schemes};
-use crate::options::StoreOptions;
+use crate::options::{HUB_KEYS, StoreOptions};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -54,31 +55,55 @@ pub(crate) trait WritableStore: ObjectStore + MultipartStore {}
 impl<S: ObjectStore + MultipartStore> WritableStore for S {}
 
 pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>> {
-    if target.protocol != Protocol::Http {
-        return Ok(connect_to_write(target, options)?);
+    match &target.protocol {
+        Protocol::Http => {
+            let base = target.url[..Position::BeforePath].to_owned();
+            // By writing `http://`, the user has permitted unencrypted requests.
+            let client = configured(target, options, client(options).with_allow_http(target.url.scheme() == "http"))?;
+            check_addresses(target, options, true, |key| key.parse::<ClientConfigKey>().is_ok())?;
+            over_http(target, options, base, client, GuardedConnector::default())
+        }
+        Protocol::Hub(repository) => {
+            let client =
+                configured(target, options, client(options).with_default_headers(hub::headers(target, options)?))?;
+            let allow_http = is_on(client.get_config_value(&ClientConfigKey::AllowHttp).as_deref());
+            check_addresses(target, options, allow_http, |key| key == "hf_endpoint")?;
+            let base = repository.address(target, options, &client)?;
+            over_http(target, options, base, client, GuardedConnector::following_elsewhere())
+        }
+        Protocol::S3 | Protocol::GoogleCloud | Protocol::Azure => Ok(connect_to_write(target, options)?),
     }
-    let base = target.url[..Position::BeforePath].to_owned();
-    // By writing `http://`, the user has permitted unencrypted requests.
-    let client = client(options).with_allow_http(target.url.scheme() == "http");
-    let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
-    let connector = GuardedConnector::default();
-    builder = builder.with_http_connector(connector.clone());
-    for (key, value) in options.settings() {
+}
+
+/// Adds the settings of the user to those of the client.
+fn configured(target: &StoreUrl, options: &StoreOptions, client: ClientOptions) -> Result<ClientOptions> {
+    let is_of_hub = |key: &str| matches!(target.protocol, Protocol::Hub(_)) && HUB_KEYS.contains(&key);
+    options.settings().filter(|(key, _)| !is_of_hub(key)).try_fold(client, |client, (key, value)| {
         let key = key.parse::<ClientConfigKey>().map_err(|_| unknown(target, key))?;
-        builder = builder.with_config(key, value);
-    }
-    check_addresses(target, options, true, |key| key.parse::<ClientConfigKey>().is_ok())?;
-    let store = builder.build().map_err(|error| wrong(target, &error, options))?;
+        Ok(client.with_config(key, value))
+    })
+}
+
+fn over_http(
+    target: &StoreUrl,
+    options: &StoreOptions,
+    base: String,
+    client: ClientOptions,
+    connector: GuardedConnector,
+) -> Result<Arc<dyn ObjectStore>> {
+    let builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
+    let store = builder.with_http_connector(connector.clone()).build();
+    let store = store.map_err(|error| wrong(target, &error, options))?;
     connector.built();
     Ok(Arc::new(store))
 }
 
 pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn WritableStore>> {
-    Ok(match target.protocol {
+    Ok(match &target.protocol {
         Protocol::S3 => build!(AmazonS3Builder, AmazonS3ConfigKey, target, options),
         Protocol::GoogleCloud => build!(GoogleCloudStorageBuilder, GoogleConfigKey, target, options),
         Protocol::Azure => build!(MicrosoftAzureBuilder, AzureConfigKey, target, options),
-        Protocol::Http => {
+        Protocol::Http | Protocol::Hub(_) => {
             let (scheme, writable) = (target.url.scheme(), schemes(|scheme| scheme.is_written));
             let name = &target.name;
             return Err(Error::usage(format!(
@@ -102,7 +127,7 @@ fn check_addresses(
     let allow_http =
         allow_http || all.iter().any(|(_, key, value)| key.ends_with("use_emulator") && is_on(Some(value)));
     for (name, key, value) in &all {
-        Address { key, name: name.clone(), value }.check(target.protocol, allow_http)?;
+        Address { key, name: name.clone(), value }.check(&target.protocol, allow_http)?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> Reque
     }
 }
 
-fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> RequestError {
+pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> RequestError {
     if let Some(refused) = find::<Refusal>(error) {
         return refused.error();
     }

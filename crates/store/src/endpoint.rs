@@ -18,7 +18,7 @@ pub(crate) struct Address<'a> {
 }
 
 impl Address<'_> {
-    pub(crate) fn check(&self, protocol: Protocol, allow_http: bool) -> Result<()> {
+    pub(crate) fn check(&self, protocol: &Protocol, allow_http: bool) -> Result<()> {
         const EXPECTED: &str = "a URL such as https://host:9000";
         if !is_address(self.key) {
             return Ok(());
@@ -47,6 +47,7 @@ impl Address<'_> {
                 Protocol::GoogleCloud => {
                     "permit it with GOOGLE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
+                Protocol::Hub(_) => "permit it with the storage option `allow_http`",
                 Protocol::S3 | Protocol::Http => {
                     "permit it with AWS_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
@@ -64,7 +65,7 @@ fn is_address(key: &str) -> bool {
 
 /// Addresses for fetching credentials, in contrast, may be on this machine.
 fn is_of_store(key: &str) -> bool {
-    let name = ["aws_", "azure_", "google_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
+    let name = ["aws_", "azure_", "google_", "hf_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")
 }
 
@@ -78,7 +79,7 @@ mod tests {
 
     fn said(key: &str, value: &str, allow_http: bool) -> String {
         let address = Address { key, name: key.to_ascii_uppercase(), value };
-        let checked = address.check(Protocol::S3, allow_http);
+        let checked = address.check(&Protocol::S3, allow_http);
         checked.map_or_else(|error| format!("{error} {:?}", error.hint()), |()| String::new())
     }
 

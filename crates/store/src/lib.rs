@@ -28,6 +28,7 @@ mod fetcher;
 mod fill;
 mod folder;
 mod http;
+mod hub;
 mod latencies;
 mod listing;
 mod location;

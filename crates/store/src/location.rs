@@ -1,5 +1,6 @@
 //! Parses dataset URLs.
 
+use crate::hub::HubRepository;
 use object_store::ObjectStoreScheme;
 use object_store::path::Path as Key;
 use shardpack_io::{Error, Result, is_url};
@@ -22,12 +23,13 @@ pub struct Scheme {
 ///
 /// ```
 /// let names: Vec<&str> = shardpack_store::SCHEMES.iter().map(|scheme| scheme.name).collect();
-/// assert_eq!(names, ["s3", "gs", "az", "http", "https", "file"]);
+/// assert_eq!(names, ["s3", "gs", "az", "hf", "http", "https", "file"]);
 /// ```
-pub const SCHEMES: [Scheme; 6] = [
+pub const SCHEMES: [Scheme; 7] = [
     Scheme { name: "s3", aliases: &["s3a"], is_written: true },
     Scheme { name: "gs", aliases: &[], is_written: true },
     Scheme { name: "az", aliases: &["adl", "azure", "abfs", "abfss"], is_written: true },
+    Scheme { name: "hf", aliases: &[], is_written: false },
     Scheme { name: "http", aliases: &[], is_written: false },
     Scheme { name: "https", aliases: &[], is_written: false },
     Scheme { name: "file", aliases: &[], is_written: false },
@@ -42,12 +44,13 @@ pub(crate) fn schemes(is_listed: impl Fn(&Scheme) -> bool) -> String {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Protocol {
     S3,
     GoogleCloud,
     Azure,
     Http,
+    Hub(HubRepository),
 }
 
 #[derive(Debug)]
@@ -98,6 +101,12 @@ impl Location {
         let is_known = |scheme: &Scheme| scheme.name == url.scheme() || scheme.aliases.contains(&url.scheme());
         let (protocol, key) = match ObjectStoreScheme::parse(&url) {
             _ if !SCHEMES.iter().any(is_known) => return Err(unknown()),
+            _ if url.scheme() == "hf" => {
+                let expected = "expected hf://datasets/OWNER/NAME[@REVISION]/PATH";
+                let found = HubRepository::parse(&url);
+                let (repository, key) = found.ok_or_else(|| Error::usage(format!("`{name}`: {expected}")))?;
+                (Protocol::Hub(repository), key)
+            }
             Ok((ObjectStoreScheme::AmazonS3, key)) => (Protocol::S3, key),
             Ok((ObjectStoreScheme::GoogleCloudStorage, key)) => (Protocol::GoogleCloud, key),
             Ok((ObjectStoreScheme::MicrosoftAzure, key)) => (Protocol::Azure, key),

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Keys of the Hugging Face Hub.
+pub(crate) const HUB_KEYS: [&str; 2] = ["hf_endpoint", "hf_token"];
+
 /// Options of a store. Every field has a default.
 ///
 /// The keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) have the names that the crate
@@ -101,11 +104,14 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…` and `AZURE_…`. Unknown
-    /// names are ignored, because other programs use these prefixes too.
+    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`, `HF_ENDPOINT` and
+    /// `HF_TOKEN`. Unknown names are ignored, because other programs use these prefixes too.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let ours = |key: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| key.starts_with(prefix));
+        let ours = |key: &str| {
+            ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| key.starts_with(prefix))
+                || HUB_KEYS.contains(&key.to_ascii_lowercase().as_str())
+        };
         self.keys.environment.extend(variables.into_iter().filter(|(key, _)| ours(key)));
         self
     }
@@ -145,11 +151,18 @@ impl StoreOptions {
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+        let is_set = |cancel: &Arc<AtomicBool>| cancel.load(Ordering::Relaxed);
+        self.cancel.as_ref().is_some_and(is_set) || shardpack_io::is_cancelled()
     }
 
     pub(crate) fn variables(&self) -> impl Iterator<Item = (String, &str)> {
         self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
+    }
+
+    /// Returns the value of a key of the store. A setting takes precedence over the environment.
+    pub(crate) fn value(&self, key: &str) -> Option<String> {
+        let set = self.settings().filter(|(name, _)| *name == key).last().map(|(_, value)| value.to_owned());
+        set.or_else(|| self.variables().find(|(name, _)| name == key).map(|(_, value)| value.to_owned()))
     }
 
     /// Returns the endpoints that are configured for the store and are therefore not part of the URL.

@@ -60,7 +60,7 @@ impl Remote {
         let open = |path| Cache::open(path, options.cache_bytes, name()).map(Arc::new);
         let cache = options.cache.as_deref().map(open).transpose()?;
         let remote = Self::start(connect(url, options)?, url.folder.clone(), &url.name, options, cache)?;
-        Ok(Self { is_http: url.protocol == Protocol::Http, ..remote })
+        Ok(Self { is_http: matches!(url.protocol, Protocol::Http | Protocol::Hub(_)), ..remote })
     }
 
     /// Uses the folder at a URL. The URL has the same form as for [`crate::open`].

@@ -26,12 +26,16 @@ const REDIRECTS: usize = 10;
 /// every cloud serves credentials from link-local addresses.
 pub(super) type IsStore = Arc<AtomicBool>;
 
-pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_store::Result<Client> {
+pub(super) fn client(
+    options: &ClientOptions,
+    is_store: &IsStore,
+    follows_elsewhere: bool,
+) -> object_store::Result<Client> {
     let value = |key: ClientConfigKey| options.get_config_value(&key);
     let is_on = |key| value(key).map_or(Ok(false), |text| switch(&text));
     let time = |key| value(key).map(|text| parsed(&text, humantime::parse_duration)).transpose();
     let mut builder = Client::builder()
-        .redirect(Policy::custom(follow))
+        .redirect(Policy::custom(move |attempt| follow(attempt, follows_elsewhere)))
         .referer(false)
         .https_only(!is_on(ClientConfigKey::AllowHttp)?)
         .tls_danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates)?)
@@ -116,10 +120,15 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
     object_store::Error::Generic { store: "HTTP client", source: error.into() }
 }
 
-/// Follows only redirects to the same scheme, host and port.
-fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+/// Follows redirects to the same scheme, host and port. With `elsewhere`, it also follows them to other servers, to
+/// which `reqwest` sends neither credentials nor cookies.
+fn follow(attempt: Attempt<'_>, elsewhere: bool) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
-    if !is_same_origin(from, attempt.url()) {
+    if let Some(host) = attempt.url().host().filter(is_link_local) {
+        let refused = Refusal::LinkLocal { host: host.to_string() };
+        return attempt.error(refused);
+    }
+    if !elsewhere && !is_same_origin(from, attempt.url()) {
         let refused = Refusal::Redirect { from: origin(from), to: origin(attempt.url()) };
         return attempt.error(refused);
     }

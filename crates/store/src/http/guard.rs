@@ -22,9 +22,15 @@ const MOST_ANSWER_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuardedConnector {
     last: Arc<Mutex<IsStore>>,
+    follows_elsewhere: bool,
 }
 
 impl GuardedConnector {
+    /// Creates connections that follow redirects to other servers, for a store whose files are elsewhere.
+    pub(crate) fn following_elsewhere() -> Self {
+        Self { follows_elsewhere: true, ..Self::default() }
+    }
+
     /// The client that was created last is for objects; any earlier clients fetch credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
@@ -34,7 +40,7 @@ impl GuardedConnector {
 impl HttpConnector for GuardedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let is_store = IsStore::default();
-        let client = HttpClient::new(client(options, &is_store)?);
+        let client = HttpClient::new(client(options, &is_store, self.follows_elsewhere)?);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&is_store);
         Ok(HttpClient::new(GuardedService { client, is_store }))
     }
@@ -85,8 +91,8 @@ fn is_list(request: &HttpRequest) -> bool {
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")
 }
 
-/// A body longer than `most` bytes is truncated if `cut` is true, and refused otherwise.
-async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
+/// Reads a whole body. A body longer than `most` bytes is truncated if `cut` is true, and refused otherwise.
+pub(crate) async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (mut pieces, mut bytes) = (body.bytes_stream(), Vec::new());
     while let Some(piece) = pieces.next().await {

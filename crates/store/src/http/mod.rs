@@ -5,5 +5,5 @@ mod guard;
 mod refusal;
 
 pub(crate) use client::switch;
-pub(crate) use guard::GuardedConnector;
+pub(crate) use guard::{GuardedConnector, bounded};
 pub(crate) use refusal::{NoAnswer, Refusal};

@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Accepts one request per connection. A function gives the answers.
-struct Liar {
+pub struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
     closed: Arc<AtomicBool>,
 }
 
 impl Liar {
-    fn start(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (seen, closed, answer) =
@@ -54,11 +54,11 @@ impl Liar {
         Self::start(move |_, stream| stream.write_all(&answer))
     }
 
-    fn origin(&self) -> String {
+    pub fn origin(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    fn seen(&self) -> Vec<String> {
+    pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -70,7 +70,7 @@ impl Drop for Liar {
     }
 }
 
-fn redirect(status: u16, to: &str) -> String {
+pub fn redirect(status: u16, to: &str) -> String {
     format!("HTTP/1.1 {status} Moved\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
@@ -128,7 +128,7 @@ fn opened(url: &str, options: &StoreOptions) -> Result<Dataset> {
     open(url, &DatasetOptions::new(), options)
 }
 
-fn said(error: &shardpack_reader::Error) -> String {
+pub fn said(error: &shardpack_reader::Error) -> String {
     error.to_string()
 }
 

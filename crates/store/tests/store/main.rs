@@ -6,6 +6,7 @@ mod attacks;
 mod bucket;
 mod cache;
 mod faulty;
+mod hub;
 #[path = "../../../loader/tests/loader_support/mod.rs"]
 mod loader_support;
 mod made;
