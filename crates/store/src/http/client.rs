@@ -124,12 +124,12 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
 /// which `reqwest` sends neither credentials nor cookies.
 fn follow(attempt: Attempt<'_>, elsewhere: bool) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
-    if let Some(host) = attempt.url().host().filter(is_link_local) {
-        let refused = Refusal::LinkLocal { host: host.to_string() };
-        return attempt.error(refused);
-    }
     if !elsewhere && !is_same_origin(from, attempt.url()) {
         let refused = Refusal::Redirect { from: origin(from), to: origin(attempt.url()) };
+        return attempt.error(refused);
+    }
+    if let Some(host) = attempt.url().host().filter(is_link_local) {
+        let refused = Refusal::LinkLocal { host: host.to_string() };
         return attempt.error(refused);
     }
     if attempt.previous().len() > REDIRECTS {
