@@ -82,7 +82,7 @@ fn a_dataset_on_the_hub_is_read_at_one_commit_and_without_the_token_elsewhere() 
     assert_same(&disk.open(), &remote);
     let asked = hub.server.seen();
     let of_revisions = asked.iter().filter(|head| head.contains("/revision/")).count();
-    assert_eq!(of_revisions, 1, "the branch moves with each request, and is asked for once");
+    assert_eq!(of_revisions, 1, "the branch moves with each request, so only one request may ask for it");
     let elsewhere = hub.files.requests();
     assert!(!elsewhere.is_empty());
     for request in elsewhere {
