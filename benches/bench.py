@@ -41,8 +41,8 @@ def seconds(action):
 
 
 def interleave(rounds, **sides):
-    """Time each side once per round. A side is a function. If it returns its own seconds, these count; if it returns
-    None, its call is timed.
+    """Time each side once per round. A side is a function. If it returns a number of seconds, that number counts; if it
+    returns None, its call is timed.
     """
     times = {name: [] for name in sides}
     for _ in range(rounds):
@@ -82,8 +82,8 @@ def machine():
 
 
 def commit():
-    """Return the measured commit, with a `+` if the working tree has other changes. Without git or outside a checkout,
-    return None.
+    """Return the measured commit, with a `+` if the working tree has uncommitted changes. Return None without git or
+    outside a checkout.
     """
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
     try:
@@ -112,7 +112,7 @@ def parser(description):
 
 
 def arguments(description, **more):
-    """Parse the command line: the options that all benches share, and more."""
+    """Parse the command line: the options that all benches share, and those in `more`."""
     shared = parser(description)
     for name, (default, text) in more.items():
         shared.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default {default})")

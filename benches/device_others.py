@@ -347,7 +347,7 @@ def pinned_ring(options, folder, read):
                 (number % len(ring), paths[start : start + CUBES])
                 for number, start in enumerate(range(0, len(paths) - CUBES + 1, CUBES))
             ]
-            # Only two batches ahead: a slot may be filled again only after its copy has been started.
+            # Read only two batches ahead, because a slot may be filled again only after its copy has been started.
             for slot in ahead(readers, fill, jobs, depth=2):
                 there = ring[slot].to(options.device, non_blocking=True)
                 copied[slot].record()

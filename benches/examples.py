@@ -57,7 +57,7 @@ def of_16_bits(photos, out):
 
 
 class Files(Dataset):
-    """Random normalised crops of 16-bit PNGs, read in the way of a program that does not use our loader."""
+    """Random normalised crops of 16-bit PNGs, read as by a program that does not use our loader."""
 
     def __init__(self, files):
         self.files = files

@@ -213,7 +213,7 @@ def shardpack(command, dataset, name, common, epochs):
         start = time.perf_counter()
         report = json.loads(bench.run(*args, 3))
         an_epoch = min(report["samples"] / report["samples_per_s"], time.perf_counter() - start)
-        # One epoch more than that, for the warm-up.
+        # Add one epoch for the warm-up.
         epochs[mode, name] = 1 + max(2, math.ceil(common["seconds"] / an_epoch))
     report, others, _ = watched([*args, epochs[mode, name]])
     report = json.loads(report)

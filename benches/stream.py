@@ -63,7 +63,7 @@ def main():
                 options.rounds,
                 plain=lambda: turn(lambda: plain(files)),
                 stream=lambda: turn(lambda: stream(folder / "packed")),
-                # Here the whole process counts, because a user also waits for it to start.
+                # Here the time of the whole process counts, because a user also waits for it to start.
                 verify=lambda: turn(lambda: seconds(lambda: run(SHARDPACK, "verify", folder / "packed"))),
             )
             kept[name] = times

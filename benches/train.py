@@ -227,7 +227,7 @@ class Watch(contextlib.AbstractContextManager):
         self.energy = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
 
     def end(self):
-        """Returns the figures since `begin`."""
+        """Returns the figures measured since `begin`."""
         rates = [rate for _, rate in self.samples[self.first :]] or [0]
         return {
             "cpu_s": tree.cpu_seconds(os.getpid()) - self.cpu,

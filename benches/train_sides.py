@@ -10,8 +10,8 @@ from collections import namedtuple
 
 from device_others import BATCH, MEAN, STD, Photos, WithLabels
 
-# Number of decoded batches that stay on the device to measure the ceiling. They differ, because a GPU computes
-# batches of equal content faster than photos.
+# Number of decoded batches that stay on the device while the ceiling is measured. Their contents differ, because a
+# GPU computes batches of equal content faster than photos.
 CEILING_BATCHES = 40
 CLASSES = 1000
 # A side: its name in tables, the number of its loader threads (0 means one per core), and the function that opens it.
@@ -163,7 +163,7 @@ def workers(job, threads):
 
     endless = forever()
     yield endless
-    # Otherwise the worker processes would stay alive during the next turn.
+    # Without this, the worker processes would stay alive during the next turn.
     endless.close()
 
 
@@ -239,8 +239,8 @@ def trace(job, step, threads, epochs=2, validation=8):
                 timed("validate", step.evaluate, images)
                 if number + 1 == validation:
                     break
-            # The device makes the copy in order with the steps. A thread waits until the copy is complete and writes
-            # it.
+            # The device runs this copy in order with the steps. A thread waits until the copy is complete, then
+            # writes it to disk.
             copy = {name: value.detach().clone() for name, value in step.network.state_dict().items()}
             ready = torch.cuda.Event()
             ready.record()

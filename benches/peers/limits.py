@@ -73,7 +73,7 @@ def open_shards(dataset):
 
 
 def blosc2(mode, job):
-    """Decompresses the dataset's chunks into one buffer per process. Casts and differences are not undone."""
+    """Decompresses the dataset's chunks into one buffer per process, without undoing casts and differences."""
     import struct
 
     import blosc2 as library

@@ -49,7 +49,7 @@ def mds(source, out):
 
 
 def tfrecord(source, out):
-    """Writes TFRecord files, the same number as tar files."""
+    """Writes as many TFRecord files as there are tar files."""
     import tensorflow as tf
 
     out.mkdir()

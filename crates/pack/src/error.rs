@@ -1,4 +1,4 @@
-//! The error type of packing and of the layers above it: errors of the crates below, and texts around them.
+//! The error type of packing and of the layers above it. It wraps errors of the crates below and adds texts to them.
 
 use crate::collect::CollectError;
 use crate::pack::SampleError;

@@ -70,7 +70,7 @@ fn spread(candidate: &mut Candidate) {
         .collect();
 }
 
-/// A ladder is a group of at least two lossy candidates. Each is compared with the first one.
+/// Compares each ladder with the first one. A ladder is a group of at least two lossy candidates.
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
@@ -113,8 +113,8 @@ fn front(report: &mut Report) {
     }
 }
 
-/// Short sentences, such as `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is 1.9 times
-/// as fast as …`.
+/// Returns short sentences, such as `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is
+/// 1.9 times as fast as …`.
 fn sentence(report: &Report, candidate: &Candidate) -> String {
     let (named, become_) = match report.subject {
         Subject::Sources => ("Pack with", "become"),
@@ -150,7 +150,8 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// Describes the score that most samples reach. Few samples are counted, because p10 may then be the worst sample.
+/// Describes the score that most samples reach. If the samples are few, the text counts them, because p10 may
+/// then be the worst sample.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
@@ -209,7 +210,7 @@ pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
 
-/// Rates that differ by no more than their spread count as equal.
+/// Describes a ratio of two rates. Rates that differ by no more than their spread count as equal.
 pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
     let larger = ratio.max(1.0 / ratio);
     let times = words::significant(larger, 2);
@@ -243,7 +244,7 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     }
 }
 
-/// Also describes the loss of the smallest refused candidate.
+/// Explains the recommendation, and describes the loss of the smallest refused candidate.
 fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");

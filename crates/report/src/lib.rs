@@ -5,7 +5,7 @@
 //!   front. [`want`] contains the rule that recommends a candidate.
 //! - [`page`] renders the whole page, and [`fragment`] renders the part for a notebook.
 //!
-//! This crate opens no files and knows no codecs. It only turns data into text.
+//! This crate opens no files and knows no codecs.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

@@ -158,7 +158,7 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
 
 /// Maximum ratio of sizes at which a candidate with less loss is preferred over a lossier one.
 pub const COSTS_LITTLE: f64 = 2.0;
-/// Up to this multiple of the smallest size, candidates of the same kind count as equally small.
+/// Largest multiple of the smallest size at which candidates of the same kind count as equally small.
 const AS_SMALL: f64 = 1.25;
 
 /// Returns the recommended candidate for cubes if the user gave no conditions. Among the candidates that meet
@@ -168,8 +168,8 @@ const AS_SMALL: f64 = 1.25;
 /// Lossless candidates are preferred over float16, whose error shrinks with the value, and float16 is
 /// preferred over fixed point. A preferred kind must be at most [`COSTS_LITTLE`] times as large as the
 /// smallest candidate, so precision is given up only to halve the bytes. Among the candidates of one kind,
-/// the first of the ladder is chosen that is at most a quarter larger than the smallest. The reason is that
-/// `pack`'s own choice of a codec comes first in the ladder, and decodes faster than the smallest.
+/// the first of the ladder that is at most a quarter larger than the smallest is chosen, because `pack`'s own
+/// choice of a codec comes first and decodes faster.
 #[must_use]
 pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
@@ -275,7 +275,8 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // Three times smaller but unusable: the errors exceed the noise of some band or turn the spectra of pixels.
+        // These candidates are three times smaller but unusable: their errors exceed the noise of some band
+        // or turn the spectra of pixels.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
         // The choice is lossless if float16 would save little, and float16 if it saves much.

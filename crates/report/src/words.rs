@@ -76,7 +76,7 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Uses scientific notation only if plain digits would be long.
+/// Formats a number with `digits` significant digits. Uses scientific notation only if plain digits would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

@@ -68,7 +68,7 @@ pub struct Flaw {
     pub kind: BadKind,
     /// The expected content and the content that was found.
     pub detail: String,
-    /// Next step.
+    /// Hint for the user.
     pub hint: Option<Hint>,
 }
 
@@ -112,7 +112,7 @@ pub struct BadInput {
     pub kind: BadKind,
     /// The expected content and the content that was found.
     pub detail: String,
-    /// Next step.
+    /// Hint for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
 }

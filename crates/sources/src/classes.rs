@@ -13,7 +13,7 @@ pub(crate) struct Classes {
     pub(crate) labels: Vec<u32>,
 }
 
-/// Returns the first component of a key that has several.
+/// Returns the first folder of a key, if it has folders.
 pub(crate) fn folder(key: &str) -> Option<&str> {
     key.split_once('/').map(|(folder, _)| folder)
 }

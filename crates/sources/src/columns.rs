@@ -47,7 +47,7 @@ impl Texts {
         self.ends.len()
     }
 
-    /// True if the column is empty.
+    /// Returns true if the column is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -98,7 +98,7 @@ impl ColumnValues {
         }
     }
 
-    /// True if there are exactly `samples` values and, for texts, every text is intact.
+    /// Returns true if there are exactly `samples` values and, for texts, every text is intact.
     pub(crate) fn are_of(&self, samples: usize) -> bool {
         let is_whole = match self {
             Self::Text(texts) | Self::Json(texts) => (0..samples).all(|sample| texts.get(sample).is_some()),
@@ -107,7 +107,7 @@ impl ColumnValues {
         self.len() == samples && is_whole
     }
 
-    /// True if the column is empty.
+    /// Returns true if the column is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -153,7 +153,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     Ok((listing, Levels { first, second, by_folder }))
 }
 
-/// Uses the caller's rayon pool. Meanwhile, the next files of a store are fetched.
+/// Examines all files on the caller's rayon pool. Meanwhile, the next files of a store are fetched.
 fn look_at_all(
     tree: &Tree,
     wanted: Option<SourceKind>,
@@ -189,7 +189,7 @@ fn sort_out(
     wanted: Option<SourceKind>,
     bad: &mut Vec<BadInput>,
 ) -> Result<(Option<SourceKind>, Vec<SourceSample>)> {
-    // Data files are claimed by path, even by bad headers.
+    // A header claims its data file by path, even if the header is bad.
     let claimed: HashSet<&Path> = found
         .iter()
         .filter_map(|found| match found {
@@ -210,7 +210,7 @@ fn sort_out(
     }
     let kind = tally.decide(wanted, src)?;
 
-    // Look these up before the keys move into the entries.
+    // Look up the claims before the keys move into the entries.
     let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
     let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
     for (i, found) in found.iter().enumerate() {

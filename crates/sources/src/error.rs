@@ -83,7 +83,7 @@ pub enum SourceError {
         line: Option<u64>,
         /// The expected content and the content that was found.
         message: String,
-        /// Next step; may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
     /// A listing file cannot be used.
@@ -103,7 +103,7 @@ pub enum SourceError {
         expected: String,
         /// Found content.
         found: String,
-        /// Next step; may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
     /// The caller raised [`SourceOptions::cancel`](crate::SourceOptions::cancel).

@@ -16,13 +16,13 @@ const INPUTS: &[&str] =
 
 const NAMED: usize = 8;
 
-/// True if the name of a folder suggests that it holds masks or labels instead of samples.
+/// Returns true if the name of a folder suggests that it holds masks or labels instead of samples.
 fn is_truth(name: &str) -> bool {
     // Pictures in `target` may be inputs of a model or masks, so the folder only gets a note.
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
-/// True if the name of a folder is usual for splits, for example `train`, `Val` or `test2017`.
+/// Returns true if the name of a folder is usual for splits, for example `train`, `Val` or `test2017`.
 pub(super) fn is_split(name: &str) -> bool {
     is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
@@ -76,7 +76,6 @@ impl Folders<'_> {
         notes
     }
 
-    /// Returns a note that splits become one dataset.
     fn splits(&self, splits: &[&str]) -> Option<Note> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
@@ -97,7 +96,7 @@ impl Folders<'_> {
         }
     }
 
-    /// All of these folders are in the folder `under`.
+    /// Returns a note on folders of samples next to folders of masks or labels, all in the folder `under`.
     fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
@@ -204,7 +203,7 @@ mod tests {
         assert!(told[0].contains("`Val`, `train` look like splits, not classes"), "{told:?}");
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(notes(&files, &off), ("none".to_owned(), Vec::new()));
-        // Without such evidence, classes may have any names.
+        // Without evidence from other folders, classes may have any names.
         assert_eq!(notes(&[("cat/a.jpg", jpeg()), ("dog/b.jpg", jpeg())], &SourceOptions::default()).1, [""; 0]);
     }
 

@@ -178,7 +178,7 @@ impl Listing {
         }
     }
 
-    /// True if the samples are clips.
+    /// Returns true if the samples are clips.
     pub fn is_of_clips(&self) -> bool {
         self.samples.first().is_some_and(|entry| !entry.frames.is_empty())
     }

@@ -23,9 +23,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Files of other versions are refused, because a listing is needed only for one run.
+/// Version of the file format. Files of other versions are refused, because a listing is needed only for one run.
 const VERSION: u32 = 2;
-/// A line may be a column with the values of all samples.
+/// Maximum length of a line, which may be a column with the values of all samples.
 const MAX_LINE_BYTES: u64 = 16 << 30;
 
 #[derive(Serialize, Deserialize)]
@@ -94,8 +94,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Temporary files can be read only by their owner, but every user that packs a part must be able to read the
-/// listing.
+/// Allows all users to read a file. Temporary files can be read only by their owner, but every user that
+/// packs a part must be able to read the listing.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -299,7 +299,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// Holds only one line in memory at a time.
+/// A reader that holds only one line in memory at a time.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,

@@ -1,9 +1,9 @@
 //! Assigns the label masks in the folder of `--masks DIR` to samples.
 //!
 //! A mask belongs to the sample that has the same path below its folder, whatever the extensions: `a/x.npy`
-//! belongs to `a/x.tif`, and so does `a/x.tif.npy`. If there is none, a file name counts that is unique among
-//! masks and among samples, and then a name for ground truth like `a/x_gt.mat`. A mask must have one band,
-//! and the height and width of the cube or upright picture.
+//! belongs to `a/x.tif`, and so does `a/x.tif.npy`. If no sample has this path, a file name that is unique
+//! among masks and among samples is used, and then a name for ground truth like `a/x_gt.mat`. A mask must
+//! have one band, and the height and width of the cube or upright picture.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::cancel::Cancel;
@@ -22,8 +22,8 @@ use shardpack_format::Hint;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Gives each of `samples` its mask. The samples come from `tree`. A sample that has no mask, or a mask of
-/// the wrong size, becomes bad input. If there is something to tell the user, returns a note.
+/// Gives each of `samples` its mask. A sample that has no mask, or a mask of the wrong size, becomes bad
+/// input. May return a note for the user.
 ///
 /// Masks are checked here, in parallel, because a wrong mask must be found before the first shard is written.
 /// The header of a PNG shows if it holds labels. Other masks are read completely, because only their values
@@ -92,7 +92,8 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
     )))
 }
 
-/// Only masks that begin with a sample's name are compared with it, to find a common ending.
+/// Maximum number of masks that are compared with a sample to find a common ending. Only masks that begin
+/// with the sample's name are compared.
 const NEAR: usize = 64;
 
 /// Key of a sample. If the sample has a separate data file, also the path of that file below the source.
@@ -115,7 +116,7 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Several files may share a name.
+/// Positions of files by name. Several files may share a name.
 #[derive(Default)]
 struct FilesByName<'a>(HashMap<&'a str, Vec<usize>>);
 
@@ -164,7 +165,7 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
-        // Links that lead out of the folder, pipes and so on, which are neither followed nor opened.
+        // The bad files include links that lead out of the folder, and pipes, which are neither followed nor opened.
         let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);
@@ -282,10 +283,10 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// Enough to recognise a mask: a matrix header and a name.
+/// Number of bytes for recognising a mask: a matrix header and a name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// Files that do not look like NumPy, PNG, TIFF, MATLAB or HDF5 are skipped.
+/// Returns true if the file looks like a mask: NumPy, PNG, TIFF, MATLAB or HDF5.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(MASK_HEAD) else { return false };

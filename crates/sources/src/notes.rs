@@ -16,7 +16,6 @@ pub(crate) fn on(samples: &[SourceSample]) -> impl Iterator<Item = Note> {
     notes.into_iter().chain([beside(Beside::Alpha), beside(Beside::Band)]).flatten()
 }
 
-/// Returns a note on links that were followed out of the source.
 pub(crate) fn followed(links: &[String]) -> Option<Note> {
     let first = links.first()?;
     let count = links.len() as u64;

@@ -62,12 +62,12 @@ pub struct SourceOptions {
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
-/// Which column of a label table holds the labels.
+/// The column of a label table that holds the labels.
 ///
 /// Texts become classes, and the column does not become a field. Other values become the field `label`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LabelColumn {
-    /// The column `label`, or a text column `class`. If there is neither, and folders give no labels either:
+    /// The column `label`, or a text column `class`. If neither exists and folders give no labels, this is
     /// the only text column, if at least half of its values repeat; this column also stays a field. Columns
     /// of splits and licences are ignored.
     #[default]

@@ -93,10 +93,10 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     }
 }
 
-/// Leaves out the path, because lists of flaws name it anyway.
+/// Converts an error to a flaw. The path is left out, because lists of flaws name it anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
-        // The code that raised the flag checks it again and drops this error.
+        // The code that raised the cancellation flag checks it again and drops this error.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
         // A file that does not fit the options or exceeds a limit may still be valid.
@@ -112,8 +112,8 @@ fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffe
     Ok((sniffed, start))
 }
 
-/// True if all samples are 16-bit PNGs, which count as pictures at first. TIFFs that are cubes anyway may be
-/// among them. If there are other cubes, the PNGs may be masks.
+/// Returns true if all samples are 16-bit PNGs, which count as pictures at first. TIFFs that are cubes anyway
+/// may be among them. If there are other cubes, the PNGs may be masks.
 pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     let mut pngs = false;
     found.iter().all(|found| match found {

@@ -1,4 +1,4 @@
-//! Files next to a sample, from other programs or belonging to the sample.
+//! Files next to a sample, which belong to it or come from other programs.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::files::listed::{SideFile, mtime_ns};
@@ -9,7 +9,8 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// GDAL, QGIS and ArcGIS write these statistics and overviews next to a raster. The overviews are TIFFs themselves.
+/// Endings of the statistics and overviews that GDAL, QGIS and ArcGIS write next to a raster. The overviews
+/// are TIFFs themselves.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
 
 /// Removes side files from `tree` and counts them as ignored.
@@ -25,13 +26,13 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Annotations of COCO (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages are often next to
-/// samples, for people or other tools.
+/// Extensions of files that are often next to samples, for people or other tools: annotations of COCO
+/// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
     "yaml", "yml",
 ];
-/// Whole names of such files.
+/// Whole names of files that are often next to samples.
 const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA256SUMS", "Thumbs.db", "desktop.ini"];
 /// Extensions of tables that may hold labels.
 const TABLES: &[&str] = &["csv", "jsonl"];

@@ -132,8 +132,8 @@ fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     Split { name, listing }
 }
 
-/// The classes are the folders of all splits whose samples are all in folders. `folders` holds all
-/// second-level folders.
+/// Gives the samples their classes, which are the folders of all splits whose samples are all in folders.
+/// `folders` holds all second-level folders.
 fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));
     let labelled: BTreeSet<String> = splits.iter().filter(|split| in_folders(split)).map(|s| s.name.clone()).collect();

@@ -264,9 +264,8 @@ fn names_that_cannot_be_keys_are_bad_input() {
     let text = listing.bad[0].to_string();
     assert_eq!(text, r"`b\n.npy`: the name cannot be a key: expected no control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
-    // Every remaining key is valid for a record.
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
-    // The same is true of a source of one file. The data file of a header may have any name.
+    // A source of one file is checked in the same way. The data file of a header may have any name.
     let single = enumerate(&root.path().join("b\n.npy"), &SourceOptions::default()).unwrap_err();
     assert!(matches!(&single, SourceError::BadInputs(list) if list.list[0].kind == BadKind::Name), "{single}");
     let root = tree(&[("f.hdr", header.into()), ("f.\x07", vec![0; 16])]);
@@ -346,7 +345,7 @@ fn a_source_that_changes_is_noticed() {
     listing.read_into(a, &mut bytes).unwrap();
     assert_eq!(bytes, jpeg());
     listing.check_unchanged(b).unwrap();
-    // The same length at another time, and another length at the same time.
+    // One file gets another time, and the other file gets another length but keeps its time.
     let modified = fs::metadata(listing.path(b)).unwrap().modified().unwrap();
     fs::File::options()
         .write(true)

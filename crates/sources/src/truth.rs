@@ -28,7 +28,7 @@ pub(super) fn stem(key: &str) -> &str {
     }
 }
 
-/// The scene is `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`.
+/// Returns the scene, which is `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`.
 fn scene(stem: &str) -> Option<&str> {
     let from = stem.rfind('/').map_or(0, |slash| slash + 1);
     let mut ends = stem.match_indices(SEPARATORS).map(|(place, _)| place).filter(|&place| place > from);
@@ -222,7 +222,7 @@ mod tests {
         let said = told(&listing);
         assert!(said[0].starts_with("by name and shape, 1 file holds the ground truth of other cubes"), "{said:?}");
         assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
-        // Such a version of the cube may have any name if it is the only one. Another cube has no ground truth.
+        // A version of the cube may have any name if it is the only one. Another cube has no ground truth.
         let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);
         assert_eq!(masks(&listing), [("X_vnir.npy", Some("X_gt.npy".to_owned())), ("Y.npy", None)]);
         assert!(told(&listing)[1].contains("has no mask"), "{:?}", told(&listing));

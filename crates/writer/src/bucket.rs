@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A run that is ending may remove the spool just before the next run locks it.
+/// Number of tries to lock the spool. A run that is ending may remove the spool just before the next run locks it.
 const LOCK_TRIES: u32 = 3;
 
 /// A folder in an object store, to which [`write_dataset`](crate::write_dataset) writes as if it were a
@@ -21,8 +21,8 @@ const LOCK_TRIES: u32 = 3;
 /// The spool holds at most three shards: one being written, one waiting, and one being sent. If there are
 /// three, packing waits for the store.
 ///
-/// - A shard is sent once it is complete, and appears whole or not at all. It is not sent again if the store
-///   already has it. To find out, size, header and footer are compared; the footer covers all other bytes by
+/// - A shard is sent once it is complete, and appears whole or not at all. It is not sent again if the
+///   store's object has the same size, header and footer, because the footer covers all other bytes by
 ///   CRC32s.
 /// - If a run was interrupted, the next one continues from the journal in the spool and the shards in the
 ///   store. If that spool is missing, the shards are packed again.
@@ -92,8 +92,8 @@ impl Bucket {
         }
     }
 
-    /// Takes the lock in the spool and the claim of the same name in the store. `None` if another run holds
-    /// one of them.
+    /// Takes the lock in the spool and the claim of the same name in the store. Returns `None` if another run
+    /// holds either.
     pub(crate) fn lock(&self, name: &str, mode: LockMode, holder: &Holder) -> Result<Option<StoreLock>> {
         let path = self.spool().join(name);
         let mut tries = 1;
@@ -154,7 +154,6 @@ impl Bucket {
         Ok(self.objects().send(name, &mut Reader::new(open(file)?))?)
     }
 
-    /// Sends a shard, unless the store already has it.
     fn send_once(&self, file: &Path, name: &str) -> Result<()> {
         let ends = read_ends(&*open(file)?, file, HEADER_BYTES, FOOTER_BYTES)?;
         let there = || self.objects().read_ends(name, HEADER_BYTES, FOOTER_BYTES);
@@ -184,7 +183,7 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Any user can create a spool in a folder for temporary files.
+/// Checks that the spool belongs to this user, because any user can create a spool in a folder for temporary files.
 fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {

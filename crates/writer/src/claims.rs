@@ -69,8 +69,8 @@ impl Claims {
         }
     }
 
-    /// The run holds the spool lock `file`. `None` if another run holds the claim. Runs of different parts
-    /// share the spool lock, but each has a claim of its own.
+    /// Takes the claim `name` for a run that holds the spool lock `file`. Returns `None` if another run holds
+    /// the claim. Runs of different parts share the spool lock, but each has a claim of its own.
     pub(crate) fn take(
         self: &Arc<Self>,
         name: &str,
@@ -109,8 +109,8 @@ impl Claims {
         Ok(Some(lock))
     }
 
-    /// A claim of a dead run is taken over, and claims of dead runs that it excludes are removed. `is_new` is
-    /// true if the name was free. Returns false if another run holds this claim or one that it excludes.
+    /// Takes over the claim of a dead run, and removes claims of dead runs that this claim excludes. `is_new`
+    /// is true if the name was free. Returns false if another run holds this claim or one that it excludes.
     fn complete(&self, name: &str, is_new: bool, token: &str, text: &str) -> Result<bool> {
         let is_dead = |text: &str| self.take_over || text.ends_with(&format!("(spool {token})"));
         if !is_new {
@@ -119,8 +119,8 @@ impl Claims {
                 return Ok(false);
             }
         }
-        // Only after the claim has been written, so that at least one of two conflicting runs sees the claim
-        // of the other.
+        // Check for conflicts only after the claim has been written, so that at least one of two conflicting
+        // runs sees the claim of the other.
         let alone = self.exclude(name, is_dead);
         if !matches!(alone, Ok(true)) {
             self.objects.remove(name)?;
@@ -140,7 +140,7 @@ impl Claims {
         Ok(true)
     }
 
-    /// The spool gets its number when it is first locked.
+    /// Returns the number of the spool, which it gets when it is first locked.
     fn token(&self) -> Result<String, Cause> {
         let path = self.spool.join(TOKEN_NAME);
         let known = || -> Result<String, Cause> {
@@ -151,9 +151,9 @@ impl Claims {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
-        // The standard library has no other random numbers than the keys of hashers.
+        // The keys of hashers are the only random numbers in the standard library.
         let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-        // Parts share the spool. The first to create the file sets the number, and the file appears whole.
+        // Parts share the spool. The first part that creates the file sets the number. The file appears whole.
         let mine = self.spool.join(format!("{TOKEN_NAME}-{token}"));
         let linked = fs::write(&mine, &token).and_then(|()| {
             File::open(&mine)?.sync_all()?;
@@ -175,7 +175,7 @@ impl Claims {
     }
 }
 
-/// The claim of a whole run excludes the claims of all parts.
+/// Returns true if the two claims exclude each other. The claim of a whole run excludes the claims of all parts.
 fn excludes(name: &str, other: &str) -> bool {
     other != name && other.starts_with(LOCK_NAME) && (name == LOCK_NAME || other == LOCK_NAME)
 }
@@ -217,8 +217,8 @@ impl Drop for StoreLock {
                 other => other.is_ok(),
             },
         };
-        // Removes the number while the lock is held, and then the folder if it is empty. If the claim could
-        // not be removed, the number stays, because the next run with it takes that claim over.
+        // Remove the number while the lock is held, and then the folder if it is empty. If the claim could
+        // not be removed, the number stays, so that the next run with it takes that claim over.
         let ours = [TOKEN_NAME, LOCK_NAME, name];
         let is_ours = |names: Vec<String>| names.iter().all(|name| ours.contains(&name.as_str()));
         if is_free && Disk.names(spool).is_ok_and(is_ours) {

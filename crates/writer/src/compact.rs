@@ -1,7 +1,7 @@
 //! Deletes older generations and, with them, the bytes of removed samples (spec §3.5).
 //!
-//! Which shards to delete is decided by their headers, and not only by the older manifests. The reason is
-//! that manifests are deleted first: if the program is killed after that, the shards must still be found.
+//! The headers of the shards, and not only the older manifests, decide which shards are deleted. The reason
+//! is that manifests are deleted first: if the program is killed after that, the shards must still be found.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -46,7 +46,7 @@ impl Growth<'_> {
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
-        // Manifests first, because as long as a manifest exists, its shards must exist too.
+        // Delete manifests first, because as long as a manifest exists, its shards must exist too.
         older.keys().try_for_each(|(_, name)| target.remove(name))?;
         target.sync()?;
         leaving.keys().try_for_each(|name| target.remove(name))?;
@@ -59,7 +59,7 @@ impl Growth<'_> {
         })
     }
 
-    /// The keys are the generation and the file name.
+    /// Returns the older manifests by generation and file name.
     fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
         let own = self.manifest.generation();
         let mut older = BTreeMap::new();
@@ -87,7 +87,7 @@ impl Growth<'_> {
         Ok(older)
     }
 
-    /// Shards of the dataset that the newest generation does not use, with their sizes.
+    /// Returns the shards of the dataset that the newest generation does not use, with their sizes.
     fn leaving<'a>(
         &self,
         names: &[String],
@@ -122,7 +122,7 @@ impl Growth<'_> {
         Ok(leaving)
     }
 
-    /// If the shard is of a later generation, this manifest would be outdated.
+    /// Refuses a shard of a later generation, because this manifest is then outdated.
     fn refuse_later(&self, name: &str, is_listed: bool, written_for: Option<u32>, identity: &Identity) -> Result<()> {
         let own = self.manifest.generation();
         let count = self.manifest.shards.len() as u64;

@@ -23,7 +23,7 @@ pub enum Error {
     Io {
         /// The operation that failed, as a verb.
         action: &'static str,
-        /// File or folder on which it failed.
+        /// File or folder on which the operation failed.
         path: PathBuf,
         /// Error of the operating system or of the store.
         source: Cause,
@@ -57,7 +57,7 @@ pub enum Error {
     Usage {
         /// Message that names the argument or the folder, and the problem.
         text: String,
-        /// Hint about the next step. It may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
     /// The content of the folder is something that this run must not change or cannot continue.
@@ -65,7 +65,7 @@ pub enum Error {
     Refused {
         /// Message that names the folder and its content.
         what: String,
-        /// Hint about the next step. It may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
     /// A quantity exceeds a limit of this crate or of the format.
@@ -77,7 +77,7 @@ pub enum Error {
         limit: u64,
         /// Requested value.
         found: u64,
-        /// Hint about the next step. It may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
     /// The source could not provide a sample.
@@ -104,7 +104,7 @@ pub enum Error {
         path: PathBuf,
         /// Process, host and start time of the holder, as stated in the lock file.
         holder: String,
-        /// Hint about the next step.
+        /// Hint for the user.
         hint: Hint,
     },
 }
@@ -180,7 +180,7 @@ impl Error {
         Self::Internal(shardpack_format::Error::internal(what, expected, found))
     }
 
-    /// The error then states how many bytes are needed and how many are free.
+    /// Turns an error about a full disk into one that states how many bytes are needed and how many are free.
     pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

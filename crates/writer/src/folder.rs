@@ -17,7 +17,7 @@ use std::io;
 
 const CHECKED_AT_A_TIME: usize = 32;
 
-/// Marks a manifest of this format even if it can no longer be parsed.
+/// Text that marks a manifest of this format even if it can no longer be parsed.
 const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ enum Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
-    /// The file with the name of the manifest, if it cannot be read as one.
+    /// The file with the name of the manifest, if it cannot be read as a manifest.
     unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
     /// True if an earlier run with `force` was interrupted while it removed the old dataset.
@@ -143,7 +143,6 @@ impl Survey {
         !self.shards.is_empty()
     }
 
-    /// Returns true if a run has left a journal, shards or temporary files in the folder.
     pub(crate) fn is_begun(&self) -> bool {
         !self.journals.is_empty() || !self.shards.is_empty() || !self.temporaries.is_empty()
     }
@@ -155,8 +154,8 @@ impl Survey {
         }
     }
 
-    /// Removes the manifest first, so that the rest is not mistaken for a dataset, and the files by which we
-    /// recognise our own last, so that an interrupted removal can be finished.
+    /// Removes all our files: the manifest first, so that the rest is not mistaken for a dataset, and the
+    /// files by which we recognise our own last, so that an interrupted removal can be finished.
     pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
         let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -183,8 +182,8 @@ impl Survey {
         target.sync()
     }
 
-    /// Keeps shards that another part has replaced. The journal of the part stays until it is replaced,
-    /// because the other files are recognised by it.
+    /// Removes the shards of a part, except those that another part has replaced. The journal of the part
+    /// stays until it is replaced, because the other files are recognised by it.
     pub(crate) fn remove_part(&self, target: &Target<'_>, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.shards()?);
@@ -209,7 +208,7 @@ impl Survey {
         self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }
 
-    /// If an `id` is given, shards of that dataset are ours too.
+    /// Returns the owner of each shard. If an `id` is given, shards of that dataset are ours too.
     fn owners(&self, target: &Target<'_>, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
@@ -230,7 +229,7 @@ impl Survey {
         })
     }
 
-    /// The dataset must have a manifest or a journal in the folder.
+    /// Returns true if the shard belongs to a dataset that has a manifest or a journal in the folder.
     fn is_own(&self, target: &Target<'_>, name: &str) -> bool {
         let Ok(ends) = target.read_ends(name, HEADER_BYTES, 0) else { return false };
         Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
@@ -280,8 +279,8 @@ fn identity(target: &Target<'_>, number: u32) -> Option<Identity> {
     Identity::parse_header(&ends.head).ok()
 }
 
-/// Compares the size, the header, and every byte of the footer with the journal entry, using two small reads.
-/// Returns `Ok(Err)` with the difference if there is one.
+/// Compares the size, the header, and every byte of the footer with the journal entry. Returns `Ok(Err)` with
+/// the difference if there is one.
 pub(crate) fn check_shard(
     target: &Target<'_>,
     id: DatasetId,

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Up to this number of bytes, more than two samples per thread may run ahead of the writer. This is enough
 /// to hide a slow sample among small ones, and little compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
-/// The bookkeeping of tiny samples takes more memory than their bytes, so their number is limited too.
+/// Maximum number of samples that run ahead. The bookkeeping of tiny samples takes more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
 /// Result of one sample. Its bytes are charged until [`Gate::release`].
@@ -41,7 +41,7 @@ impl From<Error> for StopReason {
     }
 }
 
-/// The run has stopped. The gate knows the reason.
+/// The error of a run that has stopped. The gate knows the reason.
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
@@ -52,9 +52,9 @@ pub(crate) struct Admitted {
 
 pub(crate) struct Gate<T> {
     state: Mutex<InFlight<T>>,
-    /// Workers wait on this until there is memory for the next sample.
+    /// Workers wait on this condition until there is memory for the next sample.
     room: Condvar,
-    /// The writer waits on this until the next sample is ready.
+    /// The writer waits on this condition until the next sample is ready.
     ready: Condvar,
     budget_bytes: u64,
     threads: u64,
@@ -89,7 +89,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Waits until there is room. Returns `None` if the run has stopped. Only one thread at a time may call this.
+    /// Waits until there is memory for a sample. Returns `None` if the run has stopped. Only one thread at a
+    /// time may call this.
     pub(crate) fn admit(&self, memory_bytes: u64) -> Option<Admitted> {
         let mut state = self.lock();
         while !state.stopped && !self.has_room(&state, memory_bytes) {
@@ -111,7 +112,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// From then on, only the bytes of the record are charged.
+    /// Stores the result of a sample. From then on, only the bytes of its record are charged.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
@@ -166,7 +167,7 @@ impl<T> Gate<T> {
         self.ready.notify_all();
     }
 
-    /// If there are several reasons, the first one is reported.
+    /// Stops the run. If there are several reasons, the first one is reported.
     pub(crate) fn fail(&self, reason: StopReason) {
         self.lock().reason.get_or_insert(reason);
         self.stop();
@@ -187,8 +188,8 @@ impl<T> Gate<T> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).reason
     }
 
-    /// A poisoned lock is accepted, because the state is valid after every statement and a panic elsewhere
-    /// must not cause another one here.
+    /// Locks the state. A poisoned lock is accepted, because the state is valid after every statement and a
+    /// panic elsewhere must not cause another one here.
     fn lock(&self) -> MutexGuard<'_, InFlight<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

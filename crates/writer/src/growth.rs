@@ -81,7 +81,7 @@ impl Growth<'static> {
 
 impl<'a> Growth<'a> {
     pub(crate) fn take_on(target: Target<'a>) -> Result<Self> {
-        // Before locking, so that no lock file is created in a mistyped folder.
+        // Check this before locking, so that no lock file is created in a mistyped folder.
         let names = target.names_if_there()?;
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
@@ -184,7 +184,7 @@ impl<'a> Growth<'a> {
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        // First, because if the next step fails, the manifest may or may not exist.
+        // Note this first, because if the next step fails, the manifest may or may not exist.
         *self.ready() = Some((head, report.clone()));
         folder.replace(MANIFEST_NAME, &encoded)?;
         settle(&self.target)?;
@@ -196,7 +196,7 @@ impl<'a> Growth<'a> {
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
-        // `settle` would have put a ready generation in place, because this run holds the lock.
+        // No generation is ready, because `settle` would have put it in place while this run holds the lock.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
         }
@@ -315,7 +315,7 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let survey = Survey::take(&folder)?;
     survey.remove_temporaries(&folder)?;
     survey.remove_journals(&folder)?;
-    // After the journal, which would look like an unfinished run without its manifest.
+    // The manifest is removed after the journal, which without it would look like an unfinished run.
     folder.sync()?;
     folder.remove(MANIFEST_NAME)?;
     // Files of a desktop or a file system may still be in the folder.

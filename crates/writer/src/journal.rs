@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum size of a journal. A million shards need less.
 const MAX_BYTES: u64 = 4 << 30;
-/// Maximum size of a line. The first one holds the metadata, and each other one the skipped samples of a shard.
+/// Maximum size of a line. The first line holds the metadata, and each other line holds the skipped samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
 /// The first line, with everything that must be equal for a run to continue. All parts of a dataset must have
@@ -31,7 +31,7 @@ const MAX_LINE_BYTES: u64 = 128 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalHead {
-    /// Another version of the packer may encode the same sample differently.
+    /// Version of the packer. Another version may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
     pub(crate) part: Option<Part>,
@@ -87,7 +87,8 @@ impl JournalHead {
         self.mtimes == hex(&OF_PROGRAM)
     }
 
-    /// Ignores the part and the modification times, which depend on the machine's own copy of the sources.
+    /// Returns the first difference between two heads. Ignores the part and the modification times, which
+    /// depend on the machine's own copy of the sources.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
@@ -106,7 +107,7 @@ impl JournalHead {
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    /// Modification times are compared too, because the sources must be unchanged.
+    /// Does the same as `difference`, but compares modification times too, because the sources must be unchanged.
     pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
         let times = || Difference { what: "modification times of the sources".into(), values: None };
         self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
@@ -117,7 +118,8 @@ impl JournalHead {
     }
 }
 
-/// Values that the packer measured on samples are not options, so they are not compared.
+/// Returns the first option that differs. Values that the packer measured on samples are not options, so they
+/// are not compared.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
     // Options that belong together form a group, so look for the difference inside the groups.
@@ -130,7 +132,8 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// If a group holds both the requested options (`asked`) and the result, only the requested ones are returned.
+/// Returns the options of a group. If it holds both the requested options (`asked`) and the result, only the
+/// requested ones are returned.
 fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
     let all = value?.as_object()?;
     all.get("asked").and_then(Value::as_object).or(Some(all))
@@ -168,8 +171,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads up to the first damaged line. `None` if even the first line is damaged, because then no shard
-    /// was finished.
+    /// Reads a journal up to the first damaged line. Returns `None` if even the first line is damaged,
+    /// because then no shard was finished.
     pub(crate) fn read(target: &Target<'_>, name: &str) -> Result<Option<Self>> {
         let path = &target.file(name);
         let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
@@ -199,7 +202,7 @@ impl Journal {
     }
 }
 
-/// Only one line at a time is in memory.
+/// A reader that holds only one line in memory at a time.
 struct Lines<'a, R> {
     path: &'a Path,
     file: R,
@@ -208,7 +211,7 @@ struct Lines<'a, R> {
 }
 
 impl<R: BufRead> Lines<'_, R> {
-    /// `None` at the end, or if the line is torn or damaged.
+    /// Returns the next line, or `None` at the end or if the line is torn or damaged.
     fn next<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>> {
         self.line.clear();
         let mut limited = self.file.by_ref().take(MAX_LINE_BYTES.saturating_add(1));
@@ -270,7 +273,7 @@ fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 
-/// The text after the checksum; `None` if the line is torn or damaged.
+/// Returns the text after the checksum, or `None` if the line is torn or damaged.
 fn whole_line(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;

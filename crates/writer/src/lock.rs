@@ -16,7 +16,7 @@ use std::io::Read;
 
 const MAX_TEXT_BYTES: u64 = 4096;
 
-/// A claim in a store remains if its run was killed on another machine.
+/// Returns the hint for a store, in which a claim remains if its run was killed on another machine.
 fn store_hint() -> Hint {
     Hint::new("wait for the other packer, or stop it; if it was killed, use ")
         .and([Setting::on("take_over")])
@@ -36,7 +36,7 @@ pub(crate) struct RunLock {
 }
 
 impl RunLock {
-    /// If another run holds the locks, the error names it.
+    /// Takes the locks of a run. If another run holds them, the error names that run.
     pub(crate) fn take(target: &Target<'_>, part: Option<Part>, holder: &Holder) -> Result<Self> {
         let mode = if part.is_some() { LockMode::Shared } else { LockMode::Exclusive };
         let folder = take(target, LOCK_NAME, mode, holder)?;
@@ -65,7 +65,8 @@ fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Res
     taken.ok_or_else(|| Error::Locked { holder: holder_of(target, name), path, hint })
 }
 
-/// The holder is read from the lock's own file or, if parts share the lock, from the file of a part.
+/// Describes the holder of a lock. The text is in the lock's own file or, if parts share the lock, in the
+/// file of a part.
 fn holder_of(target: &Target<'_>, name: &str) -> String {
     let mut names = vec![name.to_owned()];
     names.extend(target.names().unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));

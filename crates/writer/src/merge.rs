@@ -33,7 +33,7 @@ pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
 }
 
 pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
-    // Before locking, so that no lock file is created in a mistyped folder.
+    // Check this before locking, so that no lock file is created in a mistyped folder.
     let names = target.names()?;
     let what = || format!("folder `{}`", target.path().display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
@@ -104,7 +104,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     Err(Error::usage(format!("parts in {what} differ in {thing}: {}", found.join(" and ")), hint))
 }
 
-/// A part may lack shards, or have shards that differ from its journal.
+/// Fails if a part lacks shards, or has shards that differ from its journal.
 fn refuse_unfinished(
     target: &Target<'_>,
     head: &JournalHead,
@@ -118,7 +118,7 @@ fn refuse_unfinished(
     let noted: Vec<_> = entries.range(..shards).map(|(_, entry)| entry.shard()).collect();
     let checked = check_shards(target, id, &noted)?;
     let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
-    // Over the shards rather than the parts, because a part may have no shards.
+    // Iterate over the shards rather than the parts, because a part may have no shards.
     for number in 0..shards {
         let damage = match checked.remove(&number) {
             None => None,

@@ -12,7 +12,7 @@ pub(crate) const NEXT: &str = ".shardpack-next";
 pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
 /// Name of a damaged manifest that `shardpack salvage` has set aside.
 pub(crate) const SET_ASIDE_NAME: &str = "manifest.json.damaged";
-/// Name of the lock of the folder. The locks of parts have a suffix.
+/// Name of the folder's lock file. The lock files of parts have a suffix.
 pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
 /// Name of the file with the number of a spool. Consecutive runs with the same spool share this number.
 pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
@@ -20,7 +20,6 @@ pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
 const JOURNAL_PREFIX: &str = ".shardpack-journal";
 const JOURNAL_SUFFIX: &str = ".jsonl";
 
-/// Converts a number of shards to 32 bits, the size of shard numbers.
 pub(crate) fn shard_count(shards: usize) -> u32 {
     u32::try_from(shards).unwrap_or_else(|_| bug("more shards than shard numbers"))
 }

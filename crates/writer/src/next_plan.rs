@@ -6,7 +6,7 @@ use crate::plan::{Fingerprint, Ids, Plan, PlanOptions, PlannedShard, refuse_too_
 use sha2::{Digest, Sha256};
 use shardpack_format::{Manifest, Metadata};
 
-/// Record that stays when its shard is rewritten.
+/// A record that stays when its shard is rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptSample {
     /// Id of the sample, which does not change.
@@ -90,7 +90,8 @@ impl Plan {
     }
 }
 
-/// An unfinished generation may be continued only on top of the same previous generation, so the digest includes it.
+/// Returns a digest that includes the previous generation, because an unfinished generation may be continued
+/// only on top of the same one.
 fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     digest.update(inputs);

@@ -38,7 +38,7 @@ pub(crate) struct Pipeline<'a, S> {
 }
 
 impl<S: SampleSource> Pipeline<'_, S> {
-    /// Shards that were finished are in `done` and in the journal, even after a failure.
+    /// Writes shards. Finished shards are in `done` and in the journal, even after a failure.
     pub(crate) fn shards(
         &self,
         todo: &[u32],
@@ -178,7 +178,7 @@ fn encode<S: SampleSource>(
     }
 }
 
-/// Sources count from 0, so the record gets the id in the plan.
+/// Gives the record its id in the plan, because sources count from 0.
 fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Encoded<T>> {
     if let Encoded::Record(record) = &mut encoded
         && record.frame.sample_id == sample
@@ -188,7 +188,8 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     Ok(encoded)
 }
 
-/// Uses the reader's own checks, before any byte is written. Only the maximum size of a record is up to the source.
+/// Checks a record as a reader would, before any byte is written. Only the maximum size of a record is up to
+/// the source.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
@@ -205,7 +206,7 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     Ok(encoded)
 }
 
-/// After a panic, this run does not use the source any more.
+/// Calls the source, and turns a panic into an error, after which the source is not used any more.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
         .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding the sample", &*panic)) as _)
@@ -228,7 +229,7 @@ struct Writer<'a, S: SampleSource> {
 }
 
 impl<S: SampleSource> Writer<'_, S> {
-    /// Writes under the temporary name, and passes the shard to the commit thread.
+    /// Writes a shard under its temporary name, and passes it to the commit thread.
     fn shard(&mut self, number: u32) -> Result<(), Stopped> {
         let temporary = shard_temporary(number);
         let result = self.fill(number);

@@ -122,7 +122,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // First, because a dataset without room for its shards is unreadable in any case.
+        // Check this first, because a dataset without room for its shards is unreadable in any case.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -265,7 +265,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     Ok(shards)
 }
 
-/// A dataset that readers with default limits would refuse must not be begun.
+/// Returns the maximum number of shards. A dataset that readers with default limits would refuse must not be begun.
 pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     // The number of shards is not known yet, so assume the one that takes the most digits.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
@@ -333,8 +333,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Sorted hashes take 8 bytes per sample, whereas a set of keys would take 50. Only keys with equal hashes
-/// are compared.
+/// Refuses keys that occur twice. Sorted hashes take 8 bytes per sample, whereas a set of keys would take 50.
+/// Only keys with equal hashes are compared.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

@@ -23,8 +23,8 @@ pub(crate) const CHUNKS_WAITING: usize = 2;
 pub(crate) enum HashMessage {
     /// Bytes of a file. The buffer is sent back afterwards.
     Chunk(Vec<u8>),
-    /// A large record, which is hashed and written at the same time. Whichever finishes last returns its
-    /// memory to the budget.
+    /// A large record, which is hashed and written at the same time. The thread that finishes last returns
+    /// its memory to the budget.
     Record { bytes: Arc<Vec<u8>>, charge: u64 },
     /// The end of a file. The hash thread answers with the SHA-256 of the file.
     Finish(Sender<[u8; 32]>),
@@ -72,7 +72,7 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // Fails only if the hash thread is gone. `Finish` then gets no answer, which the commit reports.
+        // This fails only if the hash thread is gone. `Finish` then gets no answer, which the commit reports.
         let _ = self.messages.send(message);
     }
 }
@@ -120,8 +120,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Returns the record's buffer if it is no longer needed; the caller must then return the buffer for
-    /// reuse and its charge to the budget. Otherwise the hash thread does both.
+    /// Appends a record. Returns its buffer if that is no longer needed; the caller must then return the
+    /// buffer for reuse and its charge to the budget. Otherwise the hash thread does both.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -162,12 +162,11 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.written
     }
 
-    /// Returns another handle to the file, for the thread that syncs it.
     pub(crate) fn handle(&self) -> Arc<dyn GrowingFile> {
         Arc::clone(&self.file)
     }
 
-    /// After this, the file is complete but not synced.
+    /// Completes the file, but does not sync it.
     pub(crate) fn finish(&mut self, metadata: &[u8]) -> Result<Finished> {
         let index = self.index.encode(metadata)?;
         let footer = Footer {

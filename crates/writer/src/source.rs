@@ -20,8 +20,8 @@ pub trait SampleSource: Sync {
     fn key(&self, sample: u64) -> Cow<'_, str>;
 
     /// Returns the maximum number of bytes that [`encode`](Self::encode) holds for this sample, including the
-    /// record. It is used for the memory budget. This must be cheap, because one thread at a time calls it,
-    /// once per sample.
+    /// record, for the memory budget. This must be cheap, because one thread at a time calls it, once per
+    /// sample.
     fn memory_bytes(&self, sample: u64) -> u64;
 
     /// Lays out the record of a sample. `buffer` is either empty or was used before. To save an allocation,

@@ -117,7 +117,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Replaces a file of the same name that a killed run has left.
+    /// Creates a scratch file. Replaces a file of the same name that a killed run has left.
     pub(crate) fn create_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         self.remove_scratch(name)?;
         let path = self.scratch_file(name);
@@ -174,7 +174,7 @@ impl<'a> Target<'a> {
     /// they are ours.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Before the scratch file is created, because the files may by now belong to another run.
+        // Check this before the scratch file is created, because the files may by now belong to another run.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
@@ -200,13 +200,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Returns true if the file system can make names durable.
     pub(crate) fn syncs_folders(&self) -> bool {
         !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Whatever happens, the file holds either `bytes` or its old content afterwards. The steps are: write a
-    /// temporary file, sync it, commit it, and sync the folder.
+    /// Replaces a file so that it holds either `bytes` or its old content, whatever happens.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }

@@ -157,7 +157,8 @@ fn write_prepared<S: SampleSource>(
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
 }
 
-/// A shard that could not be synced is written again: its state on disk is unknown, but its sources still exist.
+/// Writes all missing shards. A shard that could not be synced is written again: its state on disk is
+/// unknown, but its sources still exist.
 pub(crate) fn run_all<S: SampleSource>(
     pipeline: &Pipeline<'_, S>,
     shards: Vec<u32>,
@@ -189,7 +190,7 @@ pub(crate) fn run_all<S: SampleSource>(
             Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
-            // Reports the first error. If this fails too, the shard is packed again.
+            // Ignore this error, because the first one is reported. If this fails, the shard is packed again.
             let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));
@@ -212,8 +213,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// If these totals over finished shards are computed before a run starts, they say how much work the run need
-/// not repeat.
+/// Totals over finished shards. Before a run starts, they show how much work the run need not repeat.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,
@@ -233,7 +233,7 @@ impl Figures {
     }
 }
 
-/// Checks each shard, and removes the remains of a run that was interrupted at its end.
+/// Checks each shard of a complete dataset, and removes the remains of a run that was interrupted at its end.
 pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
     let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
     for checked in check_shards(target, manifest.dataset_id, &shards)? {

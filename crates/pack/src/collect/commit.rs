@@ -52,7 +52,6 @@ impl SampleSource for SpooledSamples<'_> {
         Cow::Borrowed(self.sample(sample).map_or("", |entry| &entry.key))
     }
 
-    /// Returns the memory for a record and its copy, in bytes.
     fn memory_bytes(&self, sample: u64) -> u64 {
         self.sample(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
     }

@@ -16,7 +16,7 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// With `sample`, one picture in this many is checked.
+/// With the option `sample`, one picture in this number is checked.
 const LOOKED_AT: u64 = 32;
 
 /// The memory and encoders of one thread, which are reused for each sample.
@@ -38,7 +38,7 @@ pub(super) struct ProgramRecord {
     pub(super) source_bytes: u64,
     /// Digest of all bytes of the sample's record except the frame.
     pub(super) digest: [u8; 16],
-    /// Facts about pictures that no column holds, each with the position of its field.
+    /// Notes on pictures, each with the position of its field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) pictures: PictureCounts,
 }
@@ -47,7 +47,7 @@ pub(super) struct ProgramRecord {
 pub(super) struct PictureCounts {
     /// True if a picture's colour profile is stored in a separate field.
     pub(super) has_profile: bool,
-    /// Number of pictures with more than 8 bits per sample, which decode to 8.
+    /// Number of pictures with more than 8 bits per sample.
     pub(super) deep: u64,
     /// Number of pictures with extra bands, which are not decoded.
     pub(super) banded: u64,
@@ -124,7 +124,7 @@ impl RecordWorkspace {
 }
 
 fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s SampleValue>>> {
-    // `None` for a field that the sample does not name.
+    // A field that the sample does not name stays `None`.
     let mut values: Vec<Option<Option<&SampleValue>>> = layout.fields.iter().map(|_| None).collect();
     // Fields usually come in layout order, so each search starts after the previous match.
     let mut next = 0;

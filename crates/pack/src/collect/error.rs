@@ -33,7 +33,7 @@ pub enum CollectError {
         field: String,
         /// The reason.
         text: String,
-        /// Suggestion for the user's next step; may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
     /// A value cannot be stored with these options.
@@ -53,10 +53,10 @@ pub enum CollectError {
         key: String,
         /// The reason.
         text: String,
-        /// Suggestion for the user's next step; may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
-    /// Another sample has this key.
+    /// Two samples have the same key.
     #[error("sample key `{}` occurs twice", key.escape_debug())]
     RepeatedKey {
         /// The key.
@@ -69,7 +69,7 @@ pub enum CollectError {
         key: String,
         /// Phrase for the existing sample, such as `a sample`.
         held: &'static str,
-        /// Suggestion for the user's next step.
+        /// Hint for the user.
         hint: Hint,
     },
     /// An argument is not valid, or does not fit the dataset.
@@ -77,7 +77,7 @@ pub enum CollectError {
     Usage {
         /// The complete message.
         text: String,
-        /// Suggestion for the user's next step; may be empty.
+        /// Hint for the user; may be empty.
         hint: Hint,
     },
     /// The options contradict each other, or a record cannot be laid out.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 #[derive(Debug, Default)]
 pub(super) struct LabelClasses {
-    /// For each number that a program may use, the number of that class in the dataset.
+    /// Class numbers in the dataset, by the number that the program uses for the class.
     numbers: Vec<i128>,
     by_name: HashMap<String, i128>,
 }

@@ -26,7 +26,8 @@ pub(super) enum FieldEncoder {
     Scalar(Columns, Dtype),
 }
 
-/// How samples are stored. The schema and the first sample decide this, or else the existing dataset.
+/// The way in which samples are stored. The schema and the first sample decide it or, in an addition, the
+/// existing dataset.
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
@@ -159,7 +160,7 @@ impl LayoutParts {
         let field = |(name, kind): &(String, Kind)| match (kind, kind.stored()) {
             (Kind::Scalar(dtype), _) => Field::scalar(name, *dtype),
             (_, Some(stored)) => Field::stored(name, stored),
-            // Only scalars are not among the stored fields.
+            // A field that is not among the stored fields is a scalar.
             (_, None) => Field::scalar(name, Dtype::U8),
         };
         let stored = self.kinds.iter().zip(&self.indexed).flat_map(|(kind, indexed)| {
@@ -190,8 +191,8 @@ impl LayoutParts {
         all
     }
 
-    /// Returns the program's fields as they are in records of `schema`. The schema must have all declared
-    /// fields, in any order.
+    /// Returns the program's fields with their positions in records of `schema`. The schema must have all
+    /// declared fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
         let field = |(position, (name, kind)): (usize, &(String, Kind))| {
             let has = |flags: &[bool]| flags.get(position).copied().unwrap_or_default();

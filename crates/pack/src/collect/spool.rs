@@ -10,7 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file of consecutive records, which several threads write and read.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,

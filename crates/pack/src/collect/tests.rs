@@ -25,7 +25,7 @@ impl From<Vec<u8>> for SampleValue {
     }
 }
 
-/// Returns the text of an error in the form in which the command prints it.
+/// Returns the text of an error as the command prints it.
 fn said(error: &CollectError) -> String {
     shardpack_format::told(error, &error.hints(), shardpack_format::Voice::Command)
 }
@@ -118,7 +118,6 @@ fn what_goes_in_comes_out() {
         let columns = ["height", "width", "orientation"].map(|name| view.scalar(name).unwrap().as_i64().unwrap());
         assert_eq!(columns, [24, 40, 1]);
     }
-    // No picture had a profile, so there is no field for it.
     assert!(dataset.schema().stored_position("icc").is_none());
     let fidelity = dataset.fidelity().unwrap();
     assert_eq!(fidelity["photo"]["samples"], 40);
@@ -140,7 +139,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
             for thread in 0..threads {
                 let collector = &collector;
                 scope.spawn(move || {
-                    // The order is reversed, so that it differs even if one thread does all the work.
+                    // Samples are added in reverse, so that the order differs even if one thread does all the work.
                     for i in (1..60).rev().filter(|i| i % threads == thread) {
                         collector.add(Sample { order: place(i), ..mixed(i) }).unwrap();
                     }

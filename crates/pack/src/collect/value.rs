@@ -152,8 +152,8 @@ impl Number {
 pub struct Sample {
     /// Key of the sample. Default: the sample's number with leading zeros.
     pub key: Option<String>,
-    /// Position of the sample, for the case that several threads add samples and their order matters. Set it
-    /// for all samples or for none. Default: the order in which samples are added.
+    /// Position of the sample. Set it if several threads add samples whose order matters, and then for all
+    /// samples. Default: the order in which samples are added.
     pub order: Option<u64>,
     /// Values by field name; `None` means that the sample has no value for the field.
     pub values: Vec<(String, Option<SampleValue>)>,

@@ -59,7 +59,7 @@ pub struct SpectralAngles {
 }
 
 impl SpectralAngles {
-    /// Returns nearest-rank percentiles; `None` without angles.
+    /// Returns nearest-rank percentiles, or `None` if there are no angles.
     fn of(mut angles: Vec<f64>) -> Option<Self> {
         angles.sort_unstable_by(f64::total_cmp);
         let rank = |percent: usize| {
@@ -164,7 +164,7 @@ struct Meter {
     /// Distance between pixels whose angles are kept, and between values whose errors are kept.
     keep: (usize, usize),
     block: ErrorCorrelation,
-    /// The two spectra, without the bands in which one lacks a value.
+    /// The two spectra of a pixel, without the bands in which either spectrum lacks a value.
     spectra: (Vec<f64>, Vec<f64>),
     angles: Vec<f64>,
 }
@@ -334,7 +334,6 @@ impl ErrorCorrelation {
 fn ssim(source: &Array, decoded: &Array, no_data: Option<f64>, width: usize, bands: usize) -> Option<f64> {
     let step = bands.div_ceil(SSIM_BANDS).max(1);
     let plane = |array: &Array, band: usize| -> Vec<f32> {
-        // `floats_of` decodes float64 to float32.
         let element = array.dtype().size();
         let pixels = array.bytes().chunks_exact((bands * element).max(1));
         let bytes: Vec<u8> =
@@ -378,7 +377,7 @@ mod tests {
         // The error changes sign from band to band, so it repeats at a distance of two.
         assert!((found.correlation[2][0] / found.products[2][0] + 1.0).abs() < 1e-12);
         assert!((found.correlation[2][1] / found.products[2][1] - 1.0).abs() < 1e-12);
-        // A row has 24 values, a pixel three.
+        // A row has 24 values, and a pixel has three.
         assert!((found.correlation[0][0] / found.products[0][0] - 1.0).abs() < 1e-12);
         assert!((found.correlation[1][0] / found.products[1][0] + 1.0).abs() < 1e-12);
         assert!(found.ssim.unwrap() < 1.0 && !found.identical);
@@ -407,7 +406,7 @@ mod tests {
     }
 
     /// A constant error hardly changes the direction of a bright pixel's spectrum but turns a dark pixel's
-    /// spectrum far, which means over all pixels do not show.
+    /// spectrum far. Means over all pixels hide this.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };

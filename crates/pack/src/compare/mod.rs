@@ -1,4 +1,4 @@
-//! Compares decoded samples with their sources, so that fidelity can be weighed against bytes.
+//! Compares decoded samples with their sources, so that fidelity can be weighed against size.
 //!
 //! Packing measures fewer figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score for
 //! pictures). `docs/report.md` has the definitions and their sources.

@@ -14,7 +14,7 @@ const MOST: usize = 1 << 16;
 ///
 /// - Second differences `x[i−1] − 2·x[i] + x[i+1]` along the rows, divided by √6 (the idea of Immerkær, *Fast noise
 ///   variance estimation*, 1996). They vanish for smooth signals.
-/// - The same along the bands.
+/// - The same differences along the bands.
 /// - The residual of a linear regression on the two nearest bands and on the pixel to the left (Roger and Arnold,
 ///   *Reliably estimating the noise in AVIRIS hyperspectral images*, International Journal of Remote Sensing 17(10),
 ///   1996).

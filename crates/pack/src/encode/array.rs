@@ -125,7 +125,7 @@ impl ArrayRecorder {
     }
 }
 
-/// How the arrays of a field are stored. This is chosen on the first array that is not constant.
+/// The way in which the arrays of a field are stored. It is chosen on the first array that is not constant.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
 
@@ -151,8 +151,8 @@ impl ArrayChoice {
         Self(Mutex::new(ChoiceState { form, chosen }))
     }
 
-    /// Records the type and the number of axes of the first array. If `array` differs from the first array,
-    /// returns the first array's as an error.
+    /// Records the type and the number of axes of the first array. If `array` differs from it, returns the
+    /// first array's type and number of axes as an error.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {
@@ -197,7 +197,7 @@ fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
-/// Returns true if no two elements differ. Such an array gives no basis for a choice.
+/// Returns true if no two elements differ.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
     let element = array.dtype().size();

@@ -48,7 +48,7 @@ impl ClipDraft {
     }
 }
 
-/// Merges the figures of two frames: sums their bytes and takes the worse of each other figure.
+/// Merges the figures of two frames: adds their bytes, and takes the worse value of every other figure.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);

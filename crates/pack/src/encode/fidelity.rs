@@ -206,7 +206,7 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // These columns are not taken for figures when a manifest is rebuilt either.
+        // Rebuilding a manifest does not take these columns for figures either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);

@@ -25,7 +25,7 @@ pub(crate) struct PictureRecorder {
     options: PictureOptions,
     value: usize,
     size: Option<Columns>,
-    /// True if the colour profile is taken out of the picture and stored in a field of its own.
+    /// True if the colour profile is stored in a field of its own.
     takes_profile: bool,
     profile: Option<usize>,
     segments: Option<usize>,
@@ -52,7 +52,6 @@ pub(crate) struct PackedPicture {
 }
 
 impl PictureRecorder {
-    /// Name of the stored field for colour profiles.
     pub(crate) const PROFILE: &str = "icc";
 
     /// Columns for the size of a sample's only picture, and for other facts about it that a reader needs.

@@ -37,7 +37,6 @@ pub(crate) struct StoredPicture<'a> {
     pub(crate) segments: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
-    /// An oddity that decoders ignore and that does not affect the pixels.
     pub(crate) oddity: Option<String>,
 }
 
@@ -49,7 +48,7 @@ pub(crate) struct PictureNote {
     pub(crate) profile_dropped: bool,
 }
 
-/// Which parts of a picture have fields of their own in the record.
+/// The parts of a picture that have fields of their own in the record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PictureFields {
     pub(crate) icc: bool,
@@ -107,7 +106,7 @@ impl PictureEncoder {
     ///
     /// Making the segment index of a baseline JPEG reads all of its entropy-coded data, and so finds damage.
     /// Without an index only the markers are checked, because decoding would take forty times as long
-    /// (2026-11-22: 1.9 ms for a 116 kB photo). Pictures in other formats are decoded as in the loader.
+    /// (2026-11-22: 1.9 ms for a 116 kB photo). Pictures in other formats are decoded.
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
@@ -203,7 +202,7 @@ impl PictureEncoder {
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
         if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
-                // This was never observed, but a defect in the transcoder must not destroy a picture.
+                // Different pixels were never observed, but a defect in the transcoder must not destroy a picture.
                 return self.keep(own, picture, options, segments, Some("pixels differ"));
             }
             figures.pixels_checked = true;

@@ -75,7 +75,7 @@ pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
 }
 
 impl PictureFigures {
-    /// Appends the packed scalars of one sample. They include the figures of re-encoding, if there are any.
+    /// Appends the packed scalars of one sample.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
@@ -170,8 +170,8 @@ pub struct PictureTotals {
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Number of dropped ICC profiles, which no column holds. `below_target`, the number of pictures that
-    /// reach the requested score at no quality, is not in a column either.
+    /// Number of dropped ICC profiles. No column holds it, nor `below_target`, the number of pictures that
+    /// reach the requested score at no quality.
     profiles_dropped: u64,
     below_target: u64,
 }
@@ -209,7 +209,6 @@ impl PictureTotals {
         self.below_target = u64::from(target.is_some_and(missed));
     }
 
-    /// Adds the totals of the following samples.
     pub(crate) fn merge(&mut self, next: Self) {
         let worse = next.score.count > 0 && (self.score.count == 0 || next.score.min < self.score.min);
         if worse {

@@ -60,7 +60,7 @@ impl<'a> StoredValue<'a> {
 pub(crate) struct Columns(Vec<Range<usize>>);
 
 impl Columns {
-    /// Returns the columns of these fields, in this order, or `None` if the schema lacks one of the fields.
+    /// Returns the columns of these fields, in this order, or `None` if the schema lacks a field.
     pub(crate) fn of(schema: &Schema, fields: &[Field]) -> Option<Self> {
         let place = |wanted: &Field| {
             let mut start = 0;
@@ -87,8 +87,8 @@ pub(crate) struct RecordDraft<'a> {
     values: Vec<Option<StoredValue<'a>>>,
     scalars: Vec<u8>,
     buffer: Vec<u8>,
-    /// If the payload of the first stored field is already in `buffer`, its start there. The payload in
-    /// `values` is then empty.
+    /// Start of the first stored field's payload in `buffer`, if it is already there. The payload in `values`
+    /// is then empty.
     first_at: Option<usize>,
 }
 
@@ -188,7 +188,7 @@ impl<'a> RecordDraft<'a> {
     }
 }
 
-/// Copies `record` and gives it another number. The bytes of its values do not change.
+/// Copies `record` and gives it another number.
 pub(crate) fn copy_record<'a>(
     record: &Record<'a>,
     schema: &'a Schema,

@@ -85,7 +85,6 @@ impl Explain for SampleError {
 }
 
 impl SampleError {
-    /// Returns true if the file of the sample caused the error.
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
             // If the user stops the run, the file is not at fault.
@@ -105,7 +104,6 @@ impl SampleError {
         }
     }
 
-    /// Returns true if a picture or a frame is damaged or does not fit.
     pub(crate) const fn is_of_picture(&self) -> bool {
         matches!(self, Self::Picture { .. } | Self::Frame { .. })
     }

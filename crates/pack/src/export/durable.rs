@@ -55,8 +55,8 @@ pub(crate) fn rename_new(folder: impl AsFd, from: &Path, to: &Path) -> io::Resul
 }
 
 fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> {
-    // For an unsupported call, systems often return the same error as for other failures. Every way is
-    // therefore tried, and the last call decides.
+    // For an unsupported call, systems often return the same error as for other failures. Every method is
+    // therefore tried, and the result of the last call counts.
     match names.rename_new(folder, from, to) {
         Ok(()) => return Ok(true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -159,7 +159,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The calls that this simulated file system supports. Others fail as on FAT (EPERM) or in old kernels (EINVAL).
+    /// The calls that this simulated file system supports. All other calls fail, as on FAT (EPERM) or in old
+    /// kernels (EINVAL).
     struct Some {
         renames: bool,
         links: bool,

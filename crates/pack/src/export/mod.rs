@@ -147,7 +147,7 @@ fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Resul
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
         Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
-        // The user may have a field of this name with other bytes. In this case the picture is returned as stored.
+        // This field may be the user's own and hold other bytes. The picture is then returned as stored.
         Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

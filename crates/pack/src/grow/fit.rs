@@ -7,8 +7,8 @@ use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting, b
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
-/// Numbers the classes of `listing` as in the dataset. Classes that are new to the dataset come after these
-/// in sorted order, and their names are returned.
+/// Gives the classes of `listing` the same numbers as in the dataset. New classes come after these in sorted
+/// order, and their names are returned.
 pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {

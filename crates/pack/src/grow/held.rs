@@ -77,8 +77,8 @@ fn leave_out() -> Hint {
     Hint::set([Setting::word("on_known_key", "skip")]).then(" leaves them out; to replace a sample, remove it first")
 }
 
-/// Returns true if the newest generation is `before` plus the samples `keys`. In this case the user has
-/// repeated a command that had already succeeded.
+/// Returns true if the newest generation is `before` plus the samples `keys`, because the user has repeated a
+/// command that had already succeeded.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
@@ -116,8 +116,8 @@ enum Difference {
 }
 
 impl OtherSamples {
-    /// Finds the differences. `known` pairs positions in the listing with positions in the dataset. If
-    /// `are_compared` is false, only the index is read, and not the records.
+    /// Finds the samples that differ from the dataset's. `known` pairs positions in the listing with
+    /// positions in the dataset. Unless `are_compared` is true, only the index is read.
     fn of(
         listing: &Listing,
         dataset: &Path,
@@ -261,7 +261,6 @@ impl HeldSample<'_> {
                 return Ok((there != came.as_bytes()).then(|| (quoted(&String::from_utf8_lossy(there)), quoted(came))));
             }
         };
-        // Compare as text, so that NaN equals NaN.
         let (there, came) = (scalar_words(self.scalar(name)), scalar_words(came));
         Ok((there != came).then_some((there, came)))
     }

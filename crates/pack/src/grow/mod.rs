@@ -36,7 +36,7 @@ pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Optio
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
-/// Returns true if the dataset has all of these keys. If `are_there` is false, returns true if it has none of them.
+/// Returns true if the dataset has all of these keys or, if `are_there` is false, none of them.
 fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
@@ -81,5 +81,4 @@ fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Maximum number of names in a message.
 const SHOWN: usize = 5;

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 /// The result of [`add_indexes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexReport {
-    /// Newest generation.
+    /// Number of the newest generation.
     pub generation: u32,
     /// Number of pictures that got an index.
     pub indexed: u64,
@@ -53,16 +53,16 @@ impl IndexReport {
     }
 }
 
-/// Creates a generation of the dataset in the folder `dataset` with a segment index next to each JPEG that is kept
-/// byte for byte and has use for one. Rewrites all shards; the pictures keep their bytes. Older generations stay until
-/// [`compact`](super::compact) deletes them.
+/// Creates a generation of the dataset in the folder `dataset` with a segment index for each JPEG that is
+/// kept byte for byte and that can use an index. Rewrites all shards; the pictures keep their bytes. Older
+/// generations stay until [`compact`](super::compact) deletes them.
 ///
-/// An interrupted run leaves the dataset unchanged, and the same call continues it. A dataset that already has indexes
-/// does not change.
+/// An interrupted run leaves the dataset unchanged, and the same call continues it. A dataset that already
+/// has indexes does not change.
 ///
 /// # Errors
-/// Fails if there is no dataset, or it keeps no pictures byte for byte; if a record is damaged, or the dataset cannot
-/// be written.
+/// Fails if there is no dataset, or it keeps no pictures byte for byte; if a record is damaged, or the
+/// dataset cannot be written.
 pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Result<IndexReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
@@ -103,7 +103,8 @@ pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Resul
     })
 }
 
-/// Returns the picture fields whose JPEGs are kept byte for byte, as far as the recipe tells. Clips have no index.
+/// Returns the picture fields whose JPEGs are kept byte for byte according to the recipe. Clips have no index
+/// and are left out.
 fn pictures(base: &Manifest) -> Vec<&str> {
     let recipe = DatasetRecipe::read(&base.shard_recipe());
     let is_kept = |name: &str| recipe.pictures(name).is_none_or(|how| how.keeps_files());
@@ -114,7 +115,7 @@ fn pictures(base: &Manifest) -> Vec<&str> {
     pictures.map(|field| field.name.as_str()).filter(|name| is_kept(name) && !is_clip(name)).collect()
 }
 
-/// Returns the dataset's metadata with indexes of the pictures in these fields.
+/// Returns the dataset's metadata with fields for the indexes of these pictures.
 fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     let mut recipe = DatasetRecipe::read(&base.shard_recipe());
     let mut fields = Vec::new();
@@ -159,7 +160,6 @@ impl<'a> IndexedRecords<'a> {
         Ok(Self { schema, limits, records, idle, indexed, index_bytes, damaged })
     }
 
-    /// Returns the records of each shard, for the plan.
     fn shards(&self) -> crate::Result<Vec<(u32, Vec<KeptSample>)>> {
         let mut shards: Vec<(u32, Vec<KeptSample>)> = Vec::new();
         for (shard, record) in &self.records {
@@ -177,7 +177,7 @@ impl<'a> IndexedRecords<'a> {
         self.records.get(usize::try_from(sample).ok()?)
     }
 
-    /// Returns the index of a stored picture; empty if it has no use for one.
+    /// Returns the index of a stored picture, or no bytes if the picture cannot use an index.
     fn index(&self, indexer: &mut SegmentIndexer, picture: Option<&FieldValue<'_>>) -> Vec<u8> {
         let mut index = Vec::new();
         let Some(picture) = picture.filter(|picture| picture.codec == Codec::Jpeg) else { return index };
@@ -218,7 +218,7 @@ impl SampleSource for IndexedRecords<'_> {
         let own = &shard.index().metadata().schema;
         let old = |name: &str| record.fields.get(own.stored_position(name)?).copied().flatten();
         let mut indexer = lock(&self.idle).pop().unwrap_or_default();
-        // The fields that the record lacks are its indexes.
+        // The fields that the record lacks are those for indexes.
         let indexes: Vec<Option<Vec<u8>>> = (self.schema.stored().map(|field| field.name.as_str()))
             .map(|name| {
                 let picture = Field::picture_of_segments(name).filter(|_| own.stored_position(name).is_none())?;

@@ -31,7 +31,6 @@ impl Place {
     /// Writes a real photo with a unique comment, so that every record is different.
     fn photo(&self, path: &str, number: u8) {
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap();
-        // The comment follows the first marker.
         let comment = [&[0xFF, 0xFE, 0, 6], format!("n{number:03}").as_bytes()].concat();
         let bytes = [&bytes[..2], &comment, &bytes[2..]].concat();
         self.write(path, bytes);
@@ -406,7 +405,7 @@ fn an_interrupted_removal_makes_no_other_command_a_success() {
     unsettle(&out);
     let again = remove(&["a.jpg"]).unwrap();
     assert_eq!((again.removed, again.generation, again.samples), (0, 2, 2));
-    // The samples that remain are not an addition.
+    // Samples that remain after a removal must not be taken for a repeated addition.
     unsettle(&out);
     fs::remove_file(place.path("src/a.jpg")).unwrap();
     let error = place.add("src", &AddOptions::default()).unwrap_err().to_string();

@@ -26,7 +26,7 @@ type ReportOption = Declared<ReportArguments>;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportArguments {
-    /// Those of the given options that concern reading the source.
+    /// The given options that concern reading the source.
     pub reading: Vec<(String, OptionValue)>,
     /// The source that a dataset is compared with. Default: none.
     pub source: Option<PathBuf>,

@@ -43,7 +43,7 @@ struct UnfitSamples {
 }
 
 impl<'a> FolderSource<'a> {
-    /// Determines the fields in the same way as packing, on the caller's rayon pool.
+    /// Opens a listing. Its fields are determined in the same way as in packing, on the caller's rayon pool.
     pub(crate) fn open(listing: &'a Listing, options: &'a PackOptions) -> crate::Result<Self> {
         options.arrays.check()?;
         Self::new(listing, options, FolderFields::of(listing, options)?)

@@ -34,8 +34,8 @@ impl<'a> FolderMasks<'a> {
         stored_bytes(file_bytes, Some(&self.trial))
     }
 
-    /// Adds the mask of a sample, if it has one, to its record. The sample has this height and width.
-    /// `change` scales the mask to the size of the stored picture.
+    /// Adds the mask of a sample, if it has one, to the record. The mask must have the sample's height and
+    /// width, and `change` scales it to the size of the stored picture.
     pub(super) fn put(
         &self,
         workspace: &mut ArrayWorkspace,

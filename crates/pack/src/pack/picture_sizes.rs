@@ -22,7 +22,7 @@ const MAX_PIXELS: u64 = 1 << 28;
 #[derive(Debug)]
 pub(super) struct PictureSizes<'a> {
     options: &'a PictureOptions,
-    /// Stored bytes and source bytes, measured on a few pictures. Their ratio is applied to the others.
+    /// Stored bytes and source bytes of a few pictures. Their ratio is applied to all other pictures.
     ratio: (u64, u64),
 }
 
@@ -58,8 +58,7 @@ impl<'a> PictureSizes<'a> {
     ///
     /// - Making a segment index takes a copy of the entropy-coded data, and a list of the segments.
     /// - A transcoded JPEG also takes its symbols (at most 12 bytes per pixel) or its coefficients (6 bytes,
-    ///   or twice as much
-    ///   if the picture is turned).
+    ///   or twice as much if the picture is turned).
     /// - A re-encoded JPEG takes its decoded, resized and compared pixels (3 bytes each), and may be
     ///   transcoded instead.
     /// - A score takes planes of floats.
@@ -145,7 +144,7 @@ fn pixels(picture: &PictureInfo) -> u64 {
     u64::from(picture.width) * u64::from(picture.height)
 }
 
-/// Returns the quality that most photos need to reach a score. Used to estimate their size.
+/// Returns the quality that most photos need to reach a score.
 fn usual_quality(score: f64) -> u8 {
     const USUAL: [(f64, u8); 6] = [(50.0, 40), (60.0, 55), (70.0, 66), (80.0, 78), (85.0, 86), (90.0, 93)];
     USUAL.iter().find(|(most, _)| score <= *most).map_or(97, |&(_, quality)| quality)

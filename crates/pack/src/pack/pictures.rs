@@ -22,7 +22,6 @@ pub(super) struct Pictures<'a> {
 }
 
 impl<'a> Pictures<'a> {
-    /// Prepares the pictures. A few of them are re-encoded on the caller's rayon pool to estimate stored sizes.
     pub(super) fn new(
         listing: &'a Listing,
         options: &'a PackOptions,

@@ -171,8 +171,8 @@ fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     assert!(here.len() > 1 && here == there);
     let (all, left, most) = *bucket.announced.lock().unwrap();
     assert!(all > 0 && left == 0, "{all} bytes were announced, {left} of them are held");
-    // At most, the announced bytes are half of the limit for reading ahead, one more sample, and one sample
-    // per thread; or the ends of a window.
+    // The announced bytes are at most half of the limit for reading ahead, plus one sample, plus one sample
+    // per thread, unless they are the ends of a window.
     assert!(most < 1 << 20, "{most}");
 }
 
@@ -233,7 +233,7 @@ fn an_object_that_changes_after_the_listing_is_an_error_that_names_it() {
     let file = out.path().join("listing");
     let (anew, _) = options(bucket(root.path()));
     listing_file::write(&enumerate(Path::new(URL), &anew).unwrap(), &anew, &file).unwrap();
-    // The other picture has the same length.
+    // The changed picture has the same length.
     let mut other = jpeg();
     let last = other.len() - 3;
     other[last] ^= 1;

@@ -19,7 +19,6 @@ pub(super) fn column_fields(listing: &Listing) -> impl Iterator<Item = Field> {
     })
 }
 
-/// The places of a listing's labels and columns in a record.
 #[derive(Debug)]
 pub(super) struct TablePlaces {
     scalars: Columns,
@@ -73,8 +72,8 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a digest of those values of a sample that come from names and tables. The digest is needed because
-/// different labels make a different dataset.
+/// Returns a digest of those values of a sample that come from names and tables, because different labels
+/// make a different dataset.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

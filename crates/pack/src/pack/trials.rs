@@ -22,7 +22,7 @@ struct SampleMiddle {
 struct MiddleRows {
     array: Array,
     no_data: Option<f64>,
-    /// Number in the whole array of the first of these rows.
+    /// Position of the first of these rows in the whole array.
     first_row: u64,
 }
 

@@ -203,7 +203,7 @@ fn candidate(
     made
 }
 
-/// Adds the bytes of the shards that are outside their records. These are known except for some padding.
+/// Adds the bytes of the shards that are outside their records. They are known except for some padding.
 fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let (beside, shard) = (

@@ -244,7 +244,6 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
     out.into_iter().filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// Describes in a few words how the recipe stores values.
 pub(super) fn recipe_name(dataset: &Dataset, content: SampleKind) -> String {
     let recipe = DatasetRecipe::read(dataset.recipe());
     match content {

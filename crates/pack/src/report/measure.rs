@@ -23,7 +23,7 @@ pub(super) struct Measurement<'a> {
     budget: Budget,
 }
 
-/// Decodes records and compares their values with the sources. Each thread has its own scorer.
+/// Decodes records and compares their values with the sources.
 pub(super) enum Scorer<'a> {
     Pictures(Box<PictureScorer<'a>>),
     Cubes(Box<CubeScorer<'a>>),

@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
 const FEWEST: usize = 5;
 const MOST: usize = 15;
-/// No more rounds are run once the rates of every candidate differ by at most this share.
+/// The rounds end once the rates of every candidate differ by at most this share.
 const STEADY: f64 = 0.03;
 
 /// Returns the rates of each candidate. Empty if the run was stopped.
@@ -57,7 +57,7 @@ fn window(whole: &[Sampled], candidates: usize) -> Duration {
 /// A candidate with its records, and with the rates measured so far on one core and on all cores.
 struct Turn {
     candidate: usize,
-    /// Empty if the candidate cannot be timed.
+    /// Records of the candidate; empty if it cannot be timed.
     records: Vec<EncodedSample<FidelityTotals>>,
     one: Vec<f64>,
     all: Vec<f64>,

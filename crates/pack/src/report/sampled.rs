@@ -6,17 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) struct Sampled {
-    /// Position of the sample in the listing.
     pub(super) position: usize,
     /// One result per candidate; empty if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
     pub(super) unreadable: Option<String>,
-    /// Seconds of core time spent on scoring.
     pub(super) scoring_s: f64,
 }
 
 pub(super) enum CandidateResult {
-    /// The record was made, decoded and scored.
     Stored(Box<MeasuredRecord>),
     /// The candidate cannot store the sample, for this reason.
     Failed(String),
@@ -25,7 +22,6 @@ pub(super) enum CandidateResult {
 pub(super) struct MeasuredRecord {
     /// Size of the record with its padding, in bytes.
     pub(super) bytes: u64,
-    /// Seconds of core time spent on encoding.
     pub(super) encode_s: f64,
     pub(super) scores: RecordScores,
 }
@@ -54,7 +50,6 @@ impl Sampled {
         }
     }
 
-    /// Returns the records of all candidates that could store the sample.
     pub(super) fn records(&self) -> impl Iterator<Item = &MeasuredRecord> {
         (0..self.results.len()).filter_map(|candidate| self.record(candidate))
     }

@@ -25,7 +25,7 @@ pub(super) struct DamagedFolder {
     pub(super) damage: Vec<String>,
     pub(super) notes: Vec<Note>,
     root: PathBuf,
-    /// `None` for a lone shard.
+    /// The folder; `None` for a lone shard.
     folder: Option<SalvageFolder>,
 }
 

@@ -25,7 +25,7 @@ pub struct Survey {
     pub lost: Vec<String>,
     /// Number of further places that cannot be salvaged.
     pub lost_unlisted: u64,
-    /// Damage in headers, footers and indexes, by which no sample is lost.
+    /// Damage in headers, footers and indexes that causes no loss of samples.
     pub damage: Vec<String>,
     /// Notes for the user.
     pub notes: Vec<Note>,
@@ -138,7 +138,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Records one finding about the file that was opened last. `seen` has the sample ids and CRCs by key.
+    /// Records one finding about the file that was opened last. `seen` maps keys to sample ids and CRCs.
     fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashMap<String, (u64, u32)>) {
         match finding {
             Salvaged::Whole(record) => {
@@ -155,7 +155,8 @@ impl Survey {
                     None => {
                         seen.insert(record.key.clone(), content);
                         self.records.push(WholeRecord {
-                            // A file is noted before its records, so it is the last one that was noted.
+                            // A file is added before its records, so this record belongs to the file that was
+                            // added last.
                             file: self.files.len().saturating_sub(1),
                             offset: record.offset,
                             record_bytes: record.frame.record_bytes,
@@ -198,7 +199,7 @@ impl Survey {
     }
 
     /// Keeps the longest list of classes. Later generations append classes (spec §3.5), and the labels of
-    /// newer samples need these.
+    /// newer samples need the appended ones.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());

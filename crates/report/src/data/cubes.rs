@@ -26,9 +26,9 @@ pub struct CubePanel {
     /// Autocorrelation of the error along the rows. Position k − 1 holds the correlation at a distance of k
     /// rows. Values near 0 mean noise; other values mean structure that training could learn.
     pub autocorrelation_rows: Vec<f64>,
-    /// The same along the columns.
+    /// Autocorrelation of the error along the columns.
     pub autocorrelation_columns: Vec<f64>,
-    /// The same along the bands.
+    /// Autocorrelation of the error along the bands.
     pub autocorrelation_bands: Vec<f64>,
 }
 
@@ -78,9 +78,9 @@ pub struct SpectrumPair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// Worst of all.
+    /// The worst of all samples or pixels.
     Worst,
-    /// Median of all.
+    /// The median of all samples or pixels.
     Median,
     /// Drawn at random.
     Random,

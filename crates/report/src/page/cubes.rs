@@ -63,7 +63,7 @@ fn has_wavelengths(panel: &CubePanel) -> bool {
     !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
 }
 
-/// The wavelength if all bands have one, otherwise the number of the band.
+/// Returns the wavelength of a band if all bands have one, and otherwise the number of the band.
 fn position(panel: &CubePanel, i: usize) -> f64 {
     let wavelength = if has_wavelengths(panel) { panel.bands.get(i).and_then(|band| band.wavelength) } else { None };
     wavelength.unwrap_or(i as f64)

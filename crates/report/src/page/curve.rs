@@ -18,7 +18,7 @@ const BANDS: &[Zone] = &[
     Zone { low: 90.0, high: 100.0, name: "visually lossless" },
 ];
 
-/// `None` for a dataset, which would be a single point, and if no candidate was measured.
+/// Returns `None` for a dataset, which would be a single point, or if no candidate was measured.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {
         return None;
@@ -136,7 +136,7 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     figure(&title, &both(|size| scatter.draw(size)), &caption, None)
 }
 
-/// Lower case, for use within a sentence. Abbreviations stay unchanged.
+/// Returns a title in lower case, for use within a sentence. Abbreviations stay unchanged.
 pub(super) fn lowered(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {

@@ -64,7 +64,8 @@ fn sizes(view: &View<'_>, chosen: &Candidate) -> Markup {
     histogram(view, "Samples by stored size", "bytes a sample", Label::Bytes, &values, spread, &words::bytes)
 }
 
-/// Marks p10 with a line, and the worst values. `values` must be sorted, worst first.
+/// Draws a histogram in which a line marks p10 and triangles mark the worst values. `values` must be sorted,
+/// worst first.
 fn histogram(
     view: &View<'_>,
     title: &str,
@@ -178,7 +179,7 @@ fn axis_kind(measure: Measure, values: &[f64]) -> Kind {
     }
 }
 
-/// One row of dots per class. The class with the worst sample comes first.
+/// Draws one row of dots per class. The class with the worst sample comes first.
 fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     let names = &view.report.whole.classes;
     let mut classes: Vec<(u32, Vec<(usize, f64)>)> = Vec::new();

@@ -119,8 +119,8 @@ fn policy() -> String {
     )
 }
 
-/// The JSON can safely be placed in a script element. In a large report, a note replaces the rows, which are
-/// still available with `--json`.
+/// Returns JSON that can safely be placed in a script element. In a large report, a note replaces the rows,
+/// which are still available with `--json`.
 fn data(report: &Report) -> String {
     // `</script>` and `<!--` would end or change the element, so escape `<` in the JSON.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");

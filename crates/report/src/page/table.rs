@@ -119,7 +119,7 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     ]
 }
 
-/// Leaves out columns in which no candidate has a value.
+/// Renders a table without the columns in which no candidate has a value.
 fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<CandidateColumn<'_>>) -> Markup {
     let candidates = &view.report.candidates;
     let columns: Vec<CandidateColumn<'_>> =

@@ -24,7 +24,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// The sizes before and after packing, in the largest text on the page.
+/// Renders the sizes before and after packing, in the largest text on the page.
 fn headline(view: &View<'_>) -> Markup {
     let whole = &view.report.whole;
     let before = words::bytes(whole.source_bytes as f64);

@@ -3,7 +3,6 @@
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
 
-/// A report with derived values that several sections of the page use.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
@@ -85,7 +84,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The levels that the rule requires, as far as they apply to the plotted statistic.
+    /// Returns the levels that the rule requires of the plotted statistic.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
@@ -103,7 +102,6 @@ impl<'a> View<'a> {
         parts.join(", ")
     }
 
-    /// Formats the title of a candidate, such as `#3 reencode q80 4:2:0`.
     pub(super) fn title(candidate: &Candidate) -> String {
         format!("#{} {}", candidate.number, candidate.name)
     }
@@ -117,7 +115,7 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// With few samples, a percentile is the value of a single sample, so the text names that sample.
+/// Names a statistic. With few samples, a percentile is the value of a single sample, so the text names that sample.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),
@@ -143,7 +141,6 @@ pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     }
 }
 
-/// Returns an axis name: measure, statistic and unit.
 pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) -> String {
     let (unit, which) = (measure.unit(), said_of(statistic, count));
     if unit.is_empty() {

@@ -8,7 +8,6 @@ use maud::{Markup, html};
 pub(crate) struct Axis<'a> {
     pub(crate) scale: Scale,
     pub(crate) label: Label,
-    /// Name of the quantity, with its unit.
     pub(crate) name: &'a str,
 }
 
@@ -31,7 +30,6 @@ impl Margins {
     }
 }
 
-/// Draws the vertical axis at the left, with its name above it.
 pub(crate) fn vertical(axis: &Axis<'_>, margins: Margins, size: Size) -> Markup {
     let (left, right, _, bottom) = margins.inner(size);
     html! {
@@ -49,7 +47,6 @@ pub(crate) fn vertical(axis: &Axis<'_>, margins: Margins, size: Size) -> Markup 
     }
 }
 
-/// Draws the horizontal axis at the bottom, with its name at its right end.
 pub(crate) fn horizontal(axis: &Axis<'_>, margins: Margins, size: Size) -> Markup {
     let (left, right, top, bottom) = margins.inner(size);
     html! {

@@ -22,7 +22,7 @@ impl Bins {
             return Self { low: 0.0, high: 1.0, counts: Vec::new() };
         };
         let wanted = (6..=30_u32).find(|k| f64::from(k * k) >= 4.0 * finite.len() as f64).unwrap_or(30);
-        // Ticks of a scale are at round numbers.
+        // A scale has its ticks at round numbers.
         let scale = Scale::new(Kind::Linear, &[low, high], 0.0, 1.0, wanted);
         let (low, high) = scale.domain();
         let mut bins = Self { low, high, counts: vec![0; scale.steps().max(1)] };
@@ -45,7 +45,6 @@ impl Bins {
         bin
     }
 
-    /// Returns the left edge, the right edge and the count of each bin.
     pub(crate) fn each(&self) -> impl Iterator<Item = (f64, f64, u64)> {
         let width = (self.high - self.low) / self.counts.len().max(1) as f64;
         self.counts
@@ -73,7 +72,6 @@ pub(crate) struct Histogram<'a> {
     /// True to plot the counts on a logarithmic axis, for when a few bins hold nearly everything.
     pub(crate) log_counts: bool,
     pub(crate) lines: &'a [Note],
-    /// Marks below the bars.
     pub(crate) marks: &'a [Note],
     pub(crate) alternative: &'a str,
 }

@@ -16,11 +16,11 @@ pub(crate) struct Line {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Solid, in the colour of this series.
+    /// A solid line in the colour of this series.
     Solid(usize),
-    /// Dashed, in the colour of this series, so that it differs from the solid line even without colour.
+    /// A dashed line in the colour of this series, which differs from the solid line even without colour.
     Dashed(usize),
-    /// Thin and grey, for comparison.
+    /// A thin grey line, for comparison.
     Faint,
 }
 

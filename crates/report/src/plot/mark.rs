@@ -6,7 +6,6 @@ use maud::{Markup, html};
 /// Number of colours and of shapes. Further series repeat the colours, but combine them with other shapes.
 pub(crate) const SERIES: usize = 6;
 
-/// Returns the CSS class that colours the elements of a series.
 pub(crate) fn class(series: usize) -> String {
     format!("s{}", series % SERIES)
 }

@@ -23,9 +23,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// A plot for a wide page.
     pub(crate) const WIDE: Self = Self { width: 820, height: 440, class: "wide" };
-    /// The same plot for the narrow page of a phone.
     pub(crate) const NARROW: Self = Self { width: 358, height: 340, class: "narrow" };
     /// A plot that fills half of a wide page, or the full width of a narrow one.
     pub(crate) const HALF: Self = Self { width: 368, height: 230, class: "half" };
@@ -39,7 +37,6 @@ impl Size {
     }
 }
 
-/// Wraps `content` in an SVG drawing that has a text alternative.
 pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     html! {
         svg class={ "plot " (size.class) } viewBox={ "0 0 " (size.width) " " (size.height) }
@@ -47,7 +44,7 @@ pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     }
 }
 
-/// The style sheet shows only one of the two drawings, for wide or for narrow pages.
+/// Draws a plot twice. The style sheet shows one drawing on wide pages and the other on narrow pages.
 pub(crate) fn both(draw: impl Fn(Size) -> Markup) -> Markup {
     html! { (draw(Size::WIDE)) (draw(Size::NARROW)) }
 }
@@ -78,7 +75,6 @@ pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().map(|c| if matches!(c, '.' | ',' | 'i' | 'l' | 'I' | ' ' | '\u{a0}' | ':') { 3.6 } else { 7.0 }).sum()
 }
 
-/// Shortens a text that is too long, and appends an ellipsis.
 pub(crate) fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();

@@ -12,12 +12,10 @@ pub(crate) struct PlotRow {
     pub(crate) whole: Option<(f64, f64)>,
     /// Ends of the thick line.
     pub(crate) core: Option<(f64, f64)>,
-    /// Position of a ring.
     pub(crate) ring: Option<f64>,
     /// Dots, each with its tooltip.
     pub(crate) dots: Vec<(f64, String)>,
     pub(crate) tip: String,
-    /// True if the row is highlighted.
     pub(crate) chosen: bool,
 }
 
@@ -35,7 +33,7 @@ pub(crate) struct Rows<'a> {
 impl Rows<'_> {
     const ROW: u16 = 26;
 
-    /// The height depends on the number of rows, so that of `size` is ignored.
+    /// Draws the rows. Their number determines the height, so the height in `size` is ignored.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let narrow = size.width < 500;
         // On a narrow page, each label is above its row instead of at its left.

@@ -6,14 +6,14 @@ use crate::words;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Linear,
-    /// Evenly spaced, beginning at 0.
+    /// Values are evenly spaced, beginning at 0.
     FromZero,
-    /// Logarithmic. Values of 0 or less are drawn in a separate lane for 0.
+    /// Values are spaced logarithmically. Values of 0 or less are drawn in a separate lane for 0.
     Log,
 }
 
 impl Kind {
-    /// For values of 0 or more. Logarithmic if they span more than one order of magnitude.
+    /// Returns the scale for values of 0 or more: logarithmic if they span more than one order of magnitude.
     pub(crate) fn of(values: &[f64]) -> Self {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0)).unwrap_or((1.0, 1.0));
         if high > 12.0 * low {
@@ -37,7 +37,6 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)>
 /// Width in pixels of the lane for the value 0, on a logarithmic axis.
 const ZERO_LANE: f64 = 30.0;
 
-/// A mapping from values to pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     log: bool,
@@ -53,7 +52,8 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Extends from pixel `from` to pixel `to`, with about `ticks` ticks. If no value is finite, covers 0 to 1.
+    /// Creates a scale from pixel `from` to pixel `to`, with about `ticks` ticks. It covers 0 to 1 if no
+    /// value is finite.
     pub(crate) fn new(kind: Kind, values: &[f64], from: f64, to: f64, ticks: u32) -> Self {
         if kind == Kind::Log
             && let Some(scale) = Self::log(values, from, to)
@@ -83,7 +83,7 @@ impl Scale {
         Some(Self { log: true, low: low / air, high: high * air, from: inner, to, zero: at_zero, step: 0.0 })
     }
 
-    /// Ends exactly at the two values, even if there are no ticks there.
+    /// Creates a scale that ends exactly at the two values, even if there are no ticks there.
     pub(crate) fn exact([low, high]: [f64; 2], from: f64, to: f64, ticks: u32) -> Self {
         if low < high {
             let step = step((high - low) / f64::from(ticks.max(1)));
@@ -93,12 +93,11 @@ impl Scale {
         }
     }
 
-    /// Returns the number of tick steps between the two ends.
     pub(crate) fn steps(&self) -> usize {
         self.linear_ticks().len().saturating_sub(1)
     }
 
-    /// A value outside the range is drawn at the nearer end.
+    /// Returns the pixel of a value. A value outside the range is drawn at the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         if self.log && value <= 0.0 {
             return self.zero.unwrap_or(self.from);
@@ -119,7 +118,6 @@ impl Scale {
         (self.low..=self.high).contains(&value) || (self.log && value <= 0.0 && self.zero.is_some())
     }
 
-    /// Returns the pixel at which the lane for the value 0 ends.
     pub(crate) fn lane_end(&self) -> Option<f64> {
         self.zero.map(|_| self.from)
     }

@@ -13,10 +13,8 @@ pub(crate) struct Point {
     pub(crate) to: Option<f64>,
     /// Series of the point. A line joins the points of a series in the order of x.
     pub(crate) series: usize,
-    /// Text next to the point.
     pub(crate) label: String,
     pub(crate) tip: String,
-    /// True if the point is highlighted.
     pub(crate) chosen: bool,
     /// True if no other point is better on both axes.
     pub(crate) front: bool,
@@ -136,8 +134,8 @@ impl Scatter<'_> {
         }
     }
 
-    /// Each label is at the first position around its mark that does not overlap any mark or label. If there
-    /// is no such position, the anchor is empty.
+    /// Finds the first position around each mark at which its label does not overlap any mark or label. If
+    /// there is no such position, the anchor is empty.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];

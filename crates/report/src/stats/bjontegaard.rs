@@ -83,7 +83,7 @@ struct Hermite {
 }
 
 impl Hermite {
-    /// Uses Simpson's rule, which is exact for cubics.
+    /// Integrates with Simpson's rule, which is exact for cubics.
     fn integral(&self, from: f64, to: f64) -> f64 {
         (to - from) / 6.0 * (self.at(from) + 4.0 * self.at(f64::midpoint(from, to)) + self.at(to))
     }
@@ -100,7 +100,7 @@ impl Hermite {
     }
 }
 
-/// The curve is monotone wherever the points are.
+/// Returns slopes with which the curve is monotone wherever the points are.
 fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let steps: Vec<f64> = x.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(1.0)).collect();
     let rises: Vec<f64> = y.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0.0)).collect();
@@ -133,7 +133,8 @@ mod tests {
     }
 
     proptest! {
-        /// If all sizes differ by a constant factor, any curve must give it, and swapping the ladders must invert it.
+        /// If all sizes differ by a constant factor, any curve must give this factor, and swapping the
+        /// ladders must invert it.
         #[test]
         fn a_factor_is_found(
             bytes in prop::collection::vec(1.0_f64..100.0, 2..8),

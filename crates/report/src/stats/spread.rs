@@ -93,7 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// At least this share of samples is as bad or worse, which would not be true of one sample fewer.
+        /// At least this share of the samples is as bad as the percentile or worse, and a smaller share is
+        /// strictly worse.
         #[test]
         fn a_percentile_is_what_its_name_says(values in prop::collection::vec(-1e3_f64..1e3, 1..300)) {
             let numbered: Vec<_> = values.iter().copied().enumerate().collect();

@@ -99,7 +99,7 @@ pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     if half <= goal || goal <= 0.0 {
         return drawn;
     }
-    // First as if the set were infinite, then with the correction for a finite set.
+    // Compute the number as if the set were infinite, then correct it for a finite set.
     let (n, size) = (real(drawn), real(all));
     let infinite = half / (1.0 - n / size).max(1e-9).sqrt();
     let wanted = n * (infinite / goal).powi(2);
@@ -121,7 +121,7 @@ fn variance(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / real(values.len() as u64 - 1)
 }
 
-/// 97.5th percentile of Student's t distribution.
+/// Returns the 97.5th percentile of Student's t distribution.
 fn student(freedom: u64) -> f64 {
     const EXACT: [f64; 12] =
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
@@ -142,7 +142,7 @@ fn real(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The next number of SplitMix64.
+    /// Returns the next number of SplitMix64.
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -33,7 +33,8 @@ fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Also returns the console messages. A request would cause one too, because the policy of the page refuses it.
+/// Returns the document and the console messages. A request would cause a message too, because the policy of
+/// the page refuses it.
 fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let output = open(folder, file, &[&["--dump-dom"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr);

@@ -11,13 +11,9 @@ use shardpack_format::Dtype;
 pub(super) struct CubeHeader {
     pub(super) shape: [u64; 3],
     pub(super) dtype: Dtype,
-    /// Size of the array in memory, in bytes.
     pub(super) array_bytes: u64,
-    /// True if the values can stay in the file.
     pub(super) in_file: bool,
-    /// Total size of all files of the cube, in bytes.
     pub(super) source_bytes: u64,
-    /// Name of the array, for formats with named arrays.
     pub(super) variable: Option<String>,
     pub(super) others: Vec<String>,
 }
@@ -67,7 +63,7 @@ impl LoadedCube {
     }
 }
 
-/// Rounds a no-data value as the writer rounds elements.
+/// Rounds a no-data value in the same way as the writer rounds elements.
 pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
     match dtype {
         #[allow(clippy::cast_possible_truncation, reason = "the rounding is the point")]

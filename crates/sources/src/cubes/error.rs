@@ -37,7 +37,7 @@ pub enum CubeError {
         expected: Box<str>,
         /// Found content.
         found: Box<str>,
-        /// The next step.
+        /// Hint for the user.
         hint: Option<Box<Hint>>,
     },
     /// A valid file that shardpack cannot read as a cube, for example because it has complex numbers, four
@@ -47,7 +47,7 @@ pub enum CubeError {
         path: Box<Path>,
         /// The unsupported content.
         text: Box<str>,
-        /// The next step.
+        /// Hint for the user.
         hint: Option<Box<Hint>>,
     },
     /// The options do not fit this file.
@@ -56,7 +56,7 @@ pub enum CubeError {
         path: Box<Path>,
         /// Mismatch between option and file.
         text: Box<str>,
-        /// The next step.
+        /// Hint for the user.
         hint: Option<Box<Hint>>,
     },
     /// The cube exceeds [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
@@ -103,7 +103,7 @@ impl CubeError {
         }
     }
 
-    /// Returns the next step, which is not part of the error text.
+    /// Returns the hint for the user, which is not part of the error text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -146,7 +146,6 @@ impl CubeError {
         Self::Limit { path: path.into(), what: text(what), limit, found }
     }
 
-    /// Sets the hint, for variants that have one.
     #[must_use]
     pub(super) fn with_hint(mut self, next: impl Into<Hint>) -> Self {
         if let Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {

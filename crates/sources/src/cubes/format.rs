@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 /// A file format for cubes. A file is recognised by its first bytes, then opened and read.
 pub(super) trait CubeFormat: Sync {
-    /// True if the file, which begins with `head`, has this format.
+    /// Returns true if the file, which begins with `head`, has this format.
     ///
     /// # Errors
     /// `Io` if more bytes than `head` are needed and cannot be read.
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool>;
 
-    /// True if a file in a mask folder may be a mask. The file has `bytes` bytes and begins with `head`.
+    /// Returns true if a file in a mask folder may be a mask. The file has `bytes` bytes and begins with `head`.
     fn may_be_mask(&self, _head: &[u8], _bytes: u64) -> bool {
         false
     }

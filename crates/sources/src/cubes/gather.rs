@@ -80,7 +80,7 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     if plan.strides[2] == 1 {
         runs::<N, SWAP>(from, plan, to);
     } else if plan.strides[0] == 1 && plan.dims[0] > 1 {
-        // Fortran order: the rows are contiguous, the columns are the outer loop.
+        // In Fortran order, the rows are contiguous, and the columns are the outer loop.
         let [h, w, c] = plan.dims;
         for j in 0..w {
             let tiles =
@@ -96,7 +96,7 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out:
     }
 }
 
-/// Takes a few rows at a time, so that both sides are walked in pieces of a few KiB.
+/// Gathers a few rows at a time, so that both sides are walked in pieces of a few KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {

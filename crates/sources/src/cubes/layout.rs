@@ -80,12 +80,12 @@ impl CubeLayout {
         Ok(cube)
     }
 
-    /// True if the stored elements are already in the order of the cube. Their byte order may differ.
+    /// Returns true if the stored elements are already in the order of the cube. Their byte order may differ.
     pub(super) fn is_stored_order(&self) -> bool {
         self.dtype != Dtype::Bool && self.plan().is_none()
     }
 
-    /// Returns `None` if the elements are already in order.
+    /// Returns the plan for reordering the elements, or `None` if they are already in order.
     fn plan(&self) -> Option<gather::GatherPlan> {
         // The shape has been checked, so the product of its axes is at most the memory that holds the elements.
         let [h, w, c] = self.shape.map(to_usize);

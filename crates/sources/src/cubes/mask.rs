@@ -44,9 +44,6 @@ pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<Loa
 }
 
 /// Returns the height and width of a label mask. Reads only the header if the mask is a PNG.
-///
-/// # Errors
-/// Same as [`load_mask`].
 pub(crate) fn mask_size(path: &Path, options: &CubeOptions) -> Result<[u64; 2]> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
@@ -89,7 +86,6 @@ fn many_bands(source: &CubeFile, shape: &[u64]) -> CubeError {
     source.unsupported(format_args!("label mask: expected one band, found shape {shape:?}"))
 }
 
-/// True if a file in a mask folder may be a mask. The file has `bytes` bytes and begins with `head`.
 pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.format().may_be_mask(head, bytes))
 }

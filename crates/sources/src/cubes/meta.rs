@@ -60,7 +60,6 @@ pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     }
 }
 
-/// True if an array with these axes has one number per channel.
 pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }

@@ -10,10 +10,10 @@ use super::source::CubeFile;
 use super::values::{CubeValues, OpenCube};
 use std::path::{Path, PathBuf};
 
-/// Enough to recognise a format, except for HDF5 after a long user block.
+/// Number of bytes in which every format is recognised, except for HDF5 after a long user block.
 const HEAD_BYTES: u64 = 520;
 
-/// True if files with this extension, in lower case, are usually cubes.
+/// Returns true if files with this lower-case extension are usually cubes.
 pub(crate) fn has_extension(extension: &str) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.extensions().contains(&extension))
 }
@@ -28,7 +28,6 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
     probe_in(path, &CubeOptions::default())
 }
 
-/// Does the same as [`probe`], for a file of the run in `options`.
 pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
     recognise(&CubeFile::open(path, &options.run)?)
 }

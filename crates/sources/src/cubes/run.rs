@@ -72,7 +72,7 @@ impl CubeRun {
         &self.0.files
     }
 
-    /// True if the flag is raised.
+    /// Returns true if the flag is raised.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         #[cfg(test)]
@@ -84,7 +84,7 @@ impl CubeRun {
 
     /// Fails if the cancellation flag is raised. This version is for readers of streams.
     pub(super) fn check(&self) -> io::Result<()> {
-        // Not `Interrupted`, because callers retry that.
+        // The kind is not `Interrupted`, because callers retry after that error.
         if self.is_cancelled() { Err(io::Error::other("the run was cancelled")) } else { Ok(()) }
     }
 
@@ -94,7 +94,7 @@ impl CubeRun {
     }
 
     /// Returns the names in `folder` that have this stem, sorted. The folder is listed once, and again if it
-    /// has changed. If it were listed for every file, the time would be quadratic.
+    /// has changed, because listing it for every file would take quadratic time.
     pub(super) fn same_stem(&self, folder: &Path, stem: &OsStr) -> Vec<OsString> {
         if let Some(names) = self.0.files.names(folder) {
             let own = names.into_iter().map(OsString::from);
@@ -126,7 +126,7 @@ impl CubeRun {
 }
 
 impl Siblings {
-    /// If the folder cannot be read, the listing is empty.
+    /// Lists a folder. The listing is empty if the folder cannot be read.
     fn list(folder: &Path, modified: Option<SystemTime>) -> Self {
         let mut by_stem: HashMap<OsString, Vec<OsString>> = HashMap::new();
         let mut names = 0;

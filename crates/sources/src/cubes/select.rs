@@ -49,7 +49,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Shows up to eight axes.
+/// Describes the lengths of up to eight axes.
 fn describe_dims(dims: &[u64]) -> String {
     match dims.get(..8) {
         Some(some) if dims.len() > 8 => format!("{some:?} and {} axes more", dims.len() - some.len()),
@@ -139,7 +139,7 @@ fn name_one() -> Hint {
     Hint::new("name an array with ").and([Setting::any("variable", "NAME")])
 }
 
-/// In `pattern`, `*` stands for any characters.
+/// Returns true if `name` matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let start = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! File access for the cube readers. Reads know the length of the file, and errors name the file.
+//! File access for the cube readers. Reads are checked against the length of the file, and errors name the file.
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An open regular file. All reads give their offset, except in streams.
+/// An open regular file. Every read has its own offset, except in streams.
 pub(super) struct CubeFile {
     file: Arc<OpenFile>,
     path: PathBuf,
@@ -24,7 +24,7 @@ impl fmt::Debug for CubeFile {
     }
 }
 
-/// Pieces smaller than this are not worth the spare memory.
+/// Minimum size of a piece for which the spare memory is used.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// Number of bytes that are read or decoded between two checks for cancellation. It is small in tests, so
@@ -66,7 +66,6 @@ impl CubeFile {
         }
     }
 
-    /// Sets memory that is used before more is allocated.
     pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
         self.spare = Mutex::new(spare);
         self
@@ -145,7 +144,7 @@ impl CubeFile {
         Ok(len - left)
     }
 
-    /// Reads at most `len` bytes from the start; fewer if the file is shorter.
+    /// Reads the first `len` bytes, or fewer if the file is shorter.
     pub(super) fn prefix(&self, len: u64) -> Result<Vec<u8>> {
         self.read_at("first bytes", 0, len.min(self.len))
     }
@@ -175,12 +174,12 @@ impl CubeFile {
         file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
     }
 
-    /// Returns `Cancelled` if the flag of the run is raised. It is for loops that do not read.
+    /// Returns `Cancelled` if the flag of the run is raised. Loops that do not read call this.
     pub(super) fn check_cancel(&self) -> Result<()> {
         if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }
 
-    /// Allocates `len` zeros. Returns an error instead of aborting if memory runs out.
+    /// Allocates `len` zeros, or fails if memory runs out.
     pub(super) fn zeros(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let mut bytes = self.alloc(what, len)?;
         bytes.resize(usize::try_from(len).map_err(|_| self.out_of_memory(what))?, 0);
@@ -195,8 +194,7 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Allocates an empty buffer with capacity for `len` bytes. Returns an error instead of aborting if
-    /// memory runs out.
+    /// Allocates an empty buffer with capacity for `len` bytes, or fails if memory runs out.
     pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         let mut bytes = if count >= LARGE_BYTES { self.take_spare() } else { Vec::new() };

@@ -38,7 +38,8 @@ pub struct ValuesInFile {
 }
 
 impl ValuesInFile {
-    /// Takes the elements of `layout` from `offset` on. They must already be in the order of the cube.
+    /// Creates values from the elements of `layout`, which begin at `offset` and must already be in the order
+    /// of the cube.
     pub(super) fn new(source: CubeFile, offset: u64, layout: &CubeLayout) -> Self {
         let CubeLayout { dtype, big_endian, shape, .. } = *layout;
         Self { source, offset, dtype, shape, big_endian }

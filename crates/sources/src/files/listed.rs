@@ -25,7 +25,6 @@ pub struct SideFile {
     pub mtime_ns: i64,
 }
 
-/// Returns the modification time in ns since 1970.
 pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
     let time = metadata.modified()?;
     let ns = |duration: std::time::Duration| shardpack_format::saturating_i64(duration.as_nanos());

@@ -21,7 +21,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An object up to this size is announced as a whole, a larger one only with its two ends.
+/// Largest object that is announced as a whole, in bytes. Only the two ends of larger objects are announced.
 const WHOLE_BYTES: u64 = 256 << 10;
 /// Bytes read at each end of an object.
 const END_BYTES: u64 = 16 << 10;
@@ -106,7 +106,7 @@ impl Files {
         !self.stores.is_empty()
     }
 
-    /// True if the path leads into a store.
+    /// Returns true if the path leads into a store.
     pub fn has(&self, path: &Path) -> bool {
         self.place(path).is_some()
     }
@@ -170,7 +170,7 @@ impl Files {
         Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
     }
 
-    /// Returns the size of a file, or of a listed object in a store. Returns `None` if there is none.
+    /// Returns the size of a file, or of a listed object in a store. Returns `None` if it does not exist.
     pub(crate) fn size(&self, path: &Path) -> Option<u64> {
         match self.place(path) {
             Some((store, key)) => store.state().listed.get(key).map(|listed| listed.bytes),
@@ -219,7 +219,6 @@ impl Files {
         })
     }
 
-    /// Announces that a file will be examined soon.
     pub(crate) fn announce_look(&self, path: &Path, bytes: u64) {
         if bytes <= WHOLE_BYTES {
             self.announce(path);
@@ -276,8 +275,8 @@ impl PartialEq for Files {
 
 impl Eq for Files {}
 
-/// Stores give times in whole seconds, so the fraction is made from the ETag. Comparing times then detects
-/// every change.
+/// Describes an object as a file. Stores give times in whole seconds, so the fraction is made from the ETag.
+/// Comparing times then detects every change.
 fn found(key: &str, listed: &Listed) -> SourceFile {
     const SECOND: i64 = 1_000_000_000;
     let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {

@@ -51,7 +51,7 @@ impl OpenObject {
     }
 }
 
-/// First read error of a store, which is not a flaw of a file. Clones share it.
+/// The first read error of a store. It is not a flaw of a file. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, Cause)>>>);
 
@@ -85,12 +85,10 @@ impl OpenFile {
         Self { inner: Inner::File(file, bytes), path: path.to_owned() }
     }
 
-    /// Wraps an object in a store. Its first failure is noted in `failure`.
     pub(super) fn of_object(path: &Path, object: Arc<OpenObject>, failure: FirstFailure) -> Self {
         Self { inner: Inner::Object { object, position: AtomicU64::new(0), failure }, path: path.to_owned() }
     }
 
-    /// Wraps bytes in memory, which are read like the file `path`.
     pub(crate) fn held(path: &Path, bytes: Vec<u8>) -> Self {
         let object = OpenObject::new(Arc::new(bytes));
         let inner = Inner::Object { object, position: AtomicU64::new(0), failure: FirstFailure::default() };

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Enough for the header of nearly every picture, including its thumbnail and profile. The kernel reads ahead
-/// more anyway.
+/// Size of the first read in bytes. It is enough for the header of nearly every picture, including its
+/// thumbnail and profile. The kernel reads ahead more anyway.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes with a known length that can be read by offset.
@@ -18,7 +18,6 @@ pub(crate) trait ReadAt {
     /// is allocated.
     fn read_at(&self, offset: u64, len: u64) -> io::Result<Cow<'_, [u8]>>;
 
-    /// Reads the first `len` bytes, or fewer if the file is shorter.
     fn head(&self, len: u64) -> io::Result<Cow<'_, [u8]>> {
         self.read_at(0, len.min(self.len()))
     }

@@ -39,7 +39,7 @@ impl Bounds {
     /// Creates the bounds of the folder with this real path.
     ///
     /// # Errors
-    /// If the folder cannot be opened.
+    /// Fails if the folder cannot be opened.
     pub(crate) fn of(root: PathBuf) -> io::Result<Self> {
         let folder = open_folder(&root)?;
         Ok(Self { root, folder })
@@ -104,7 +104,7 @@ impl Confines {
     /// Adds the folder with this real path. A folder that is already known is opened again and kept only once.
     ///
     /// # Errors
-    /// If the folder cannot be opened.
+    /// Fails if the folder cannot be opened.
     pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
         let new = Bounds::of(root.to_owned())?;
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);

@@ -23,7 +23,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
         return None;
     }
     let value: f64 = text.parse().ok()?;
-    // `1e999` would become infinite.
+    // Refuse `1e999`, which would become infinite.
     (!value.is_infinite() || body.to_ascii_lowercase().starts_with("inf")).then_some(value)
 }
 
@@ -32,7 +32,6 @@ pub(super) fn exact(value: i64) -> Option<f64> {
     (value.unsigned_abs() <= MAX_EXACT).then_some(value as f64)
 }
 
-/// Parses `true` or `false` in upper or lower case.
 pub(super) fn truth(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)

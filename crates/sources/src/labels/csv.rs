@@ -7,13 +7,15 @@ use crate::error::{Result, SourceError};
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// Even an empty cell, which is one byte of the file, takes eight more bytes while its row is read.
+/// Maximum size of a row in bytes. Even an empty cell, which is one byte of the file, takes eight more bytes
+/// while its row is read.
 const MAX_ROW: u64 = 16 << 20;
 
-/// The CSV reader may already hold this much of the next row.
+/// Number of bytes of the next row that the CSV reader may already hold.
 const BUFFER: usize = 8 << 10;
 
-/// Without a limit on the bytes of a row, an open quote would make the rest of the file a single cell.
+/// An input that limits the bytes of each row. Without a limit, an open quote would make the rest of the file
+/// a single cell.
 struct Allowed<'a, R> {
     input: R,
     left: &'a Cell<u64>,
@@ -118,7 +120,8 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// `start` is the reader's number for the first line of the row, which is too low by `behind` lines.
+/// Returns the error of a damaged row. `start` is the reader's number for its first line, which is too low by
+/// `behind` lines.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

@@ -63,7 +63,7 @@ impl Cell {
     }
 }
 
-/// `unpack` needs a value on a single line. Strings in JSON never contain line breaks.
+/// Joins the lines of a value, because `unpack` needs it on a single line. Strings in JSON never contain line breaks.
 fn in_one_line(text: &str) -> String {
     if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
@@ -156,7 +156,7 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<
     Ok(table.finish(rows))
 }
 
-/// True if a table with this start is a list of objects.
+/// Returns true if a table with this start is a list of objects.
 pub(super) fn is_list(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
@@ -192,7 +192,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
 #[derive(Default)]
 struct JsonTable {
     header: Option<(ColumnNames, usize)>,
-    /// The types are set by the first row that belongs to a packed sample.
+    /// Values of the columns, whose types are set by the first row that belongs to a packed sample.
     columns: Vec<Option<ColumnValues>>,
 }
 
@@ -262,7 +262,7 @@ impl ColumnNames {
         Self { list, places }
     }
 
-    /// The row must have exactly these names.
+    /// Puts the cells of a row in the order of the columns. The row must have exactly these names.
     fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
         let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
         let mut unknown = None;
@@ -319,8 +319,8 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     })
 }
 
-/// A column may mix integers and other numbers as long as no digits are lost. On failure, returns the problem
-/// and a hint.
+/// Adds a cell to a column, which may mix integers and other numbers as long as no digits are lost. On
+/// failure, returns the problem and a hint.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
@@ -362,7 +362,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
     Ok(())
 }
 
-/// Returns the problem and the next step.
+/// Returns the problem with a line that is not an object, and a hint.
 fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {

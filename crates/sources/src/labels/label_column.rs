@@ -8,7 +8,7 @@ use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::HashSet;
 
-/// A column of this name is preferred.
+/// Name of the preferred column.
 const LABEL: &str = "label";
 
 pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &TableRows<'_>) -> Result<Labels> {
@@ -86,7 +86,8 @@ impl Labels {
     }
 }
 
-/// More texts, if none of them repeats, are captions or names.
+/// Number of samples up to which texts may be classes even if none repeats. In larger tables, such texts are
+/// captions or names.
 const FEW: usize = 20;
 
 /// Names of columns with repeated texts that do not describe a sample's content.
@@ -150,7 +151,7 @@ mod tests {
             let listing = list("", &alone, LabelColumn::Guessed).unwrap();
             assert!(listing.classes.is_empty() && listing.notes.is_empty(), "{name}: {:?}", listing.notes);
             assert_eq!(columns(&listing), [name, "n"]);
-            // If such a column exists, a second text column is the only candidate.
+            // If there is a column such as `split`, a second text column is the only candidate.
             let beside = SPECIES.replace(",n\n", &format!(",{name}\n")).replace(",1\n", ",a\n").replace(",2\n", ",b\n");
             assert_eq!(list("", &beside, LabelColumn::Guessed).unwrap().classes, ["fox", "owl"], "{name}");
             let named = LabelColumn::Named(name.to_owned());
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
         let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
         assert!(usual.classes.is_empty() && usual.notes.is_empty());
-        // Columns of numbers are not overlooked classes.
+        // Columns of numbers are not taken for overlooked classes.
         let numbers = "file,age\n0.jpg,1\n1.jpg,2\n2.jpg,3\n3.jpg,4\n";
         assert!(list("", numbers, LabelColumn::Guessed).unwrap().notes.is_empty());
         let captions: Texts = (0..30).map(|n| ["a", "b", "c"][n % 3]).collect();

@@ -27,7 +27,7 @@ use std::path::Path;
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
-/// Readers accept this number of fields by default.
+/// Maximum number of columns, because readers accept this number of fields by default.
 const MAX_COLUMNS: usize = 1024;
 
 const LISTED_COLUMNS: usize = 20;
@@ -35,7 +35,7 @@ const LISTED_COLUMNS: usize = 20;
 /// Longest line of a table, in bytes.
 const MAX_LINE: u64 = 64 << 20;
 
-/// In bytes. Unlike a file of lines, a list is read into memory as a whole.
+/// Maximum size of a list in bytes. Unlike a file of lines, a list is read into memory as a whole.
 const MAX_LIST: u64 = 1 << 30;
 
 /// Field names that `pack` makes itself, which no column of the table may have.
@@ -100,7 +100,7 @@ pub(crate) fn read(
     label_column::find(columns, &options.label_column, &rows)
 }
 
-/// Returns the next step if one column name looks like several names, because the separator is not a comma.
+/// Returns a hint if one column name looks like several names, because the separator is not a comma.
 fn separator_hint(names: &[&str]) -> Option<Hint> {
     let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
@@ -132,7 +132,7 @@ impl TableRows<'_> {
         self.text_columns.iter().any(|column| column == name)
     }
 
-    /// Returns false if the sample was skipped.
+    /// Accepts the row of a sample, or returns false if the sample was skipped.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
@@ -147,7 +147,7 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// Returns the next step for a sample that has several rows: to write a single row in JSON Lines, with a list.
+    /// Returns the hint for a sample that has several rows: to write a single row in JSON Lines, with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
@@ -155,7 +155,7 @@ impl TableRows<'_> {
         format!("give each sample one row; in JSON Lines, write several values of a sample as a list, such as `{line}`")
     }
 
-    /// Returns `None` if the sample was skipped.
+    /// Returns the position of the sample with this key, or `None` if the sample was skipped.
     fn sample(&self, key: &str, line: u64) -> Result<Option<usize>> {
         if let Some(sample) = self.names.exact(key) {
             return Ok(Some(sample));

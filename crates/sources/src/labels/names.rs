@@ -13,7 +13,7 @@ pub(super) enum Omission {
     Both,
 }
 
-/// All omissions, the preferred first.
+/// All omissions, in order of preference.
 pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
 impl Omission {

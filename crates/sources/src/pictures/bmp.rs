@@ -6,8 +6,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::PictureFormat;
 
-/// True if `head` begins a BMP. The signature of two letters is not sufficient, so the length of the second
-/// header must match too, and the pixels must begin after it. Reserved bytes are not always zero.
+/// Returns true if `head` begins a BMP. The signature of two letters is not sufficient, so the length of the
+/// second header must match too, and the pixels must begin after it. Reserved bytes are not always zero.
 pub(super) fn is_bmp(head: &[u8]) -> bool {
     let has_header = |bytes: u32| matches!(bytes, 12 | 16 | 40 | 52 | 56 | 64 | 108 | 124);
     head.starts_with(b"BM")
@@ -36,7 +36,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
     };
     match expected {
         Some(expected) if expected <= file.len() => {
-            // Headers from this version on have an alpha mask.
+            // Headers of 56, 108 and 124 bytes have an alpha mask.
             let has_mask = matches!(le32(head, 14), Some(56 | 108 | 124)) && matches!(compression, 3 | 6);
             let beside = (has_mask && le32(head, 66).is_some_and(|mask| mask != 0)).then_some(Beside::Alpha);
             Ok(PictureInfo {

@@ -7,8 +7,8 @@ use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{JpegError, JpegHeader, PictureFormat, end_of_image};
 
-/// A CMYK profile takes about 600 KiB and Exif data at most 64 KiB. The rest is for panoramas and depth maps
-/// in APP segments.
+/// Maximum size of a JPEG header. A CMYK profile takes about 600 KiB and Exif data at most 64 KiB. The rest
+/// is for panoramas and depth maps in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
@@ -47,8 +47,8 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     }
 }
 
-/// The DHP segment at `offset` has the layout of a frame header and the dimensions of the whole picture
-/// (T.81, B.3.2).
+/// Reads the DHP segment at `offset`, which has the layout of a frame header and the dimensions of the whole
+/// picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("JPEG cut off in its header");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
@@ -120,7 +120,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
     }
 }
 
-/// Nearly every file ends at EOI, but a few have padding or another picture after it.
+/// Finds the end of the picture. Nearly every file ends at EOI, but a few have padding or another picture after it.
 fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
     let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
     let tail = file.read_at(from, file.len() - from)?;

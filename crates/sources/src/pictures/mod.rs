@@ -19,7 +19,7 @@ use shardpack_base::tiff::is_tiff;
 pub use shardpack_jpeg::PictureFormat;
 use tiff::TiffHeader;
 
-/// True if files with this extension, in lower case, are usually pictures.
+/// Returns true if files with this lower-case extension are usually pictures.
 pub(crate) fn has_extension(extension: &str) -> bool {
     PictureFormat::ALL.iter().any(|format| format.extensions().contains(&extension))
 }

@@ -107,7 +107,7 @@ fn jpeg_facts() {
     assert_eq!((progressive.gpu_jpeg, progressive.progressive), (false, true));
 }
 
-/// Has a DHP segment and the half-size frame with which a decoder would begin.
+/// Returns a hierarchical JPEG: a DHP segment, and the half-size frame with which a decoder would begin.
 fn hierarchical(components: u8, length: u8) -> Vec<u8> {
     let mut dhp = vec![0xFF, 0xDE, 0, length, 8, 0, 17, 0, 33, components];
     dhp.extend([1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0]);

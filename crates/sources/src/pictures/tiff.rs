@@ -32,14 +32,15 @@ pub(crate) struct TiffHeader {
 }
 
 impl TiffHeader {
-    /// True if the TIFF looks like a picture: one page of unsigned samples with up to eight bits, in gray,
-    /// RGB, a palette or CMYK, perhaps with alpha. If it has an extra band without a tag, which may be near
-    /// infrared, it is a cube.
+    /// Returns true if the TIFF looks like a picture: one page of unsigned samples with up to eight bits, in
+    /// gray, RGB, a palette or CMYK, perhaps with alpha. If it has an extra band without a tag, which may be
+    /// near infrared, it is a cube.
     pub(crate) const fn is_picture(&self) -> bool {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// True if the user may choose to store the TIFF as a picture. That also allows sixteen bits and an extra band.
+    /// Returns true if the user may choose to store the TIFF as a picture. Pictures with sixteen bits or an
+    /// extra band are also allowed then.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
         let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
@@ -56,7 +57,7 @@ impl TiffHeader {
         }
     }
 
-    /// True if a band is neither colour nor alpha.
+    /// Returns true if a band is neither colour nor alpha.
     pub(crate) const fn has_unknown_band(&self) -> bool {
         self.samples > self.colors() + if self.has_alpha { 1 } else { 0 }
     }
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn tells_pictures_from_cubes() {
-        // The columns are samples, bits, format and pages, then if it is a picture, and if it may be one.
+        // The columns are samples, bits, format and pages, then the results of `is_picture` and `may_be_picture`.
         for (samples, bits, format, pages, picture, may) in [
             (1, 8, 1, 1, true, true),
             (3, 8, 1, 1, true, true),
@@ -175,7 +176,7 @@ mod tests {
         let link = 8 + 2 + 9 * 12;
         bytes[link..link + 4].copy_from_slice(&8u32.to_le_bytes());
         assert_eq!(parse(bytes.as_slice()).unwrap().pages, 2);
-        // The same file, but all pages claim to be thumbnails.
+        // In the same file, all pages now claim to be thumbnails.
         bytes[10..12].copy_from_slice(&254u16.to_le_bytes());
         bytes[18] = 1;
         assert!(parse(bytes.as_slice()).unwrap_err().detail.contains("0 × 3"));

@@ -4,7 +4,7 @@
 mod jpeg;
 pub(crate) use jpeg::{Jpeg, exif, shared_data};
 
-/// A PNG that has only the parts that are read to recognise it: signature, IHDR, an empty IDAT, and IEND.
+/// Returns a PNG that has only the parts that are read to recognise it: signature, IHDR, an empty IDAT, and IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut head = b"IHDR".to_vec();
     head.extend(width.to_be_bytes());
@@ -45,7 +45,7 @@ pub(crate) fn webp(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A little-endian TIFF of 4 × 3 pixels, with one strip per page. Format 1 is unsigned, format 3 is float.
+/// Returns a little-endian TIFF of 4 × 3 pixels, with one strip per page. Format 1 is unsigned, format 3 is float.
 pub(crate) fn tiff(samples: u16, bits: u16, format: u16, pages: u32) -> Vec<u8> {
     let strip = 12 * u32::from(samples) * u32::from(bits) / 8;
     let mut out = b"II\x2a\0\x08\0\0\0".to_vec();
@@ -82,7 +82,7 @@ pub(crate) fn npy() -> Vec<u8> {
     out
 }
 
-/// A uint8 NumPy array of zeros, of any shape.
+/// Returns a uint8 NumPy array of zeros, of any shape.
 pub(crate) fn npy_of(shape: &[usize]) -> Vec<u8> {
     npy_with("|u1", shape, &vec![0; shape.iter().product()])
 }
@@ -106,7 +106,6 @@ pub(crate) fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// Writes `bytes` to `path` below `root`, creating missing folders.
 pub(crate) fn put(root: &std::path::Path, path: &str, bytes: impl AsRef<[u8]>) {
     let path = root.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

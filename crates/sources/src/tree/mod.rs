@@ -9,7 +9,7 @@ use crate::{cubes, pictures};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// Operating systems and viewers leave these files behind. Names with a leading dot are always ignored.
+/// Names of files that operating systems and viewers leave behind. Names with a leading dot are always ignored.
 const RUBBISH: &[&str] =
     &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
 
@@ -37,9 +37,9 @@ pub(crate) struct Tree {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
-    /// Key of the first such file, in the order of keys.
+    /// Key of the first ignored file that could be a sample, in the order of keys.
     pub(crate) first: Option<String>,
-    /// True if there may be more such files, because a folder has too many names to check.
+    /// True if there may be more of these files, because a folder has too many names to check.
     pub(crate) is_at_least: bool,
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
         }
         let passed = ends(&file.key).find(|end| is_ignored(OsStr::new(last(file.key.get(..*end).unwrap_or_default()))));
         let seen = passed.unwrap_or(file.key.len());
-        // Folders that would be listed on a disk, down to an ignored folder.
+        // These are the folders that would be listed on a disk, down to an ignored folder.
         let parents: Vec<&str> =
             ends(&file.key).filter(|end| *end < seen).filter_map(|end| file.key.get(..end)).collect();
         folders.extend(parents.first().map(|&name| name.to_owned()));
@@ -79,7 +79,7 @@ fn last(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Returns `None` if `path` is not below `root`.
+/// Returns the part of `path` below `root`, or `None` if it is not below `root`.
 fn below<'a>(root: &Path, path: &'a Path) -> Option<&'a str> {
     path.to_str()?.trim_end_matches('/').strip_prefix(root.to_str()?)?.strip_prefix('/')
 }

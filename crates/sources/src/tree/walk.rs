@@ -19,10 +19,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Links to links multiply: a few hundred of them can form an endless tree.
+/// Maximum number of folders entered through links. Links to links multiply: a few hundred of them can form
+/// an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
-/// Through symbolic links, a source has at most this number of times the files that are on disk.
+/// Maximum number of times that a folder is entered through symbolic links.
 const MAX_TIMES: u32 = 100;
 
 /// Maximum number of names checked in all hidden folders of a folder.
@@ -146,8 +147,8 @@ struct Link {
 }
 
 impl Folder {
-    /// Entering `target` leads back here if it contains this folder, or the folder of a link on the path to this
-    /// folder.
+    /// Returns true if entering `target` leads back here, because it contains this folder or the folder of a
+    /// link on the path to this folder.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
         let mut home = self.real.as_path();

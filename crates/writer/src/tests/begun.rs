@@ -9,7 +9,7 @@ use crate::{Growth, Next, Tally as _, WriteOptions};
 use shardpack_io::FileSystem as _;
 use std::path::Path;
 
-/// The samples are not known yet when the dataset is opened.
+/// Adds samples that are not known yet when the dataset is opened.
 fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     growth.clear(force)?;

@@ -275,7 +275,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
-    // More shards than a manifest can list. This must be found before anything is written.
+    // The plan has more shards than a manifest can list. This must be found before anything is written.
     let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
     let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
     let error =

@@ -11,7 +11,7 @@ use shardpack_io::FileSystem as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Three generations: of forty samples, of seventy, and of sixty-nine after a removal.
+/// Returns a disk with three generations: of forty samples, of seventy, and of sixty-nine after a removal.
 fn grown() -> MemoryFs {
     let fs = fresh();
     add(&fs, &sources().1, &options(1)).unwrap();

@@ -40,7 +40,7 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// The machine dies at operation `k`. Returns `None` if the run ends before that, and otherwise the
+    /// Lets the machine die at operation `k`. Returns `None` if the run ends before that, and otherwise the
     /// broken promise, if any, as the error.
     fn promise_holds(
         &self,
@@ -120,9 +120,9 @@ fn every_promise_holds_whenever_the_machine_dies() {
 fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
-        // The operation at which the machine dies depends on the timing of the threads, so one round of
-        // crashes can miss a moment that another finds. If nothing depended on a sync, no round would notice
-        // that it is missing.
+        // The operation at which the machine dies depends on the timing of the threads, so one round can miss
+        // a moment that another finds. If nothing depended on a sync, no round would notice that it is
+        // missing.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out without a failing test");
     }

@@ -95,7 +95,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
         let manifest = dir.path().join("manifest.json");
         let bytes = fs::read(&manifest).unwrap();
         fs::write(&manifest, damage(&bytes, how)).unwrap();
-        // An older manifest that `shardpack salvage` has set aside, and a shard with a damaged header.
+        // The folder holds an older manifest that `shardpack salvage` has set aside, and a shard with a damaged header.
         fs::write(dir.path().join("manifest.json.damaged"), b"{").unwrap();
         let shard = dir.path().join("shard-00001.shard");
         let mut hurt = fs::read(&shard).unwrap();

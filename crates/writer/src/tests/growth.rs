@@ -38,7 +38,7 @@ pub(super) fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
 
 pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
-    // A caller would notice this from the keys.
+    // A real caller would notice this from the keys.
     if growth.manifest().samples == FIRST + 30 {
         return Err(Error::refused("done", ""));
     }
@@ -47,7 +47,7 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
     growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, options)
 }
 
-/// An addition of files in which a sample failed after some shards.
+/// Returns a disk with an addition of files in which a sample failed after some shards.
 pub(super) fn begun() -> MemoryFs {
     let fs = fresh();
     let (_, mut later) = sources();
@@ -59,14 +59,13 @@ pub(super) fn begun() -> MemoryFs {
     fs
 }
 
-/// True if the journal of an addition names a finished shard, after the line that describes the run.
+/// Returns true if the journal of an addition names a finished shard, after the line that describes the run.
 pub(super) fn is_begun(fs: &MemoryFs) -> bool {
     let next = fs.files_in(&Path::new(OUT).join(".shardpack-next"));
     let mut journals = next.iter().filter(|(name, _)| name.ends_with(".jsonl"));
     journals.any(|(_, bytes)| bytes.iter().filter(|&&byte| byte == b'\n').count() > 1)
 }
 
-/// Samples with keys that no other source has.
 pub(super) fn others() -> Numbers {
     let mut other = Numbers::new(20);
     other.keys = (0..20).map(|n| format!("other/{n}")).collect();
@@ -338,7 +337,6 @@ fn other_files_replace_generations_only_with_force() {
     assert!(error.contains(hint), "{error}");
 }
 
-/// Returns the plan of the thirty samples, and the figures of the existing shards.
 fn thirty(growth: &Growth<'_>) -> (Plan, BTreeMap<u32, Sum>) {
     let plan = sources().1.plan(20_000).behind(growth.manifest(), FIRST).unwrap();
     (plan, (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect())

@@ -13,7 +13,7 @@ pub(crate) enum Fault {
     FailAt(u64, io::ErrorKind),
     /// From operation `k` on, the machine is dead.
     CrashAt(u64),
-    /// This number of syncs of shard content fail.
+    /// Syncs of shard content fail this number of times.
     FailShardSyncs(u64),
     /// The disk is full when the first line is appended to a journal.
     FailJournalLine,

@@ -19,7 +19,7 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
     WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
 }
 
-/// A single run of the whole plan must write the same bytes.
+/// Checks that a single run of the whole plan writes the same bytes.
 fn assert_is_one_run(folder: &Path, plan: &Plan, source: &Numbers) {
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), plan, source, &options(2)).unwrap();
@@ -279,7 +279,7 @@ fn a_part_that_starts_over_removes_shards_missing_in_its_journal() {
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
-    // The state after a crash between the rename of the last shard and its line in the journal.
+    // This is the state after a crash between the rename of the last shard and its line in the journal.
     let path = dir.path().join(journal_name(part(0, 2).part));
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().collect();
@@ -335,7 +335,7 @@ fn journals_beyond_the_limits_are_refused() {
     let begun = fs::read(&journal).unwrap();
     let error = || said(&merge::<Sum>(dir.path()).unwrap_err());
 
-    // The maximum number of shards in a dataset, and the maximum number of parts.
+    // Claim the maximum number of shards in a dataset, and the maximum number of parts.
     put_line(&journal, 0, |head| {
         head["metadata"]["shards"] = json!(1_000_000);
         head["part"] = json!({ "index": 0, "count": u32::MAX });

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
 
-/// A run of 200 samples that failed in the middle.
+/// Returns the folder and the plan of a run of 200 samples that failed in the middle.
 fn interrupted() -> (TempDir, Plan) {
     let mut source = Numbers::new(200);
     let plan = source.plan(40_000);

@@ -29,7 +29,8 @@ impl Addition {
         if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        // That attempt may have written its manifest, after which `next_generation` would return another number.
+        // An attempt that has already begun may have written its manifest. `next_generation` would then
+        // return another number.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
         *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
         let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };

@@ -12,7 +12,8 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
-/// Maximum number of records to read for the element types and axes of arrays. The first record is usually enough.
+/// Maximum number of records to read in search of the element types and axes of arrays. The first record is
+/// usually enough.
 const READ: u64 = 64;
 
 #[derive(Debug, Default)]

@@ -28,7 +28,8 @@ struct TakenSamples {
     /// Number of samples whose indexed values differ from the values in the dataset.
     others: u64,
     first_other: Option<String>,
-    /// Keys of samples that the newest addition also holds, because a program may repeat a call that already succeeded.
+    /// Keys that the program gave again although the newest addition already holds them. A program may repeat
+    /// a call that already succeeded.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }
@@ -67,7 +68,7 @@ impl HeldSamples {
             }
             return Ok(());
         }
-        // Only a repeated call adds samples that exist already.
+        // A sample of the newest addition is accepted again, because the program may repeat the whole call.
         let is_of_last = match &self.before {
             Some(before) => before.by_key(key)?.is_none(),
             None => false,
@@ -88,8 +89,8 @@ impl HeldSamples {
         Ok(())
     }
 
-    /// Returns true if there is nothing to add. Refuses repeated samples, unless they are exactly the newest addition
-    /// and no sample is new.
+    /// Returns true if there is nothing to add. Refuses repeated samples unless they are exactly the newest
+    /// addition and no sample is new.
     pub(crate) fn is_complete(&self, fresh: u64) -> Result<bool> {
         let taken = lock(&self.taken);
         if let Some(first) = &taken.first_repeated {
@@ -124,7 +125,6 @@ impl HeldSamples {
             let mut bytes = Vec::new();
             let came = came.filter(|came| came.append(dtype, &mut bytes)).and(Scalar::from_bytes(dtype, &bytes));
             let there = shard.index().scalar(record, position).and_then(|bytes| Scalar::from_bytes(dtype, bytes));
-            // Compare as text, so that NaN equals NaN.
             let (there, came) = (scalar_words(there), scalar_words(came));
             if there != came {
                 return Ok(Some(format!(

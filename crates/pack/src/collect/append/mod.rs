@@ -39,14 +39,14 @@ pub struct AppendOptions {
     pub classes: Option<Vec<String>>,
     /// Treatment of samples whose keys the dataset already holds. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Packing options by name, such as `codec` and `shard_size`. Each must equal the dataset's option, and
-    /// applies only if the dataset records none. Default: none.
+    /// Packing options by name, such as `codec` and `shard_size`. Each must equal the option that the dataset
+    /// records; an option that the dataset does not record applies as given. Default: none.
     pub storage: Vec<(String, OptionValue)>,
     /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
-    /// Same as in [`CollectOptions`].
+    /// Same as [`CollectOptions::threads`].
     pub threads: usize,
-    /// Same as in [`CollectOptions`].
+    /// Same as [`CollectOptions::memory_bytes`].
     pub memory_bytes: Option<u64>,
     /// Limits on the sizes that the dataset's files may declare. Default: records and decoded fields up to 4 GiB.
     pub limits: Limits,
@@ -166,7 +166,7 @@ impl Addition {
     }
 }
 
-/// Fails if there is no dataset, so that no lock file is created.
+/// Fails if the folder holds no dataset. Without this check, a lock file would be created there.
 fn refuse_none(out: &Path) -> Result<()> {
     let names = std::fs::read_dir(out).into_iter().flatten().flatten();
     let is_one = |name: &str| name == MANIFEST_NAME || generation_of_name(name).is_some();

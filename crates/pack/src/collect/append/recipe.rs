@@ -9,17 +9,15 @@ use shardpack_recipe::{
 };
 use std::collections::BTreeMap;
 
-/// The options in the recipe. Where the recipe has none, the caller's options.
+/// The options in the recipe, or the caller's options where the recipe has none.
 pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
-    /// Storage options for array fields in which no array has been stored yet.
     pub(super) arrays: ArrayOptions,
     pub(super) chosen: BTreeMap<String, (ArrayOptions, Trial)>,
     pub(super) shard_bytes: u64,
     pub(super) shuffle: Option<u64>,
 }
 
-/// Names of the groups of options for arrays and for pictures.
 const CUBES: &str = "Cubes";
 const PICTURES: &str = "Pictures";
 
@@ -65,8 +63,7 @@ fn group(name: &str) -> &'static str {
     StorageOptions::option(name).map_or("", |option| option.about.group)
 }
 
-/// Refuses options of a group that differ from an option in `there`. A value that equals the option in all of
-/// `made` is accepted too.
+/// Refuses an option of `group` whose value differs from a value in `there`, unless all of `made` have the given value.
 fn compare(
     group: &str,
     given: &[(String, OptionValue)],

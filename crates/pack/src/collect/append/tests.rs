@@ -422,7 +422,7 @@ fn truth_values_are_numbers_of_classes_too() {
     };
     assert_eq!(["3", "4"].map(label), [0, 1]);
     check(&out, 2);
-    // Values that are equal as numbers compare as equal, whatever their types are.
+    // Numbers of different types compare as equal if their values are equal.
     let options = AppendOptions { on_known_key: OnKnownKey::Skip, ..options() };
     let collector = Collector::append(&out, None, options).unwrap();
     collector.add(labelled("1", Number::Bool(true))).unwrap();

@@ -49,7 +49,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     assert!(error(mixed(1).with_key("../up")).contains("sample key: expected a relative path"));
     let wide = Array::new(Dtype::F32, vec![1, 1, 1], 1e9f32.to_le_bytes().to_vec()).unwrap();
     let fine = collector.add(with("cube", Some(wide.into())));
-    // An integer that float16 cannot represent is stored as an integer.
+    // An integer that float16 cannot represent exactly is stored as an integer.
     assert!(fine.is_ok(), "{fine:?}");
     let wide = [0.3f32, 1e5].iter().flat_map(|v| v.to_le_bytes()).collect();
     let wide = Array::new(Dtype::F32, vec![1, 1, 2], wide).unwrap();
@@ -163,7 +163,7 @@ fn a_cancelled_commit_can_be_repeated() {
         assert_eq!(collector.len(), 51);
         cancel.store(progress.shards == 5, Ordering::Relaxed);
     };
-    // A different sample makes a different dataset, so what the first attempt wrote is removed.
+    // A different sample makes a different dataset, so the files of the first attempt are removed.
     let stopped = collector.commit(Some(&on_progress), Some(&cancel));
     let report = match stopped {
         Ok(report) => report,

@@ -130,7 +130,6 @@ pub(crate) fn pictures() -> Report {
     }
 }
 
-/// Creates a report on cubes, with a panel for one candidate.
 pub(crate) fn cubes() -> Report {
     let mut numbers = Numbers::new(2);
     let samples: Vec<DrawnSample> = (0..24)

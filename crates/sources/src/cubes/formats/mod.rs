@@ -31,7 +31,7 @@ macro_rules! formats {
         impl CubeKind {
             pub(super) const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Formats of one program share a name.
+            /// Returns the name of the program. Formats of one program share it.
             const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+

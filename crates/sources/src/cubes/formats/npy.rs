@@ -13,7 +13,7 @@ use std::io::Read;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// NumPy writes 118 bytes and refuses to read more than 10,000.
+/// Maximum size of a header. NumPy writes 118 bytes and refuses to read more than 10,000.
 const MAX_HEADER: u64 = 64 << 10;
 
 /// Maximum number of axes, as in NumPy 1.
@@ -185,7 +185,6 @@ impl<'a> Text<'a> {
         Some(())
     }
 
-    /// Parses a string literal without escapes.
     fn string(&mut self) -> Option<&'a str> {
         let text = self.0.trim_ascii_start();
         let quote = text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
@@ -194,7 +193,7 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// Python 2 wrote the integers with an `L`.
+    /// Parses a tuple of integers. Python 2 wrote the integers with an `L`.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();

@@ -16,7 +16,7 @@ use zip::result::ZipError;
 /// Maximum number of members. NumPy archives have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
-/// Many directory entries may share one deflated header.
+/// Limit on the total size of all headers. Many directory entries may share one deflated header.
 const MAX_HEADERS: u64 = 16 << 20;
 
 type Archive<'a> = ZipArchive<BufReader<CubeStream<'a>>>;
@@ -47,7 +47,7 @@ fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a readable archive", error)
 }
 
-/// Lists only the arrays that can become a cube. Strings and objects cannot.
+/// Lists the arrays that can become a cube. Arrays of strings and objects cannot.
 fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;

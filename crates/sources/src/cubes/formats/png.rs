@@ -39,7 +39,7 @@ impl<'a> PngReader<'a> {
         CubeLayout { dtype, big_endian: true, shape, order: AxisOrder::Bip }
     }
 
-    /// Samples of 1, 2 and 4 bits become one byte each.
+    /// Reads the samples. Each sample of 1, 2 or 4 bits becomes one byte.
     fn read(mut self, what: &'static str, max_bytes: u64) -> Result<Vec<u8>> {
         let (source, layout) = (self.source, self.layout());
         let [height, width, channels] = layout.shape;
@@ -81,7 +81,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
     }
 }
 
-/// Pictures with a palette are refused, because palette indices are not intensities.
+/// Opens a picture. Palettes are refused, because palette indices are not intensities.
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
@@ -93,7 +93,7 @@ fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     Ok(picture)
 }
 
-/// A label mask must be a grey or palette PNG.
+/// Opens a label mask, which must be a grey or palette PNG.
 fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     let labels = PngReader::open(source)?;
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
@@ -104,7 +104,6 @@ fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     Ok(labels)
 }
 
-/// A grey or colour PNG. Masks may also have a palette.
 pub(super) struct Png;
 
 impl CubeFormat for Png {

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 /// A directory entry: its tag, type, count, and its value or offset.
 type Tag = (u16, u16, u32, u32);
 
-/// A little-endian TIFF that consists of the header, `data`, and a sequence of pages with equal tags.
+/// Returns a little-endian TIFF that consists of the header, `data`, and a sequence of pages with equal tags.
 fn tiff(data: &[u8], pages: usize, tags: &[Tag]) -> Vec<u8> {
     let mut out = b"II\x2a\0\0\0\0\0".to_vec();
     out.extend(data);
@@ -51,7 +51,6 @@ fn refused(name: &str, bytes: &[u8]) -> String {
     message(load(&path, &CubeOptions::default()))
 }
 
-/// Seeds for the fuzzer, each with its name and bytes.
 #[cfg(feature = "hdf5")]
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("bad-tile", large_tile())]
@@ -214,8 +213,7 @@ fn many_cubes_of_an_unusual_extension() {
     });
 }
 
-/// A cube of 1 MiB in every format and compression. Each comes with its name, its bytes, and the bytes of the
-/// file next to it.
+/// Returns a cube of 1 MiB in every format and compression: its name, its bytes, and the bytes of the file next to it.
 fn large_files() -> Vec<super::hostile::Sample> {
     let shape = [64, 128, 64];
     let elements = cube(Dtype::U16, shape);
@@ -259,7 +257,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
     files
 }
 
-/// `read` must check the flag at least `least` times.
+/// Checks that `read` stops when the flag is raised, and that it checks the flag at least `least` times.
 #[track_caller]
 fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
     let with = |run: &CubeRun| CubeOptions { run: run.clone(), ..CubeOptions::default() };

@@ -34,7 +34,7 @@ impl Hdf5 {
     }
 
     fn group(&mut self, links: &[(String, u64)]) -> u64 {
-        // Link info without a heap, because the links are in messages.
+        // The link info has no heap, because the links are in messages.
         let mut messages = vec![(2, [vec![0, 0], u64::MAX.to_le_bytes().repeat(2)].concat())];
         messages.extend(
             links
@@ -58,7 +58,7 @@ fn uint16(dims: &[u64]) -> Vec<(u16, Vec<u8>)> {
     vec![(1, space.concat()), (3, vec![0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]
 }
 
-/// `stored` are the deflated bytes of the single chunk.
+/// Returns a file with a dataset of one chunk, whose deflated bytes are `stored`.
 fn chunked(dims: &[u64], chunk: &[u32], stored: &[u8]) -> Vec<u8> {
     let mut file = Hdf5::new();
     let data = file.0.len() as u64;
@@ -89,7 +89,6 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     zlib.finish().unwrap()
 }
 
-/// Seeds for the fuzzer, each with its name and bytes.
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let values: Vec<u8> = (0..8 * 8 * 8u16).flat_map(u16::to_le_bytes).collect();
     vec![
@@ -102,7 +101,7 @@ pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A dataset whose elements have 2²⁹ bytes each, which is 2³² bits.
+/// Returns a dataset whose elements have 2²⁹ bytes each, which is 2³² bits.
 fn wide_elements() -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
@@ -120,7 +119,7 @@ fn elements_of_half_a_gibibyte() {
     assert!(found.contains("no numeric array"), "{found}");
 }
 
-/// A dataset whose type nests `levels` variable-length types. A message holds at most 8190.
+/// Returns a dataset whose type nests `levels` variable-length types. A message holds at most 8190.
 fn nested_types(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
@@ -142,7 +141,7 @@ fn types_as_deep_as_a_message() {
     });
 }
 
-/// A dataset of zeros below `levels` groups. Each group except the innermost has six links to the next group.
+/// Returns a dataset of zeros below `levels` groups. Each group except the innermost has six links to the next group.
 fn linked(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let contiguous = [&[3, 1][..], &u64::MAX.to_le_bytes(), &48u64.to_le_bytes()].concat();

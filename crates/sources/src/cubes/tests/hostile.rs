@@ -45,7 +45,6 @@ pub(super) fn files() -> Vec<Sample> {
     ]
 }
 
-/// Returns true if the file was read as a cube or a mask.
 fn read(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..Default::default() };
     let _ = probe(path);

@@ -193,7 +193,7 @@ fn vectors_after_the_first_of_a_name_are_not_read() {
     let folder = Folder::new();
     let vector = |name| MatArray { name, class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let cube = MatArray { name: "c", class: 9, dims: &[3, 4, 3], stored: (2, vec![7; 36]) };
-    // If there were nine thousand of these vectors, all would be inflated one by one. The damage shows if they are.
+    // Inflating nine thousand of these vectors one by one would take long. The damage shows if a vector is inflated.
     let mut file = mat(false, true, &[cube, vector("wl"), vector("wavelengths")]);
     let end = file.len();
     file[end - 1] ^= 1;

@@ -19,7 +19,7 @@ pub(super) struct TiffSpec {
     pub(super) rows: usize,
     pub(super) compression: u32,
     pub(super) predictor: u32,
-    /// More tags with text, each with its number and text.
+    /// Additional tags with text, each with its number.
     pub(super) texts: Vec<(u32, String)>,
 }
 

@@ -38,7 +38,7 @@ pub(super) fn tivita(w: i32, h: i32, c: i32, elements: &[u8]) -> Vec<u8> {
 
 pub(super) struct MatArray<'a> {
     pub(super) name: &'a str,
-    /// mxCLASS. The flags are in the second byte.
+    /// The mxCLASS of the array. The flags are in the second byte.
     pub(super) class: u32,
     pub(super) dims: &'a [u32],
     /// Type number of the stored elements, followed by their bytes in the byte order of the file.

@@ -5,7 +5,7 @@ use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The same extensions in upper case are tried too, and no extension.
+/// Usual extensions of data files. They are also tried in upper case, and a name without an extension is tried too.
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
 /// Finds the data file of `header`. `end` is the number of bytes that the file needs, if that is known. Among

@@ -5,13 +5,13 @@ use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::collections::HashMap;
 
-/// 16 MiB hold the names of 100,000 bands.
+/// Maximum size of a header. The names of 100,000 bands fit in 16 MiB.
 const MAX_HEADER: u64 = 16 << 20;
 
 /// Maximum number of keys. ENVI knows about fifty.
 const MAX_KEYS: usize = 4096;
 
-/// This is for all lists together. An item takes tens of times more bytes in memory than in the header.
+/// Maximum number of items in all lists together. An item takes tens of times more bytes in memory than in the header.
 const MAX_ITEMS: usize = 1 << 20;
 
 /// Keys and values in file order. Keys are in lower case with single blanks; values are unchanged.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use shardpack_format::Dtype;
 use std::path::PathBuf;
 
-/// These keys are left out of the metadata, because the array itself has the layout.
+/// Keys that are left out of the metadata, because the array itself has the layout.
 const STRUCTURE: &[&str] = &[
     "samples",
     "lines",
@@ -187,7 +187,7 @@ impl CubeFormat for Envi {
     fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-        // Otherwise the data file of an unusable header would be reported too.
+        // Find the data file even if the header is unusable, because the data file would otherwise be reported too.
         data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
-/// With a minimum cost, the limit also stops many reads of a few bytes.
+/// Minimum cost of a read, so that the limit also stops many reads of a few bytes.
 const LEAST_COST: u64 = 64;
 
 /// Address that means "undefined" in HDF5.
@@ -31,8 +31,8 @@ impl Allowance {
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// True if the library tried to read at the undefined address. It does this for soft links in groups of
-    /// the old layout.
+    /// Returns true if the library tried to read at the undefined address. It does this for soft links in
+    /// groups of the old layout.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)
     }

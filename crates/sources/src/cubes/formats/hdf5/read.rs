@@ -15,7 +15,7 @@ use shardpack_format::{Dtype, Hint, Setting};
 use std::fmt;
 use std::sync::Arc;
 
-/// Hard links multiply paths, and a group counts once for each path.
+/// Limits on the number of datasets and groups. Hard links multiply paths, and a group counts once for each path.
 const MAX_DATASETS: usize = 10_000;
 const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
@@ -88,7 +88,7 @@ fn filter(number: u16) -> String {
     format!("{number} ({name})")
 }
 
-/// Takes only a few reads of metadata, whatever the size of the file.
+/// Opens a file with only a few reads of metadata, whatever its size.
 fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
@@ -187,7 +187,8 @@ fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> 
     Some(Hdf5Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
-/// True means big-endian. h5py stores booleans as an enumeration of two values.
+/// Returns the element type of numbers, and true if they are big-endian. h5py stores booleans as an
+/// enumeration of two values.
 fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     let big = |order: &DatatypeByteOrder| match order {
         DatatypeByteOrder::LittleEndian => Some(false),
@@ -253,7 +254,7 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
     from.read_raw().map_err(|error| broken(source, error))
 }
 
-/// Checks before memory is allocated. Returns the size of the chunks in the file.
+/// Checks the chunks before memory is allocated for them, and returns their size in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks in the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };

@@ -5,11 +5,11 @@ use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::thread::Builder;
 
-/// A message or an attribute type has at most 2¹⁶ bytes, and each level takes 8 of them, so there are at most
-/// 2¹³ levels. Each level gets 16 KiB. Pages that are not used are only reserved.
+/// Size of the stack in bytes. A message or an attribute type has at most 2¹⁶ bytes, and each level takes 8
+/// of them, so there are at most 2¹³ levels. Each level gets 16 KiB. Pages that are not used are only
+/// reserved.
 const STACK_BYTES: usize = 128 << 20;
 
-/// Runs `work` on a stack of [`STACK_BYTES`].
 pub(super) fn with_deep_stack<T: Send>(source: &CubeFile, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = Builder::new()

@@ -119,7 +119,6 @@ impl<R: Read> Elements<'_, R> {
         Ok(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
 
-    /// Splits a short element into 32-bit words.
     pub(super) fn words(&self, content: &[u8]) -> Vec<u32> {
         let decode = if self.big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
         content.as_chunks().0.iter().map(|&word| decode(word)).collect()
@@ -154,7 +153,8 @@ fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Returns `None` if a value does not fit, or if MATLAB never makes this conversion.
+/// Converts elements to type `target`. Returns `None` if a value does not fit, or if MATLAB never makes this
+/// conversion.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {
         ($from:ty, $cast:expr) => {{
@@ -182,7 +182,7 @@ fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &m
     }
     match (stored, target) {
         (Dtype::F32, Dtype::F64) => pair!(f32, |value| Some(f64::from(value))),
-        // A scalar inside its tag.
+        // The element is a scalar that is stored inside its tag.
         (Dtype::F32, Dtype::F32) => pair!(f32, Some),
         (_, Dtype::F64) => from_any!(|value| Some(value as f64)),
         (_, Dtype::F32) => from_any!(|value| Some(value as f32)),

@@ -7,12 +7,12 @@ use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
-/// Five words: MOPT, the number of rows, the number of columns, the imaginary flag, and the length of the name
-/// including its NUL.
+/// Size of a header in bytes. It has five words: MOPT, the number of rows, the number of columns, the
+/// imaginary flag, and the length of the name including its NUL.
 const HEADER: u64 = 20;
 const HEADER_LEN: usize = 20;
 
-/// MATLAB 4 allows 19 characters; other programs write more.
+/// Maximum length of a name. MATLAB 4 allows 19 characters; other programs write more.
 const MAX_NAME: u64 = 256;
 
 const MAX_MATRICES: usize = 10_000;
@@ -33,12 +33,12 @@ enum Form {
     Sparse,
 }
 
-/// True if a file that has `len` bytes and begins with `head` is of version 4.
+/// Returns true if a file that has `len` bytes and begins with `head` is of version 4.
 pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
     let fits = header.end(0).is_some_and(|end| end <= len);
-    // An empty matrix is too little evidence.
+    // An empty matrix is too little evidence for version 4.
     fits && header.element_bytes().is_some_and(|bytes| bytes > 0) && name.and_then(name_of).is_some()
 }
 
@@ -55,7 +55,7 @@ impl Header {
     fn parse(head: &[u8]) -> Option<Self> {
         let (words, _) = head.first_chunk::<HEADER_LEN>()?.as_chunks::<4>();
         let &[mopt, rows, columns, imaginary, name] = words else { return None };
-        // The thousands digit of the first word: 0 for little-endian, 1 for big-endian.
+        // The thousands digit of the first word is 0 for little-endian and 1 for big-endian.
         let (decode, mopt, big_endian): (fn([u8; 4]) -> u32, _, _) =
             match (u32::from_le_bytes(mopt), u32::from_be_bytes(mopt)) {
                 (little @ ..=999, _) => (u32::from_le_bytes, little, false),

@@ -9,15 +9,15 @@ use flate2::read::ZlibDecoder;
 use shardpack_format::Dtype;
 use std::io::{BufReader, Read};
 
-/// 116 bytes of text, 8 bytes of subsystem offset, the version and the byte order mark.
+/// Size of the file header: 116 bytes of text, 8 bytes of subsystem offset, the version and the byte order mark.
 const HEADER: u64 = 128;
 
 const MAX_ELEMENTS: usize = 10_000;
 
-/// MATLAB names have at most 63 bytes.
+/// Maximum length of a name. MATLAB's own names have at most 63 bytes.
 const MAX_NAME: u64 = 4096;
 
-/// Enough for 32 axes.
+/// Maximum size of the dimensions, enough for 32 axes.
 const MAX_DIMS: u64 = 4 * 32;
 
 pub(super) struct Variable {
@@ -69,7 +69,6 @@ impl Variable {
         }
     }
 
-    /// Describes the element type, or says why it is not supported.
     pub(super) fn describe(&self) -> String {
         self.refused().map_or_else(|| self.dtype.to_string(), |why| format!("({why} not supported)"))
     }
@@ -137,7 +136,7 @@ struct Parsed {
     sparse: bool,
 }
 
-/// Returns `None` for elements that hold no numbers (text, cells, structures, objects).
+/// Parses the header of a matrix. Returns `None` for elements that hold no numbers (text, cells, structures, objects).
 fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let source = elements.source;
     let (_, flags) = elements.short("MATLAB array flags", 8)?;

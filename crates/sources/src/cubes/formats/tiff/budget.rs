@@ -12,10 +12,12 @@ const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;
 
-/// A multiple of the size of the file. It is above 1 because writers may share equal tiles.
+/// Limit on the stored bytes of all chunks, as a multiple of the file size. It is above 1 because writers may
+/// share equal tiles.
 const PACKED_TIMES: u64 = 16;
 
-/// A multiple of the size of the cube. It is above 1 because tiles may be larger than the picture.
+/// Limit on the decoded bytes of all chunks, as a multiple of the cube size. It is above 1 because tiles may
+/// be larger than the picture.
 const DECODED_TIMES: u64 = 16;
 
 /// Size that both sums may reach in any case. For example, 224 bands of 32 × 32 float32 in tiles of 512 × 512 need it.
@@ -34,7 +36,7 @@ impl Budget {
         Self { left: Cell::new(all), all }
     }
 
-    /// Subtracts `bytes` from the budget. Call it before memory is allocated for them.
+    /// Subtracts `bytes` from the budget. Call it before memory is allocated for these bytes.
     pub(super) fn take(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn control_bytes_that_stand_for_nothing() {
-        // If a text were made for each byte, this would take a minute instead of a second or two.
+        // Making a text for each byte would take a minute instead of a second or two.
         let path = concat!(module_path!(), "::control_bytes_that_stand_for_nothing");
         bounded::within(path, 1 << 20, 20, || {
             let mut packed = vec![128; 100 << 20];

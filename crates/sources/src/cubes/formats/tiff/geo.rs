@@ -43,11 +43,11 @@ pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Resul
     Ok((out, no_data))
 }
 
-/// Enough for 1,000 bands with 1,000 values each.
+/// Maximum number of band values, enough for 1,000 bands with 1,000 values each.
 const MAX_BAND_VALUES: u64 = 1 << 20;
 
-/// Items of the file are added under their names. Items of bands become lists with one value per band, or
-/// `null` where a band has no value.
+/// Adds the metadata of GDAL. Items of the file are added under their names. Items of bands become lists with
+/// one value per band, or `null` where a band has no value.
 fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {
@@ -83,7 +83,7 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
         if let Value::Array(values) = &mut list {
             values.resize(usize::try_from(channels).unwrap_or(values.len()), Value::Null);
         }
-        // GDAL's own domain uses micrometres.
+        // GDAL's own metadata domain uses micrometres.
         let micrometres = key == "central_wavelength_um";
         let key = match key.as_str() {
             "wavelength" | "central_wavelength_um" if full(&list) && !out.contains_key("wavelengths") => {

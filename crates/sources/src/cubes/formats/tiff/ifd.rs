@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 const MAX_PAGES: usize = 65_536;
 
-/// Enough for a table of 2 million chunks.
+/// Maximum size of a tag's value, enough for a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
 
-/// The JSON of a text or list takes tens of times more memory.
+/// Maximum size of a value that becomes metadata. The JSON of a text or list takes tens of times more memory.
 const MAX_META: u64 = 1 << 20;
 
 pub(super) type Ifd<'a> = TiffDirectory<'a, TiffSource<'a>>;
@@ -54,7 +54,7 @@ impl<'a> TiffSource<'a> {
 }
 
 impl TiffFile for TiffSource<'_> {
-    /// The classic format cannot have more entries than this.
+    /// Maximum number of entries in a directory, as in the classic format.
     const MAX_ENTRIES: u64 = 65_535;
 
     type Error = CubeError;
@@ -96,7 +96,7 @@ pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {
     Ok(ifd.values(tag)?.as_ref().and_then(TiffValues::text))
 }
 
-/// True if a tag describes the picture itself rather than where its bytes are.
+/// Returns true if a tag describes the picture itself rather than where its bytes are.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }

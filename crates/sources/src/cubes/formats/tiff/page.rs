@@ -35,7 +35,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// True for pyramid levels and transparency masks, which do not count as pages.
+    /// Returns true for pyramid levels and transparency masks, which do not count as pages.
     pub(super) fn is_overview_or_mask(ifd: &Ifd<'_>) -> Result<bool> {
         Ok(ifd.integer_or(254, 0)? & 0b101 != 0)
     }
@@ -198,7 +198,7 @@ impl Page {
         }
     }
 
-    /// `needed` is the size after decompression.
+    /// Returns the place of a chunk in the file. `needed` is its size after decompression.
     fn range(&self, source: &CubeFile, number: usize, needed: u64) -> Result<ChunkRange> {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
@@ -209,13 +209,12 @@ impl Page {
         Ok(ChunkRange { offset, count })
     }
 
-    /// Returns the shape in the order `[height, width, channels]`.
     pub(super) const fn shape(&self) -> [u64; 3] {
         [self.height, self.width, self.bands]
     }
 
-    /// True if [`Page::read_into`] returns big-endian elements. If there is a predictor, the elements are
-    /// little-endian.
+    /// Returns true if [`Page::read_into`] returns big-endian elements. If there is a predictor, the elements
+    /// are little-endian.
     pub(super) fn big_endian(&self) -> bool {
         self.file_big_endian && self.predictor == Predictor::None
     }
@@ -255,8 +254,8 @@ impl Page {
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
-                        // This is never empty, because `across` does not count tiles that would begin after
-                        // the end of a row.
+                        // This slice is never empty, because `across` does not count tiles that would begin
+                        // after the end of a row.
                         let to = to.get_mut(left..).unwrap_or_default();
                         if self.bilevel {
                             let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
@@ -271,7 +270,7 @@ impl Page {
         Ok(())
     }
 
-    /// The rows of `out` have `row` bytes.
+    /// Decodes a chunk into `out`, whose rows have `row` bytes.
     fn decode(&self, source: &CubeFile, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
         source.check_cancel()?;
         let range = self.range(source, number, out.len() as u64)?;

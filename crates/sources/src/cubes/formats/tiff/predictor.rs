@@ -29,7 +29,7 @@ impl Predictor {
                 ));
             }
         };
-        // libtiff ignores the tag in this case, but other readers obey it, so the file is ambiguous.
+        // libtiff ignores the predictor of such data, but other readers obey it, so the file is ambiguous.
         if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
@@ -38,7 +38,6 @@ impl Predictor {
 }
 
 /// Undoes `predictor` on one row of pixels with `bands` elements each. The row is little-endian afterwards.
-/// `scratch` is used as scratch memory.
 pub(super) fn undo(
     predictor: Predictor,
     row: &mut [u8],
