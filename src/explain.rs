@@ -1,5 +1,4 @@
-//! Formats errors in the form in which front ends show them: one text, with the hints at its end. Each front
-//! end spells options in its own way.
+//! Formats errors in the form in which front ends show them.
 
 use shardpack_format::{Explain, Hint, Voice, told};
 

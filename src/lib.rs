@@ -61,7 +61,7 @@ mod report;
 mod sniff;
 mod verify;
 
-/// A tutorial: pack, write, look, train, resume, a subset, a GPU, a store.
+/// A tutorial that leads from a folder of files to a training loop.
 #[doc = include_str!("../docs/rust/tutorial.md")]
 pub mod tutorial {}
 

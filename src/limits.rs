@@ -6,8 +6,8 @@ use shardpack_format::Limits;
 pub const MAX_RECORD_BYTES: u64 = shardpack_recipe::MAX_BYTES;
 
 /// Returns the limits that follow from the largest record. Records and decoded fields may have up to
-/// `max_record` bytes. Runs of one value may have up to an eighth of that, or up to their default if it is
-/// larger and does not exceed `max_record`. The other limits have their defaults.
+/// `max_record` bytes. Runs of one value may have an eighth of that. If their default is larger and does not
+/// exceed `max_record`, it applies instead. All other limits have their defaults.
 ///
 /// ```
 /// let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);

@@ -86,9 +86,8 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     }
 }
 
-/// Prepares the places that a packing run reads and writes. Opens the stores of the source, of its masks and
-/// of its label table, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is
-/// true.
+/// Prepares the places that a packing run reads and writes. Opens the stores of the source, its masks and its
+/// label table, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is true.
 ///
 /// # Errors
 /// Same as [`Destination::output`]; also `Usage` for settings if nothing is in a store. No request is sent to
@@ -172,7 +171,7 @@ mod remote {
     /// Options of the cache, each with its environment variable.
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
-    /// Unlike [`StoreOptions::set`], also accepts sizes in the notation of the command, for example `500GB`.
+    /// Sets an option like [`StoreOptions::set`], but also accepts sizes such as `500GB`.
     fn set(options: &mut StoreOptions, key: &str, value: &str) -> shardpack_io::Result<()> {
         match (key, shardpack_recipe::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),

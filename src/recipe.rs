@@ -11,13 +11,12 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 
-/// A page with a gallery takes about a twentieth of this.
+/// Maximum size of a report. A page with a gallery is about twenty times smaller.
 const MAX_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Chosen {
-    /// Candidate options as `pack` arguments.
+    /// Arguments of `pack` for the candidate.
     pub(crate) arguments: Vec<OsString>,
-    /// Note that names the chosen candidate, if the recipe names none.
     pub(crate) note: Option<Note>,
 }
 
@@ -54,7 +53,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
     let own = own.with_context(|| format!("recipe: the arguments of candidate {number} of `{path}` are not text"))?;
-    // The arguments come from a file, so none of them may become a path.
+    // None of the arguments may become a path, because they come from a file.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
         bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());
@@ -105,7 +104,7 @@ fn read(path: &Path) -> crate::Result<Value> {
 pub struct RecipeOptions {
     /// `pack` options by name.
     pub options: Vec<(String, Given)>,
-    /// Note that names the chosen candidate, if the recipe names none.
+    /// A note that names the candidate, if the recipe does not.
     pub note: Option<Note>,
 }
 

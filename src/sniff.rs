@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The first key of a manifest is `"format": "shardpack"`.
+/// Number of bytes searched for a manifest's first key, `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Refuses a file unless its start, its end or its name shows that it is a shard or a manifest. The caller
-/// opens every file that is not refused.
+/// Refuses a file unless its start, its end or its name shows that it is a shard or a manifest. All other
+/// files are left to the caller.
 pub(crate) fn check(path: &Path) -> crate::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {

@@ -97,7 +97,7 @@ pub fn check(
     let start = Instant::now();
     let mut report = place::verify(dataset, &options, settings)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Take the manifest from the report, because another manifest may have replaced the file by now.
+    // Use the manifest in the report, because another one may have replaced the file by now.
     if !report.cancelled
         && let Some((path, manifest)) = report.manifest.take()
     {
@@ -107,10 +107,10 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// No sample records, for example, why a picture was kept.
+/// Figures that only the manifest has. For example, no sample records why a picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// The figures of the samples are in the indexes, which have a CRC32 of their own.
+/// Compares the fidelity figures of the manifest with the figures of the samples, which are in the indexes.
 fn check_fidelity(
     file: &str,
     manifest: &Manifest,
@@ -155,7 +155,7 @@ fn check_fidelity(
             }
         }
     }
-    // Another program measured these figures and stored them only in the manifest.
+    // Another program has measured these figures and stored them only in the manifest.
     let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
     report.notes.extend(unknown.map(|field| {
         format!(

@@ -4,10 +4,10 @@
 use super::args::Cli;
 use clap::{Command, CommandFactory};
 
-/// The explanation of a command precedes its usage.
+/// Puts the explanation of a command before its usage.
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
-/// Options that `-h` shows for commands that have many.
+/// Options that `-h` shows for commands with many options.
 const COMMON: &[(&str, &str)] = &[
     ("pack", "labels masks splits jpeg quality values max_error on_bad_input part force threads json"),
     ("plan", "parts listing labels masks jpeg quality values max_error shard_size threads json"),
@@ -22,7 +22,7 @@ pub(super) fn command(short: bool) -> Command {
 
 fn full(command: Command) -> Command {
     let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
-    // If there is no long text, clap takes one line for each option instead of a paragraph.
+    // Without a long text, clap takes one line for each option instead of a paragraph.
     let command = command.long_about(None::<&str>);
     match about.split_once("\n\n") {
         Some((_, explanation)) => command.before_help(explanation.to_owned()).help_template(TEMPLATE),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Exit code of an interrupted command: 128 plus the number of SIGINT.
+/// Exit code of an interrupted command: 128 plus 2, the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// A worker in the middle of a large cube may need longer. It then leaves a temporary file, which the next run
-/// removes.
+/// Time from the first signal until the process is ended. A worker in the middle of a large cube may then
+/// leave a temporary file, which the next run removes.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Interrupt {
-    /// Flag that the first signal raises.
+    /// Set by the first signal.
     pub(super) raised: Arc<AtomicBool>,
-    /// True once there is something to clean up. Until then, the first signal ends the process at once.
+    /// True if there is something to clean up. Otherwise, the first signal ends the process at once.
     pub(super) graceful: AtomicBool,
 }
 
@@ -23,8 +23,8 @@ pub(super) fn install(graceful: bool) -> crate::Result<Arc<Interrupt>> {
     install_with(graceful, Some(GRACE))
 }
 
-/// Installs a handler without a time limit. It is for a command that still has a result to write. A second
-/// signal ends the command at once.
+/// Installs a handler without a time limit, for a command that still has a result to write. A second signal
+/// ends the command at once.
 pub(super) fn install_patient() -> crate::Result<Arc<Interrupt>> {
     install_with(true, None)
 }

@@ -25,8 +25,8 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
         .iter()
         .map(|name| IndexColumn::find(name, &dataset).context("--columns"))
         .collect::<Result<_, _>>()?;
-    // Write line by line, so that only the index of one shard is in memory at a time. If the reader closes
-    // the pipe, the output ends.
+    // Write line by line, so that only the index of one shard is in memory at a time. The output ends if the
+    // reader closes the pipe.
     let mut out = BufWriter::new(io::stdout().lock());
     if !columns.is_empty() && !args.json {
         let names: Vec<&str> = args.columns.iter().map(String::as_str).collect();
@@ -77,7 +77,6 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// A sample, as the row of a shard's index describes it.
 struct IndexedSample<'a> {
     dataset: &'a Dataset,
     shard: &'a Shard,
@@ -86,18 +85,17 @@ struct IndexedSample<'a> {
     index: u64,
 }
 
-/// A value that the indexes hold for every sample.
 enum IndexColumn {
     Scalar(usize, Dtype),
     Class,
-    /// Index in stored order.
+    /// Index of the sample in stored order.
     Index,
-    /// Record size in bytes.
+    /// Size of the record in bytes.
     Bytes,
     Shard,
 }
 
-/// A scalar field with the same name takes precedence.
+/// Other columns. A scalar field with the same name takes precedence.
 const OTHERS: [&str; 4] = ["class", "index", "bytes", "shard"];
 
 impl IndexColumn {
@@ -157,10 +155,10 @@ enum Operand {
     Text(String),
 }
 
-/// The argument is the order of the value relative to the operand.
+/// A test of the order of the value relative to the operand.
 type Comparison = fn(Ordering) -> bool;
 
-/// The longer signs come first, because `<=` begins with `<`.
+/// The longer operators come first, because `<=` begins with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Ordering::is_ne),
     ("<=", Ordering::is_le),
@@ -219,7 +217,7 @@ impl Condition {
                 found.as_f64().and_then(|found| found.partial_cmp(wanted))
             }
             (Operand::Number(wanted), Value::Bool(found)) => f64::from(u8::from(found)).partial_cmp(wanted),
-            // NaN is not a number, and a sample without a class has no class name.
+            // NaN equals no number, and a sample without a class has no class name.
             _ => None,
         };
         order.is_some_and(self.comparison)

@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs the command line `args`, which begins with the name of the program, and returns the exit code that
-/// [`main`] describes. It prints and it handles the signals of the process, so use it only in a program that
+/// [`main`] describes. It prints and handles the signals of the process, so use it only in a program that
 /// does nothing else.
 ///
 /// ```
@@ -100,7 +100,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     }
 }
 
-/// For `pack --recipe`, inserts the options of the recipe.
+/// Inserts the options of a recipe before parsing `pack --recipe`.
 fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
     let cli = match read(args) {
         Ok(cli) => cli,

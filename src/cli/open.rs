@@ -8,8 +8,8 @@ use shardpack_pack::Context;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// Opens a dataset, its manifest, or a single shard, at a path or at a URL with store options. A dataset is
-/// opened in the given generation, or else in the newest.
+/// Opens a dataset, its manifest, or a single shard, at a path or at a URL with store options. By default,
+/// opens the newest generation.
 pub(super) fn generation(
     path: &Path,
     limits: &Limits,
@@ -21,7 +21,7 @@ pub(super) fn generation(
     place::open(path, &options, &from.settings()?).context("cannot open the dataset")
 }
 
-/// Returns the number of cores, to be used as the number of threads.
+/// Returns the number of cores, which is the default number of threads.
 pub(super) fn all_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

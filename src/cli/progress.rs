@@ -1,4 +1,4 @@
-//! The progress bar, shown on stderr and only on a terminal.
+//! The progress bar.
 
 use super::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -6,7 +6,7 @@ use shardpack_writer::Progress;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Seconds of work that must have passed before a rate is shown.
+/// Seconds of work after which a rate is shown.
 const KNOWN_AFTER_S: f64 = 1.0;
 
 /// A progress bar that counts bytes and also shows samples. It shows nothing if stderr is not a terminal.
@@ -16,7 +16,7 @@ pub(super) struct Bar {
     samples: Option<u64>,
 }
 
-/// Progress of the work, and this run's share of it.
+/// Progress of the whole work, and this run's share of it.
 struct Pace {
     samples: u64,
     samples_total: Option<u64>,
@@ -27,7 +27,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// The text is short, because the bar gets the rest of the line.
+    /// Returns a short text, because the bar gets the rest of the line.
     fn told(&self) -> String {
         let mut text = match self.samples_total {
             Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
@@ -45,14 +45,14 @@ impl Pace {
     }
 }
 
-/// Tenths of a second do not matter here.
+/// Formats the time left in whole seconds.
 fn time_left(seconds: f64) -> String {
     if seconds < 60.0 { format!("{:.0} s", seconds.max(1.0)) } else { units::seconds(seconds) }
 }
 
 impl Bar {
     /// Creates a bar for `total_bytes` of work, labelled with a verb. `samples` is the number of samples, if
-    /// that is known.
+    /// it is known.
     pub(super) fn new(verb: &'static str, total_bytes: u64, samples: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(8)
@@ -68,12 +68,12 @@ impl Bar {
         Self { bar, start: Instant::now(), samples }
     }
 
-    /// Creates a bar over steps of work. Each call to `step` passes the total.
+    /// Creates a bar over steps of work. Each call to `step` states the total.
     pub(super) fn of_steps(verb: &'static str) -> Self {
         Self::new(verb, 1, None)
     }
 
-    /// Reports how many steps are done. `what` names the work.
+    /// Shows how many steps are done. `what` names the work.
     pub(super) fn step(&self, done: u64, of: u64, what: &'static str) {
         if self.bar.is_hidden() {
             return;
@@ -88,7 +88,7 @@ impl Bar {
         self.bar.set_message(format!("{what}: {done} of {of}{left}"));
     }
 
-    /// Reports the progress of reading: samples and bytes so far.
+    /// Shows how many samples and bytes have been read.
     pub(super) fn read(&self, samples: u64, bytes: u64) {
         let total = self.bar.length().unwrap_or(bytes);
         let rate = bytes as f64 / self.start.elapsed().as_secs_f64().max(1e-3) / 1e6;
@@ -155,7 +155,7 @@ mod tests {
             seconds: 2.0,
             samples_total: Some(5000),
         };
-        // An earlier run finished 1,000 of the 1,200 samples. These do not count for the rate.
+        // An earlier run finished 1,000 of the 1,200 samples, which do not count for the rate.
         assert_eq!(later.told(), "1,200 of 5,000 samples, 100/s, 38 s left");
         let long = Pace { bytes_left: 400_000_000, samples_total: None, ..later };
         assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");

@@ -22,7 +22,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
     Ok(())
 }
 
-/// Refuses a URL as the output of a command. Otherwise the output would be written to a folder called `s3:`.
+/// Refuses a URL as the output of a command, which would otherwise write to a folder called `s3:`.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes to local paths, not to URLs: `{}`", visible_path(path));

@@ -10,7 +10,7 @@ use shardpack_format::{ErrorKind, Note, Voice};
 use shardpack_pack::salvage::{Restored, SalvageOptions, Survey, restore_manifest};
 use shardpack_writer::WriteOptions;
 
-/// Number of losses shown in the text; `--json` has all.
+/// Number of losses shown in the text. `--json` lists all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {

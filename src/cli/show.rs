@@ -8,7 +8,7 @@ use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Writes a text to stdout after making invisible characters visible.
+/// Writes a text to stdout, with visible replacements for invisible characters.
 pub(super) fn print(text: &str) -> crate::Result<()> {
     write(&visible_lines(text))
 }
@@ -27,12 +27,11 @@ pub(super) fn json<T: Serialize>(value: &T) -> crate::Result<()> {
     write(&visible_json(&text))
 }
 
-/// Writes a note to stderr. It is no failure if stderr is closed.
+/// Writes a note to stderr. A closed stderr is not a failure.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
-/// Writes a note with its hint to stderr.
 pub(super) fn next(text: &str, hint: impl Into<Hint>) {
     note(&Note::new(text).with_hint(hint).told(Voice::Command));
 }
@@ -51,7 +50,6 @@ pub(super) fn error_where(error: &crate::Error, can_follow: impl Fn(&Hint) -> bo
     note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
 
-/// Returns the text of a reader's error with its hint.
 pub(super) fn said(error: &ReaderError) -> String {
     explain(error, Voice::Command)
 }
@@ -61,18 +59,18 @@ pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
     error.system_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Returns true if the cause of an error is in the bytes of a dataset, and not in the environment or the
-/// caller. The exit code is then 1.
+/// Returns true if the bytes of a dataset caused an error, and not the environment or the caller. The exit
+/// code is then 1.
 pub(super) fn is_about_data(error: &crate::Error) -> bool {
     error.kind().is_about_data()
 }
 
-/// Makes a text from a dataset safe for the terminal. The result is one line without invisible characters.
+/// Turns text from a dataset into one line without invisible characters, which is safe for a terminal.
 pub(super) fn plain(text: &str) -> String {
     visible(text).into_owned()
 }
 
-/// Returns a scalar as JSON. NaN and infinities do not exist in JSON and become null.
+/// Returns a scalar as JSON. NaN and infinities become null, because JSON does not have them.
 pub(super) fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Bool(v) => v.into(),

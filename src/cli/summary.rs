@@ -5,7 +5,6 @@ use serde_json::Value;
 use shardpack_array::ArraySettings;
 use shardpack_pack::pack::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
-/// Formats a recipe entry on one line.
 pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => show::plain(text),
@@ -23,13 +22,13 @@ pub(super) fn recipe_value(value: &Value) -> String {
     }
 }
 
-/// If another version wrote the settings, formats them as JSON.
+/// Describes storage settings. Those that another version wrote are formatted as JSON.
 fn settings(value: &Value) -> String {
     serde_json::from_value::<ArraySettings>(value.clone())
         .map_or_else(|_| recipe_value(value), |known| known.to_string())
 }
 
-/// Formats the entry of one field under `fidelity` in a manifest. An entry that another version wrote is
+/// Formats the entry of one field under `fidelity` in a manifest. If another version wrote the entry, it is
 /// shown unchanged.
 pub(super) fn fidelity_text(entry: &Value) -> String {
     match FieldSummary::parse(entry) {
@@ -120,7 +119,6 @@ fn pictures_text(of: &PictureSummary) -> String {
     show::pairs(&rows)
 }
 
-/// Describes the relative change of a size.
 pub(super) fn compared(before: u64, after: u64) -> String {
     let ratio = before as f64 / after.max(1) as f64;
     match ratio {

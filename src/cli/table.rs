@@ -10,7 +10,6 @@ use shardpack_recipe::{About, ArgumentError, OptionValue, Takes};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-/// A table that declares options.
 pub(crate) trait OptionTable: 'static {
     fn about() -> Vec<&'static About>;
     /// Returns the default of an option as a text, or `None` if it has no default.

@@ -2,7 +2,7 @@
 
 use shardpack_report::words;
 
-/// Users cannot search for a number with no-break spaces.
+/// Removes no-break spaces, because users cannot search for numbers that contain them.
 fn plain(text: String) -> String {
     text.replace(words::NBSP, " ")
 }

@@ -11,7 +11,7 @@ use shardpack_reader::{Progress, VerifyReport};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// Number of problems shown in the text; `--json` has all.
+/// Number of problems shown in the text. `--json` lists all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &VerifyArgs) -> crate::Result<ExitStatus> {

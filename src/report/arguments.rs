@@ -2,7 +2,6 @@
 
 use shardpack_recipe::OptionValue;
 
-/// Formats an option as a command argument.
 pub(super) fn argument(name: &str, value: &OptionValue) -> String {
     let name = dashed(name);
     match value {
@@ -11,7 +10,6 @@ pub(super) fn argument(name: &str, value: &OptionValue) -> String {
     }
 }
 
-/// Returns an option's name as the command spells it.
 pub(super) fn dashed(name: &str) -> String {
     name.replace('_', "-")
 }

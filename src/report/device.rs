@@ -20,9 +20,8 @@ const WHILE: Duration = Duration::from_millis(300);
 /// The device that decodes pictures and arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceName {
-    /// The host decodes.
     Cpu,
-    /// The CUDA device with this index decodes.
+    /// The CUDA device with this index.
     Cuda(u32),
 }
 
@@ -48,7 +47,7 @@ impl std::fmt::Display for DeviceName {
     }
 }
 
-/// Returns the requested device, or the first one.
+/// Returns the requested device or, by default, the first one.
 pub(super) fn found(asked: Option<DeviceName>) -> crate::Result<Option<Arc<dyn DecodingDevice>>> {
     let number = match asked {
         Some(DeviceName::Cpu) => return Ok(None),
@@ -76,8 +75,8 @@ impl DecodingDevice for Cuda {
         &self.name
     }
 
-    /// The encoded samples stay on the device, which decodes whole samples. As when the cores are measured,
-    /// neither the disk nor the bus is timed.
+    /// Measures the decoding of whole samples. Their encoded bytes stay on the device, so neither the disk
+    /// nor the bus is timed.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
@@ -86,7 +85,7 @@ impl DecodingDevice for Cuda {
     }
 }
 
-/// The epochs of such a loader are long even if there are few samples.
+/// Returns options for a loader whose epochs are long even if there are few samples.
 fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
@@ -101,7 +100,7 @@ fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
         .slots(LoaderOptions::default_slots(true)))
 }
 
-/// Runs a warm-up epoch first.
+/// Measures the rate after a warm-up epoch.
 fn rate(loader: &mut Loader) -> crate::Result<f64> {
     let mut start = Instant::now();
     let mut samples = 0_u64;
@@ -158,7 +157,7 @@ mod tests {
 
     #[test]
     fn few_samples_make_long_epochs() {
-        // In this test the host decodes, with the same options but no stage.
+        // The host decodes in this test, with the same options but no stage.
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("in");
         std::fs::create_dir(&source).unwrap();

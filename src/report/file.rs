@@ -15,7 +15,7 @@ use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Each candidate needs a run over all samples.
+/// Limits on the candidate file. Each candidate needs a run over all samples.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 
@@ -58,7 +58,7 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             Value::String(text) => Given::Text(text.clone()),
             Value::Integer(number) => Given::Integer((*number).into()),
             Value::Float(number) => Given::Float(*number),
-            // A switch that is off has its default, so it is skipped.
+            // Skip a switch that is off, because this is its default.
             Value::Boolean(false) => continue,
             Value::Boolean(true) => Given::Switch(true),
             other => bail!(

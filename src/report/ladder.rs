@@ -22,10 +22,10 @@ pub(super) struct Rung {
 const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 const TARGET: &str = "ssimulacra2=80";
-/// Multiples of the noise, used twice: for the quietest band, whose noise no error should exceed, and for a
+/// Multiples of the noise. They are used for the quietest band, whose noise no error should exceed, and for a
 /// typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
-/// Factor within which two errors count as one.
+/// Factor below which two errors count as equal.
 const ALIKE: f64 = 1.2;
 
 pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {
@@ -105,7 +105,7 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
     rungs
 }
 
-/// Value that keeps the source's subsampling.
+/// Setting that keeps the source's subsampling.
 const KEEP: &str = "keep";
 
 fn sampling_name(sampling: &str) -> &'static str {
@@ -139,7 +139,7 @@ fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
 fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
     let mut values: Vec<(String, String, Own)> = vec![("keep".into(), "keep".into(), own([("values", word("keep"))]))];
     if !(traits.floats && traits.fractions) {
-        // Integers can be made smaller without loss, even if they are stored as floats.
+        // Integers can be stored in less space without loss, even if the source holds floats.
         values.push(("auto".into(), "auto".into(), own([("values", word("auto"))])));
     }
     if traits.floats {
@@ -181,7 +181,7 @@ fn two_digits(value: f64) -> f64 {
     format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
-/// Returns the requested codecs, or else the fastest and the smallest.
+/// Returns the requested codecs or, by default, the fastest and the smallest.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
     let (codecs, filters) = (args.ladder("codec"), args.ladder("filter"));

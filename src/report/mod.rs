@@ -69,7 +69,6 @@ pub fn report(
     made()
 }
 
-/// Creates the report for the arguments.
 pub(crate) fn make(
     path: &Path,
     args: &ReportArguments,
@@ -144,7 +143,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     };
     let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
-    // Samples are compared, not labels, so a file next to class folders is a sample like any other.
+    // Read no labels, so that a file next to class folders is a sample like any other.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
@@ -163,7 +162,7 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
             format!("`{source}` can be compared only with a dataset, but `{src}` is not one")
         ));
     }
-    // Read the candidate file before listing the sources, because it may have errors.
+    // Read the candidate file before the sources are listed, because it may have errors.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
     (hooks.on_progress)(0, 1, "listing");
     let listed = report::open(asked.path, &source_options(args, cancel)?, asked.threads())?;
@@ -189,7 +188,7 @@ fn arguments_of(recipe: &CandidateRecipe) -> Vec<String> {
     recipe.own.iter().map(|(name, value)| argument(name, value)).collect()
 }
 
-/// Empty if no candidate is recommended.
+/// Returns the command that packs with the recommended candidate, or an empty text.
 fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe]) -> String {
     let Some(chosen) = report.verdict.chosen.and_then(|chosen| recipes.get(chosen)) else { return String::new() };
     let skip = if report.unreadable.is_empty() { "" } else { " --on-bad-input skip" };
@@ -198,7 +197,7 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Puts the option that measures a metric of the user's own model in front of the other left-out measurements.
+/// Puts the option for a metric of the user's own model in front of the other measurements that were left out.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(
@@ -260,7 +259,7 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<So
     Ok(SourceOptions { cancel: Some(Arc::clone(cancel)), ..reading(&args.reading)? })
 }
 
-/// Users expect their options to have an effect.
+/// Refuses options that have no effect on sources of this kind.
 fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<()> {
     match kind {
         SourceKind::Images

@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Mark near the start of every page that this program writes.
+/// Mark near the start of every page of this program.
 const MARK: &[u8] = b"name=\"generator\" content=\"shardpack";
 const START_BYTES: u64 = 4096;
 
-/// Refuses to replace a file that is not a page of this program. This is checked before anything is measured.
+/// Refuses to replace a file that is not a page of this program. This is called before anything is measured.
 pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     let parent = folder(path);
     if !parent.is_dir() {
@@ -48,7 +48,7 @@ pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
         fs::rename(&temporary, path)
     });
     if written.is_err() {
-        // Ignore an error here, because the first error is the one that matters.
+        // Ignore this error, because the first one is the one that matters.
         let _ = fs::remove_file(&temporary);
     }
     written.with_context(|| format!("cannot write the page `{}`", path.display()))

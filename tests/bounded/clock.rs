@@ -1,4 +1,4 @@
-//! CPU time, which does not depend on other work on the machine.
+//! CPU time, on which other work on the machine has no influence.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::time::Duration;

@@ -16,10 +16,10 @@ const CASE: &str = "SHARDPACK_BOUNDED_CASE";
 /// Default address space of a case, in KiB.
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// A linear case takes less than one second.
+/// Limit on CPU time. A linear case takes less than one second.
 const CPU_SECONDS: u64 = 60;
 
-/// For cases that hang without using the CPU; a healthy case takes far less.
+/// Limit for cases that hang without using the CPU. A healthy case takes far less.
 const WALL_SECONDS: u64 = 600;
 
 /// Runs `case` of the test `path`, which is given as `concat!(module_path!(), "::name_of_the_test")`.
@@ -46,7 +46,7 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         .arg(std::env::current_exe().expect("the test binary"))
         .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(CASE, name)
-        // Use a single thread and a single arena, because each of them reserves address space.
+        // Allow one thread and one arena, because each of them reserves address space.
         .env("RAYON_NUM_THREADS", "1")
         .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())
@@ -75,9 +75,9 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
 }
 
-/// Checks that four times the input takes about four times the CPU time. Work that is quadratic would take
-/// sixteen times. Measures `work` on the output of `prepare` for the sizes `n` and `4 * n`. Use it only
-/// within a case of [`run`], which has a process of its own.
+/// Checks that four times the input takes about four times the CPU time. Quadratic work would take sixteen
+/// times. Measures `work` on the output of `prepare` for the sizes `n` and `4 * n`. Use it only in a case of
+/// [`run`], which has its own process.
 ///
 /// # Panics
 /// If the larger input takes eight times as long.

@@ -101,7 +101,7 @@ fn campaign(name: &str) {
         good.extend((!bad).then_some(bytes));
     }
     let seed = number("SHARDPACK_SEED").unwrap_or_else(|| RandomState::new().hash_one(name));
-    // Print the seed first, in case the process dies.
+    // Print the seed first, because the process may die.
     println!("SHARDPACK_SEED={seed}");
     let mut random = Random(seed);
     for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {

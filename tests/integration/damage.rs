@@ -47,7 +47,7 @@ fn t03_every_bit_flipped() {
     }
 }
 
-/// The CRC of the footer is computed again, so that it is the number itself that is checked.
+/// The CRC32 of the footer is recomputed, so that the number itself is checked.
 #[test]
 fn l01_hostile_numbers_in_the_footer() {
     let (scratch, bytes) = (Scratch::new(), golden());

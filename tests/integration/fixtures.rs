@@ -58,7 +58,7 @@ fn count(folder: &Path) -> usize {
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
 }
 
-/// `verify` finds these faults by comparing values across samples, shards or files. A program that reads
+/// Faults that `verify` finds by comparing values across samples, shards or files. A program that reads
 /// single samples need not find them (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",

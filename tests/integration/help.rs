@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-/// `-h` may take one screen, and `--help` may take two.
+/// Lines of a screen. `-h` may take one screen, and `--help` two.
 const SCREEN: usize = 24;
 
-/// Commands with more options than fit on two screens, with their limit for `--help`.
+/// Commands with too many options for two screens, with their limit for `--help`.
 const LONG: &[(&str, usize)] = &[("pack", 78), ("plan", 76), ("bench", 60), ("report", 62)];
 
 fn help(command: &str, flag: &str) -> String {

@@ -16,8 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options that only single commands have (including `convert`), and loader options that do not have the name
-/// of an option of `LoaderOptions`.
+/// Options that only single commands have (including `convert`), and loader options whose names differ from
+/// those in `LoaderOptions`.
 const OTHERS: [&str; 12] = [
     "all_generations",
     "max_record",
@@ -57,7 +57,7 @@ fn code() -> Vec<(PathBuf, String)> {
 /// Returns the options that the hints in this code name.
 fn settings(code: &str) -> impl Iterator<Item = &str> {
     code.split("Setting::").skip(1).filter_map(|found| {
-        // The name is the first argument, wherever the line is broken.
+        // The name is the first argument, even after a line break.
         let (_, arguments) = found.split_once('(')?;
         arguments.trim_start().strip_prefix('"')?.split('"').next()
     })
@@ -86,7 +86,7 @@ fn of_command(command: &str) -> BTreeSet<String> {
     let help = Command::new(env!("CARGO_BIN_EXE_shardpack")).args([command, "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let options = help.lines().filter_map(|line| {
-        // The line has a form such as `  -o, --output <FILE>`.
+        // A line has a form such as `  -o, --output <FILE>`.
         let (before, option) = line.split_once("--")?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let starts = before.trim().is_empty() || before.trim().len() == 3;
@@ -106,7 +106,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
         ("report", "src/cli/report/"),
         ("salvage", "crates/pack/src/salvage/"),
         ("salvage", "crates/reader/src/salvage/"),
-        // Reading a source is a part of packing. For `add`, the method `AddOptions::can_follow` decides.
+        // Reading a source is part of packing. For `add`, the method `AddOptions::can_follow` decides.
         ("pack", "crates/sources/src/"),
         ("pack", "crates/pack/src/pack/"),
         ("pack", "crates/pack/src/encode/"),
@@ -136,8 +136,8 @@ fn add_takes_the_options_that_its_table_lists() {
     }
 }
 
-/// If the text of an error contained a hint, the hint would come before the causes of the error, and it would
-/// spell options in the same way for all front ends.
+/// A hint within the text of an error would precede the causes of the error, and would spell options in the
+/// same way for all front ends.
 #[test]
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;
@@ -201,7 +201,7 @@ fn evil(key: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// The dataset is intact except for the `change` in the metadata of its shard.
+/// Writes a dataset that is intact except for the `change` in the metadata of its shard.
 fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     let fields = vec![
         Field::stored("text", FieldKind::Text),
@@ -256,7 +256,7 @@ fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
     text
 }
 
-/// Checks that the output has no hidden characters and that JSON is valid.
+/// Runs a command. Its output must have no hidden characters, and JSON must be valid.
 fn shown(words: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_shardpack")).args(words).output().unwrap();
     let texts = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
@@ -315,7 +315,8 @@ fn hostile_names_of_a_source_do_not_reach_the_terminal() {
     let at = |name: &str| scratch.path().join(name);
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let picture = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/tiles.jpg")).unwrap();
-    // Each source has a different fault: in all files, in one file, in a mask, in a link, or in a table. One has none.
+    // These sources have only damaged files, one damaged picture, no known file, a picture next to a cube,
+    // and a header without data.
     type Files<'a> = &'a [(&'a str, &'a [u8])];
     let sources: [(&str, Files<'_>); 5] = [
         ("all", &[(".jpg", b"no picture"), (".npy", b"no cube"), (".mat", b"no file")]),
@@ -363,7 +364,7 @@ fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
     let manifest = hostile_dataset(&whole, |text| text);
     assert_eq!(all_commands(&whole, &scratch.path().join("of whole")), [0, 0]);
     let quoted = serde_json::to_string(EVIL).unwrap();
-    // Messages of the parser about unknown keys, duplicate keys and invalid values.
+    // These cause messages of the parser about unknown keys, duplicate keys and invalid values.
     let changes: [(&str, String); 6] = [
         ("unknown", manifest.replacen('{', &format!("{{{quoted}: 1,"), 1)),
         ("twice", manifest.replacen("\"plain\"", &quoted, 1)),
@@ -379,7 +380,7 @@ fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
         fs::write(folder.join("manifest.json"), text).unwrap();
         assert_ne!(all_commands(&folder, &scratch.path().join(format!("of {name}"))), [0, 0], "{name}");
     }
-    // The same faults in the metadata of a shard whose checksums are correct.
+    // Put the same faults into the metadata of a shard whose checksums are correct.
     for (n, (old, new)) in [("{", format!("{{{quoted}: 1,")), ("\"plain\"", quoted)].into_iter().enumerate() {
         let folder = scratch.path().join(n.to_string());
         hostile_dataset(&folder, |text| text.replacen(old, &new, 1));

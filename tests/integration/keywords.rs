@@ -1,5 +1,5 @@
 //! Compares the keyword arguments in Python with the options of the library. Each loader option must have its
-//! keyword arguments, with the same default, and documentation that names it. Options for packing, adding and
+//! keyword arguments, with the same default, and a page that names it. Options for packing, adding and
 //! reports must accept the same words.
 
 use crate::layers::root;
@@ -15,7 +15,7 @@ use shardpack_recipe::{About, Takes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Options whose keyword arguments have different names, or that have several.
+/// Options whose keyword arguments have another name, or that have several.
 const OTHERWISE: &[(&str, &[&str])] = &[
     ("mode", &["shuffle"]),
     ("sampling", &["weights", "mix"]),
@@ -39,7 +39,7 @@ const OTHERWISE: &[(&str, &[&str])] = &[
     ("memory", &[]),
 ];
 
-/// Keyword arguments about tensors, which only Python has.
+/// Keyword arguments for tensors, which exist only in Python.
 const OF_PYTHON: &[&str] = &["to", "transform_batch"];
 
 fn signature(text: &str) -> BTreeMap<&str, &str> {

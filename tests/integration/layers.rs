@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The packages of the workspace that each may import. Arrows point only down.
+/// The packages of the workspace that each package may import.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-format", &[]),
     ("shardpack-base", &["shardpack-format"]),
@@ -110,9 +110,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only places where `unsafe` is allowed. They wrap LZ4, libjpeg-turbo and the CUDA driver; hold the rows
-/// of a batch and the streams in which other libraries use it; define the C structs through which Python
-/// frameworks take tensors; and make the call through which tests run kernels on the CPU.
+/// The only places where `unsafe` is allowed. They wrap LZ4, libjpeg-turbo and the CUDA driver, hold the rows
+/// of a batch and the streams in which other libraries use it, define the C structs through which Python
+/// frameworks take tensors, and make the call through which tests run kernels on the CPU.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/array/src/blosc2/ffi.rs",
     "crates/jpeg/src/turbo.rs",
@@ -136,7 +136,7 @@ const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("static mut", "no globals"),
 ];
 
-/// `format` is layout only.
+/// Names that the crate `format` must not use.
 const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("std::fs", "format does no I/O"),
     ("std::io", "format does no I/O"),
@@ -186,7 +186,7 @@ pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Returns true if a file is compiled only for tests. This is decided by its name and its place in the repository.
+/// Returns true if a file is compiled only for tests, which its name and its folder show.
 pub(crate) fn is_test_file(path: &Path) -> bool {
     let place = path.strip_prefix(root()).unwrap_or(path);
     place.components().any(|c| c.as_os_str().to_string_lossy().contains("test"))
@@ -194,7 +194,7 @@ pub(crate) fn is_test_file(path: &Path) -> bool {
 
 /// Returns the code of a file as numbered lines, without comments and without the test module at the end.
 ///
-/// This is only good enough for searching words, because `//` within a string counts as a comment too.
+/// This is good enough only for finding words, because `//` within a string also counts as a comment.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -209,7 +209,7 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns true if `line` has `word` as a whole name, not just as a part of a longer name.
+/// Returns true if `line` has `word` as a whole name, and not only as a part of a longer one.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -262,7 +262,7 @@ fn arrows_point_down_only() {
         let package = packages.iter().find(|p| p["name"] == *name).unwrap_or_else(|| panic!("no package `{name}`"));
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let imported = dependency["name"].as_str().expect("a name");
-            // Tests may import across layers. For example, the tests of the reader need shards that were written.
+            // Tests may import across layers. For example, the reader's tests need shards from the writer.
             let is_ours = names.contains(&imported) && dependency["kind"] != "dev";
             assert!(!is_ours || allowed.contains(&imported), "`{name}` imports `{imported}`: arrows point down only");
         }
@@ -324,7 +324,7 @@ fn text_of(path: &Path) -> String {
     code(&text).into_iter().map(|(_, line)| line + "\n").collect()
 }
 
-/// Expands braces.
+/// Expands the braces of a `use`.
 fn paths_of(tree: &str) -> Vec<Module> {
     let names = |path: &str| {
         let path = path.split(" as ").next().unwrap_or_default();
@@ -385,7 +385,7 @@ fn paths_in(code: &str) -> Vec<Module> {
     paths
 }
 
-/// Follows a name to the file that defines it.
+/// Returns the modules that each module uses, also through re-exports.
 fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeSet<&Module> = sources.iter().map(|(module, _)| module).collect();
     let parsed: Vec<_> = sources.iter().map(|(module, text)| (module, declarations(text))).collect();
@@ -465,8 +465,8 @@ fn files_do_not_use_each_other_in_a_circle() {
     }
 }
 
-/// Closures are exempt, because iterators pass tuples to them. `let` is exempt, because it names the parts of
-/// a value.
+/// Returns true if a parameter is a tuple pattern. Closures are exempt, because iterators pass tuples to
+/// them, and so is `let`.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")
@@ -535,7 +535,7 @@ fn the_search_finds_circles() {
     let file = |name: &str, text: &str| (name.split('/').map(str::to_owned).collect::<Module>(), text.to_owned());
     let circles = |files: &[(Module, String)]| in_circles(&uses_of(files));
     let lib = (Module::new(), "mod a;\nmod b;\npub use b::Thing;\n".to_owned());
-    // The use may be through a `use`, a path in the code, or a re-export in `lib.rs`.
+    // The dependency can be a `use`, a path in the code, or a re-export in `lib.rs`.
     for text in ["use super::b::{Thing, other};\n", "fn f() { crate::b::g() }\n", "use crate::{c::X, Thing};\n"] {
         let files = [lib.clone(), file("a", text), file("b", "use super::a;\n"), file("c", "use super::a;\n")];
         assert_eq!(circles(&files)[..2], ["a", "b"], "{text}");

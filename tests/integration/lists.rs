@@ -1,5 +1,5 @@
 //! Tests that the "To add …" lists in `docs/code.md` are complete. Each list must name one example that
-//! exists, and every file whose code names that example. Each word of `ARCHITECTURE.md` must be one type.
+//! exists, and every file whose code names that example. Each term of `ARCHITECTURE.md` must be one type.
 
 use crate::layers::{code, files_below, has_word, is_test_file, root};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ struct List {
     title: String,
     /// Name that the example has in the code. It is the first word in backticks below the title.
     example: String,
-    /// Paths at the head of the section's items.
+    /// Paths at the beginning of the section's items.
     files: BTreeSet<String>,
 }
 
@@ -106,7 +106,7 @@ fn lists_of_schemes_are_complete() {
     for path in files.iter().filter(|path| !path.ends_with("lists.rs")) {
         let text = fs::read_to_string(path).expect("a readable file");
         let lines: Vec<&str> = text.split("#[cfg(test)]").next().unwrap_or_default().lines().collect();
-        // A list has the second scheme on a line, and the others on the same line or an adjacent one.
+        // Find the lines with the second scheme. The others must be on the same line or an adjacent one.
         for number in
             (0..lines.len()).filter(|&number| lines[number].contains(&written[1]) && !lines[number].starts_with('|'))
         {

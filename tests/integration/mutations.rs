@@ -17,7 +17,7 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// SplitMix64: the same numbers on every machine and in every release.
+/// SplitMix64, which gives the same numbers on every machine and in every release.
 struct Random(u64);
 
 impl Random {
@@ -54,7 +54,7 @@ const EDGES: &[u64] = &[
     u64::MAX,
 ];
 
-/// Prefers places where fields are likely.
+/// Changes the bytes, mostly where fields are likely.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         bytes.push(0);
@@ -109,7 +109,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// `seal` repairs the checksums of most mutants, so that the checksums do not reveal the damage.
+/// `seal` repairs the checksums of most mutants, so that these do not reveal the damage.
 fn campaign(
     name: &str,
     valid: &[u8],
@@ -262,8 +262,8 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
-/// The fuzzer found this bug: without exact parsing of numbers, a figure changed a little each time a manifest
-/// was read and written, and so did the manifest of a run that was interrupted and resumed.
+/// The fuzzer found this bug. Without exact parsing of numbers, a figure changed a little each time a
+/// manifest was read and written, and therefore whenever a run was interrupted and resumed.
 #[test]
 fn figures_survive_reading_and_writing() {
     let text = String::from_utf8(crate::shard::manifest()).expect("UTF-8");

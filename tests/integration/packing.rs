@@ -45,8 +45,8 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
 }
 
-/// A JPEG that is kept is decoded only if its markers are odd. If it can be decoded, it is stored and named
-/// in a note; otherwise it is bad input.
+/// A JPEG that is kept is decoded only if its markers are odd. If decoding succeeds, it is stored and named
+/// in a note. Otherwise, it is bad input.
 #[test]
 fn odd_pictures_are_named_and_damaged_ones_refused() {
     let scratch = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     let marker = whole.windows(2).position(|pair| pair == [0xFF, 0xD2]).unwrap();
     let swapped = [&whole[..marker], &[0xFF, 0xD5], &whole[marker + 2..]].concat();
     let cut = [&whole[..marker], &[0xFF, 0xD9]].concat();
-    // One picture has bytes between two header segments, the other has zeros before the end.
+    // One picture has bytes between two header segments, and the other has zeros before the end.
     let stray = [&whole[..20], b"odd", &whole[20..]].concat();
     let late = [&whole[..whole.len() - 2], &[0; 40], b"\xFF\xD9"].concat();
     let all = [("a", &whole), ("b", &swapped), ("c", &stray), ("d", &cut), ("e", &late)];
@@ -72,7 +72,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
         skipped.sort_unstable();
         assert_eq!(skipped, ["b.jpg", "d.jpg"], "{jpeg:?}");
         let named: Vec<_> = report.odd_pictures.iter().map(|d| d.key.as_str()).collect();
-        // A search for markers takes zeros before the end for data.
+        // A search for markers treats zeros before the end as data.
         assert_eq!(named, ["c.jpg"], "{jpeg:?}");
         assert_eq!(report.to_json()["odd_pictures"].as_array().unwrap().len(), named.len());
         let dataset = shardpack_reader::Dataset::open(&out).unwrap();
@@ -180,7 +180,7 @@ fn options_without_meaning_are_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // First the bound is missing, then float32 cannot meet it.
+    // At first the bound is missing. Later, float32 cannot meet it.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

@@ -24,7 +24,7 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
-/// Some of these datasets have lost their manifest.
+/// Includes all generations, because some of these datasets have lost their manifest.
 fn all() -> SalvageOptions {
     SalvageOptions { all_generations: true, ..SalvageOptions::default() }
 }
@@ -98,7 +98,7 @@ fn missing_samples_are_counted_by_the_manifest() {
 fn shards_of_others_and_copies_are_left_out() {
     let (_scratch, dataset, out) = packed();
     let (other_scratch, other, _) = packed();
-    // Another dataset: the same cubes with different options.
+    // Make another dataset: the same cubes with different options.
     fs::remove_dir_all(&other).unwrap();
     let options = PackOptions { shuffle: None, ..PackOptions::default() };
     run(&other_scratch.path().join("src"), &other, &options).unwrap();
@@ -108,7 +108,7 @@ fn shards_of_others_and_copies_are_left_out() {
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
-    // A duplicate shard means that nothing is lost.
+    // The duplicate shard is not reported as a loss.
     assert_eq!((count("it belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
@@ -146,7 +146,7 @@ fn a_rebuilt_manifest_equals_the_lost_one() {
     restore_manifest(&dataset, &all()).unwrap();
     assert_eq!(manifest(), before);
 
-    // An existing manifest is kept, each time under a free name.
+    // An existing manifest is kept under a free name.
     for name in ["manifest.json.damaged", "manifest.json.damaged-1"] {
         fs::write(&path, name).unwrap();
         restore_manifest(&dataset, &all()).unwrap();
@@ -249,8 +249,8 @@ fn a_flipped_bit_in_fidelity_figures_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Skip texts that have the same value, for example with other white space, because they are not
-        // damage. Also skip texts that are no longer a manifest, because they are reported anyway.
+        // Skip texts with the same value, for example with other white space, because they are not damage,
+        // and texts that are no longer a manifest, because they are reported anyway.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Segment indexes: which pictures get one, that they change no pixel, and that wrong ones are noticed.
+//! Tests which pictures get a segment index, that indexes change no pixel, and that wrong ones are noticed.
 
 use crate::make::segments::strip;
 use crate::making::run;
@@ -20,7 +20,7 @@ fn with(segment_index: bool) -> PackOptions {
     PackOptions { pictures: PictureOptions::Keep { segment_index }, shard_bytes: 1 << 12, ..PackOptions::default() }
 }
 
-/// Writes two pictures that have use for an index, and one that is too small.
+/// Writes two pictures for which an index is useful, and one that is too small.
 fn write_pictures(folder: &Path) -> PathBuf {
     let src = folder.join("src");
     fs::create_dir_all(&src).unwrap();
@@ -30,7 +30,7 @@ fn write_pictures(folder: &Path) -> PathBuf {
     src
 }
 
-/// Returns picture and index of each sample, by key.
+/// Returns the picture and the index of each sample, by key.
 fn stored(dataset: &Path, field: &str) -> BTreeMap<String, (Vec<u8>, Option<Vec<u8>>)> {
     let dataset = Dataset::open(dataset).unwrap();
     let samples = (0..dataset.len()).map(|i| dataset.get(i).unwrap());
@@ -111,7 +111,7 @@ fn making_an_index_finds_damage_that_markers_do_not_show() {
     let scratch = tempfile::tempdir().unwrap();
     let src = write_pictures(scratch.path());
     let mut damaged = strip(255);
-    // No code of AC coefficients begins with a one.
+    // This makes the data invalid, because no code of AC coefficients begins with a one.
     let at = damaged.len() - 6;
     damaged[at] = 0x7F;
     fs::write(src.join("d.jpg"), damaged).unwrap();
@@ -133,7 +133,7 @@ fn a_source_without_baseline_jpegs_gets_no_field_for_indexes() {
     let out = scratch.path().join("out");
     run(&scratch.path().join("src"), &out, &with(true)).unwrap();
     assert!(!Dataset::open(&out).unwrap().schema().fields().contains(&Field::segments("image")));
-    // A program can add to it all the same.
+    // A program can still add pictures that could have an index.
     let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
     collector.add(Sample::new().with_key("new").with("image", SampleValue::Bytes(strip(255)))).unwrap();
     collector.commit(None, None).unwrap();
@@ -229,7 +229,7 @@ fn an_older_dataset_gets_indexes_in_a_generation_of_its_own() {
     assert_eq!(Dataset::open(&out).unwrap().schema(), Dataset::open(&packed).unwrap().schema());
     assert_eq!(batch(&out), before);
     assert!(shardpack::verify(&out).unwrap().report.is_whole());
-    // The first generation is there until it is compacted away, and nothing is done twice.
+    // The first generation remains until `compact` deletes it, and a second call rewrites nothing.
     assert_eq!(add_indexes(&out, &RewriteOptions::default()).unwrap().shards, 0);
     assert_eq!(compact(&out).unwrap().generations, [1]);
     assert_eq!(stored(&out, "image"), stored(&packed, "image"));
@@ -241,7 +241,7 @@ fn an_older_dataset_gets_indexes_in_a_generation_of_its_own() {
     assert!(error.contains("no field of pictures that are kept"), "{error}");
 }
 
-/// Every index of the invalid fixtures leads to the pixels of the picture, and is counted.
+/// With every wrong index of the invalid fixtures, the pixels stay the same, and the index is counted.
 #[test]
 fn a_wrong_index_changes_no_pixel_and_is_counted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");

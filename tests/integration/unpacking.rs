@@ -4,7 +4,7 @@
 use crate::making::texts::pictures;
 use std::fs;
 
-/// A single test, because the command can take over the process's signals only once.
+/// This is one test, because the command can handle the process's signals only once.
 #[test]
 fn an_impossible_name_affects_no_other_sample() {
     let scratch = tempfile::tempdir().unwrap();
@@ -17,7 +17,7 @@ fn an_impossible_name_affects_no_other_sample() {
         (&long, b"a name that is too long"),
         ("folder/c.png", b"third"),
         ("d.png", b"fourth"),
-        // Folders already have this name, and also the name that would be chosen next.
+        // Folders already have this name, and the next name to be tried.
         ("e", b"a name that folders have"),
         ("e/f.png", b"fifth"),
         ("e.image.bin/g.png", b"sixth"),
@@ -25,9 +25,9 @@ fn an_impossible_name_affects_no_other_sample() {
     ];
     pictures(&dataset, &samples, 1 << 20);
     fs::create_dir(&out).unwrap();
-    // Leftovers of a killed run are replaced; the user's files stay.
+    // Leftovers of a killed run are replaced, and the user's files stay.
     fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
-    // Nothing is written among the shards.
+    // Nothing may be written next to the shards.
     let held = || fs::read_dir(&dataset).unwrap().count();
     let before = held();
     for inside in [dataset.clone(), dataset.join("files")] {

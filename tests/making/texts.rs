@@ -1,4 +1,4 @@
-//! Makes datasets of fake pictures. A picture is a few bytes under any key, and pictures differ in their content.
+//! Makes datasets of fake pictures. A picture consists of a few bytes under any key, and each has a different content.
 
 use shardpack_format::{Codec, Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{

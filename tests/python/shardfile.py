@@ -129,7 +129,7 @@ def with_value(data, value):
     struct.pack_into("<I", frame, 28, zlib.crc32(body))
     struct.pack_into("<I", frame, 60, zlib.crc32(frame[:60]))
     (metadata_bytes,) = struct.unpack_from("<Q", index, 16)
-    # The index columns have one row, and each column is aligned: offset, length, crc32.
+    # The index has one row, and its columns are aligned: offset, length, crc32.
     at = 64 + -(-metadata_bytes // 64) * 64
     struct.pack_into("<Q", index, at + 64, record_bytes)
     struct.pack_into("<I", index, at + 128, zlib.crc32(body))

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# A shell lets background processes ignore Ctrl-C, and commands that are started here would inherit that.
+# A shell lets background processes ignore Ctrl-C, and the commands started here would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ COMMAND = str(command_path())
 
 
 class Result:
-    """Exit code, stdout and stderr of one run. The two outputs are text; `bytes` is the raw stdout."""
+    """The result of one run: exit code, stdout and stderr. Both outputs are text; `bytes` is the raw stdout."""
 
     def __init__(self, args, done):
         self.args, self.code, self.bytes = args, done.returncode, done.stdout
@@ -64,7 +64,7 @@ def shardpack(*args, **options):
 
 
 class CommandTest(unittest.TestCase):
-    """A test case in which each test has a temporary folder of its own."""
+    """A test case with a separate temporary folder for each test."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="shardpack-test-", dir=os.environ.get("TMPDIR"))
@@ -80,7 +80,6 @@ class CommandTest(unittest.TestCase):
         return result
 
     def assertSameTree(self, left, right):
-        """Assert that both folders have the same files, with the same bytes."""
         self.assertEqual(digests(left), digests(right))
 
     def assertCloseAsFloat16(self, source, got):
@@ -97,7 +96,6 @@ class CommandTest(unittest.TestCase):
 
 
 def digests(folder):
-    """Return the SHA-256 of every file below a folder, by the path of the file."""
     folder = Path(folder)
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -112,7 +110,6 @@ def names(folder):
 
 
 def jpeg(seed, height=64, width=96, **options):
-    """A JPEG that shows noise and gradients."""
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (height // 8, width // 8, 3), dtype=np.uint8)
     picture = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
@@ -146,7 +143,6 @@ def cube(seed, shape=(24, 20, 17), dtype=np.float32):
 
 
 def cubes(folder, count=8, **options):
-    """Make a folder of .npy cubes and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(count):
         np.save(folder / f"cube{i:03d}.npy", cube(i, **options))

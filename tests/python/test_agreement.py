@@ -1,9 +1,9 @@
-"""Runs two readers that share no code on mutated files. Both must accept and refuse the same files, and read the same
+"""Run two readers that share no code on mutated files. Both must accept and refuse the same files, and read the same
 values.
 
     SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
-Bytes are changed at random, and then the checksums are corrected, so that most mutations get past the checksums.
+Bytes are changed at random, and then the checksums are corrected, so that these do not reveal most mutations.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def u64(data, at):
 
 
 def reseal(data, offsets, crc_column, index):
-    """Correct every checksum, as far as the lengths are still valid."""
+    """Correct every checksum whose lengths are still valid."""
     footer = len(data) - 128
     put_crc(data, 0, 60, 60)
     for i, at in enumerate(offsets):
@@ -123,8 +123,7 @@ class Agreement(unittest.TestCase):
                 (path / shard.name).symlink_to(shard)
             (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
 
-        # The shards are links to one folder, because this test compares only manifests. Another test checks that
-        # links are refused.
+        # The shards are links to one folder, because this test compares only manifests.
         with unittest.mock.patch("os.path.realpath", os.path.abspath):
             self.compare("{}", make)
 

@@ -46,10 +46,10 @@ class Figures(BenchTest):
         self.assertEqual((got["samples"], got["batches"], len(got["epochs"])), (24, 5, 3))
         self.assertIsNotNone(got["warm_up"])
         self.assertAlmostEqual(got["samples_per_s"], 24 / got["seconds"], delta=1e-6 * got["samples_per_s"])
-        # A sample has 32 × 32 × 3 bytes and an 8-byte label. Fields begin at multiples of 64.
+        # A sample has 32 × 32 × 3 bytes and an 8-byte label. Each field begins at a multiple of 64.
         per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
         self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
-        # Part of each epoch is read before the epoch before it has ended.
+        # Part of each epoch is read before the previous epoch has ended.
         read = sum(epoch["read_mb_per_s"] * 1e6 * epoch["seconds"] for epoch in got["epochs"])
         self.assertTrue(2 * 0.9 * stored < read < 4 * 1.1 * stored, (read, stored))
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
@@ -112,7 +112,6 @@ class Views(BenchTest):
     def test_batches_have_the_requested_shape_and_type(self):
         out = self.pictures()
         bytes_of = lambda *args: (got := self.bench(out, *args))["output_mb_per_s"] * 1e6 * got["seconds"] / 24
-        # The pictures have 64 × 96 pixels.
         self.assertAlmostEqual(bytes_of(), 64 * 96 * 3, delta=200)
         self.assertAlmostEqual(bytes_of("--image", "full"), 64 * 96 * 3, delta=200)
         self.assertAlmostEqual(bytes_of("--image", "rrc48"), 48 * 48 * 3, delta=200)
@@ -299,7 +298,7 @@ class Ending(BenchTest):
             self.addCleanup(process.kill)
             self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
             process.send_signal(signal.SIGINT)
-            # A million epochs would take hours.
+            # These epochs would take hours.
             self.assertEqual(process.wait(600), 130)
             self.assertEqual(process.stdout.read(), b"")
             process.stdout.close()
@@ -311,7 +310,7 @@ class Ending(BenchTest):
         memory = f"/dev/shm/shardpack-bench-{os.getpid()}"
         self.addCleanup(shutil.rmtree, memory, ignore_errors=True)
         shutil.copytree(out, memory)
-        # The median of five epochs: a page of the program itself may come from a disk in one of them.
+        # Use the median, because a page of the program itself may be read from a disk in one epoch.
         self.assertIn("tmpfs", self.ok("bench", memory, "--cold", "--epochs", 5).err)
         self.assertNotIn("tmpfs", self.ok("bench", memory, "--epochs", 1).err)
 

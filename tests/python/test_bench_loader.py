@@ -11,7 +11,7 @@ BENCH = ROOT / "benches" / "loader.py"
 
 class LoaderBench(CommandTest):
     def bench(self, *args, code=0):
-        """Run the bench on three small cubes and 70 small pictures. These are more than one batch."""
+        """Run the bench on three small cubes and 70 small pictures, which do not fit into one batch."""
         tiny = ["--rounds", "2", "--seconds", "0.05", "--cubes", "3", "--cube-shape", "24x40x17", "--threads", "2"]
         fixed = ["--shardpack", COMMAND, "--python", sys.executable, "--no-save", "--dir", self.tmp / "bench"]
         command = [sys.executable, BENCH, *fixed, *tiny, *args]
@@ -35,11 +35,11 @@ class LoaderBench(CommandTest):
             self.assertLessEqual({"shardpack, tiled as `pack` does", "shardpack, files kept to the byte"}, set(sides[load]))
         self.assertEqual(len(sides["cubes, compressed"]), 4, "shardpack, Blosc2 alone, and two peers")
         self.assertEqual(len(sides["cubes, uncompressed"]), 3, "shardpack, a plain read, and a peer")
-        # All sides deliver cubes as float16, so samples have the same number of bytes.
+        # All sides deliver cubes as float16, so their samples have equally many bytes.
         sizes = [float(row["MB/s"]) / float(row["samples/s"]) for row in rows if row["load"].startswith("cubes") and "plain read" not in row["side"]]
         for size in sizes:
             self.assertAlmostEqual(size / (24 * 40 * 17 * 2 / 1e6), 1, delta=0.1, msg="scalars may come along")
-        # The best peer divided by itself is 1, and so is the limit.
+        # The best peer divided by itself is 1.
         peers = [float(row["÷ best peer"]) for row in rows if "Blosc2 file" in row["side"]]
         self.assertEqual(max(peers), 1)
         limits = [float(row["÷ limit"]) for row in rows if row["side"].startswith("limit:")]

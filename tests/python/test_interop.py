@@ -85,8 +85,8 @@ class Interop(CommandTest):
                             self.check_chunk(chunk, format_code, ids)
 
     def check_chunk(self, chunk, format_code, filter_ids):
-        """Assert that the header has the values that the specification requires. They make sure that there are many
-        streams, all of the same size.
+        """Assert that the header has the values that the specification requires. They ensure that there are many
+        streams of the same size.
         """
         flags, typesize, nbytes, blocksize = struct.unpack_from("<BBii", chunk, 2)
         self.assertEqual(typesize, 2)
@@ -163,7 +163,7 @@ class Interop(CommandTest):
 
 
 class ForeignChunks(CommandTest):
-    """Replaces our chunk with a chunk from python-blosc2, for an array of one unit."""
+    """Replaces the stored chunk with a chunk from python-blosc2, for an array of one unit."""
 
     SHAPE = (10, 50, 100)
 

@@ -11,7 +11,7 @@ import unittest
 import numpy as np
 from support import CommandTest, cube, digests, names, pictures, shardpack, shards, start, wait_until
 
-# Options of the slowest encoder, so that the tests have time to interrupt a run.
+# Use the slowest encoder, so that the tests have time to interrupt a run.
 SLOW = ["--codec", "blosc2-zstd", "--level", "22", "--filter", "bitshuffle", "--shard-size", "300KiB", "--threads", "2"]
 
 
@@ -34,7 +34,6 @@ class Interruption(CommandTest):
         return process
 
     def reference(self):
-        """Return the digests of the files that an undisturbed run makes."""
         self.ok("pack", self.source, self.tmp / "reference", *SLOW)
         return digests(self.tmp / "reference")
 

@@ -1,4 +1,4 @@
-"""The check of Markdown links must find dead links, and must accept the links that a code host accepts."""
+"""The check of Markdown links must find dead links, and accept all links that work on a code host."""
 
 import subprocess
 import sys

@@ -199,7 +199,7 @@ class Pictures(CommandTest):
         (source / "back").symlink_to(self.tmp)
         self.assertIn("`back`: link leads in a circle", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
         (source / "back").unlink()
-        # The output may also be reached through a link.
+        # The output may also lie behind a link.
         (source / "linked").unlink()
         (self.tmp / "elsewhere" / "class 0").rename(self.tmp / "elsewhere" / "photos")
         (source / "other").symlink_to(self.tmp / "elsewhere")

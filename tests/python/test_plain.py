@@ -1,6 +1,4 @@
-"""The script that counts turns of phrase must find them in comments, docs and messages, and its ceilings must only
-fall.
-"""
+"""The script that counts turns of phrase must find them in comments, docs and messages, and its ceilings must never rise."""
 
 import subprocess
 import sys

@@ -66,8 +66,8 @@ class Plan(CommandTest):
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)
-        # All of these are refused: different options, a different source, a damaged listing, a missing listing, and
-        # another file.
+        # The part refuses different options, a different source, a damaged listing, a missing listing, and another
+        # file.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
         self.assertIn("option `class_folders`: expected null, found false\nhint: use the same options as for `shardpack plan`", other.err)
         shutil.copytree(source, self.tmp / "copy")

@@ -287,7 +287,7 @@ class Verify(CommandTest):
 
     def test_pictures_that_were_damaged_before_they_were_packed(self):
         source = pictures(self.tmp / "src", 6)
-        # Its markers are valid, and without an index `--jpeg keep` does not read its data.
+        # The picture's markers are valid, and without an index `--jpeg keep` does not read its data.
         broken = bytearray((Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes())
         header = broken.index(b"\xFF\xDA") + 2
         scan = header + int.from_bytes(broken[header : header + 2], "big")

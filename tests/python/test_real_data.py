@@ -58,7 +58,6 @@ class RealCubes(CommandTest):
                 self.assertAlmostEqual(stated["max_abs_error"], largest, delta=1e-9 + 1e-6 * largest)
 
     def folder(self, *paths):
-        """Make a folder with links to some of the files."""
         folder = self.tmp / "src"
         folder.mkdir()
         for path in paths:

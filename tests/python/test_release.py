@@ -39,7 +39,7 @@ class Release(unittest.TestCase):
         self.git("commit", "--quiet", "--allow-empty", "--message", "a")
 
     def release(self, *args):
-        # The temporary folder may be inside another checkout, which must not make a difference.
+        # The temporary folder may be inside another checkout, which must have no effect.
         settings = os.environ | {"GIT_CEILING_DIRECTORIES": str(self.root.parent)}
         return subprocess.run(["bash", self.root / "scripts" / "release.sh", *args], capture_output=True, text=True, env=settings)
 

@@ -235,7 +235,7 @@ class Pictures(ReportTest):
             (source / f"{i:03}.jpg").write_bytes(content)
         process = start("report", source, "--samples", "200", "--threads", "1", "-o", self.tmp / "page.html", "--json", "--target", "ssimulacra2=90,ssimulacra2=80")
         self.addCleanup(process.kill)
-        # The whole run takes minutes. By the time of the signal, the first sample may or may not be finished.
+        # The whole run takes minutes, so the first sample may or may not be finished when the signal arrives.
         self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
         time.sleep(1)
         process.send_signal(signal.SIGINT)
@@ -297,7 +297,6 @@ class Cubes(ReportTest):
         self.assertLess(chosen["scores"]["noise_ratio"]["worst"], 1.0001)
         self.assertLess(chosen["scores"]["spectral_angle_p99"]["worst"], 0.5)
         self.assertTrue(chosen["lossless"] or "smaller than without loss" in found["verdict"]["sentence"])
-        # The verdict names the candidate that was refused, with its size.
         self.assertIn("would be", found["verdict"]["reason"])
         self.assertIn("worst pixel", found["verdict"]["reason"])
         self.assertIn("noise_ratio&lt;=1", page)
@@ -365,7 +364,7 @@ class Datasets(ReportTest):
         self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
         self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60\\. .* became .*B\\. (All 8|7 of the 8) samples that were drawn reach ")
         self.assertIn("--source=", found["provenance"]["command"])
-        # The loss must be the same as in a report on the source before packing, for the same recipe.
+        # For the same recipe, the loss must be the same as in a report on the source before packing.
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
         scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
         self.assertEqual(scores(found, 0), scores(before, 1))

@@ -1,5 +1,4 @@
-"""The array job of `examples/slurm`, which is run task by task with a fake `srun`, and the parts that `merge` names for
-another submission."""
+"""Run the array job of `examples/slurm` task by task with a fake `srun`, and submit again the parts that `merge` names."""
 
 import os
 import shutil
@@ -84,13 +83,13 @@ class SlurmTest(CommandTest):
         self.assertSameTree(self.whole(), self.out)
 
     def test_a_task_that_is_killed_continues_when_it_is_requeued(self):
-        # The output must be the same to the byte even if a task is killed at an arbitrary moment.
+        # The output must be the same to the byte, even if a task is killed at an arbitrary moment.
         for number in range(1, PARTS + 1):
             task = subprocess.Popen(**self.task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all"))
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"
             while task.poll() is None and not (journal.exists() and journal.read_text().count("\n") > 1):
                 time.sleep(0.001)
-            # By now, the process of srun and the script has become the command.
+            # By now, the process that began as srun and the script has become the command.
             task.send_signal(signal.SIGKILL)
             task.communicate()
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all")

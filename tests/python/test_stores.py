@@ -61,7 +61,7 @@ class Stores(CommandTest):
             self.assertEqual(self.ok("cat", server.url, "3").bytes, expected)
             rotten = self.ok("verify", server.url, "--deep", "--json").json()
             self.assertTrue(rotten["whole"])
-            # If an object changes, its blocks in the cache are different blocks.
+            # A changed object gets new blocks in the cache.
             shard = self.dataset / "shard-00000.shard"
             kept, other = shard.read_bytes(), bytearray(shard.read_bytes())
             other[len(other) // 2] ^= 1

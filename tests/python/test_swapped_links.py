@@ -52,7 +52,7 @@ class Swapper(threading.Thread):
 
 
 def cubes(folder, count, seed):
-    """Make cubes that no codec can compress, so that the stored bytes are theirs. All files have the same size and
+    """Make cubes that no codec can compress, so that the values are stored unchanged. All files have the same size and
     time.
     """
     folder.mkdir(parents=True)
@@ -94,7 +94,7 @@ class SwappedLinks(CommandTest):
         self.assertGreater(swaps, 0)
 
     def test_pack_while_a_folder_is_swapped_for_a_link(self):
-        """The files behind the link have the same names, sizes and times as the files in the folder."""
+        """Behind the link are files with the same names, sizes and times as in the folder."""
         source, outside = self.tmp / "src", self.tmp / "outside"
         cubes(source / "a", 200, 1)
         cubes(outside, 200, 2)

@@ -23,7 +23,6 @@ def decode(jpeg):
 
 
 def picture(rng, width, height, mode):
-    """Return a picture with noise on slopes."""
     noise = np.random.default_rng(rng.randrange(2**32))
     slopes = np.add.outer(np.arange(height) * 3, np.arange(width) * 2)[..., None] * np.array([1, 2, 3])
     pixels = ((slopes + noise.integers(0, 120, (height, width, 3))) % 256).astype(np.uint8)

@@ -1,6 +1,7 @@
 //! Results that `crates/reader` gives for a file: the verdict of `verify`, and the values from `Dataset`.
 //!
-//! The fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/` share them.
+//! The fixture tests, the damage tests, and the comparison with the independent reader in `format-spec/` share this
+//! module.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use sha2::{Digest as _, Sha256};

@@ -1,7 +1,6 @@
 //! Packs, verifies, loads, resumes, merges and caches on an independent implementation of S3: the server of
-//! the crate `s3s-fs`, which runs in this process. If a request asks for more bytes from the end than an
-//! object has, this server answers with status 500, unlike S3. The shards here are therefore larger than 64
-//! KiB.
+//! the crate `s3s-fs`, which runs in this process. Unlike S3, it answers with status 500 if a request asks
+//! for more bytes from the end than an object has. The shards here are therefore larger than 64 KiB.
 #![cfg(test)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -39,7 +38,7 @@ const URL: &str = "s3://bucket/data/train";
 struct Server {
     root: tempfile::TempDir,
     endpoint: String,
-    /// Dropping it stops the server.
+    /// Stops the server when it is dropped.
     _runtime: Runtime,
 }
 
@@ -92,7 +91,7 @@ impl Server {
         Bucket::new(Arc::new(self.upload()), spools)
     }
 
-    /// The server keeps each object as a file.
+    /// Returns the objects, which the server keeps as files.
     fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         let files = std::fs::read_dir(self.root.path().join("bucket/data/train")).unwrap().map(|entry| entry.unwrap());
         files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())).collect()

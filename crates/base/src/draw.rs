@@ -106,8 +106,8 @@ mod tests {
     #[test]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 64")]
     fn draws_are_uniform() {
-        // The chi-square statistic of 64,000 draws over 64 bins, for both halves of the pair. The 99.99 %
-        // point for 63 degrees of freedom is 113.
+        // Compute the chi-square statistic of 64,000 draws over 64 bins, for both halves of the pair. The
+        // 99.99 % point for 63 degrees of freedom is 113.
         for half in 0..2 {
             let mut bins = [0_u32; 64];
             for sample in 0..64_000 {

@@ -2,7 +2,7 @@
 
 use fearless_simd::{Level, Simd, SimdBase, SimdMask, dispatch, u8x32};
 
-/// 64-bit words in the bit mask of a block, which has one bit per byte.
+/// Number of 64-bit words in the bit mask of a block, which has one bit per byte.
 const WORDS: usize = 64;
 const BLOCK: usize = 64 * WORDS;
 
@@ -23,7 +23,7 @@ pub struct Marks<'a> {
     rest: &'a [u8],
     words: [u64; WORDS],
     next: usize,
-    /// Remaining bits of the current word. The next field is the offset of the word's first bit.
+    /// Bits of the current word that are left. The next field is the offset of the word's first bit.
     left: u64,
     at: usize,
 }
@@ -76,8 +76,8 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Computes one mask word for each 64 bytes of a block. Everything in here must be inlined to be compiled to
-/// vector instructions, so there are no closures.
+/// Computes one mask word for each 64 bytes of a block. All code in here must be inlined to become vector
+/// instructions, so there are no closures.
 #[inline(always)]
 fn marks_in<S: Simd>(simd: S, block: &[u8; BLOCK + 1], words: &mut [u64; WORDS]) {
     let full = u8x32::splat(simd, 0xFF);

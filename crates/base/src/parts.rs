@@ -26,7 +26,7 @@ pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> R
     items.get_mut(range.clone()).ok_or_else(|| missing(what, &range, length))
 }
 
-/// Returns the items from index `first` on.
+/// Returns all items from index `first` to the end.
 ///
 /// # Errors
 /// `Internal`, naming `what`, if there are too few items.
@@ -82,7 +82,7 @@ pub fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }
-    // This cannot panic, because the buffer has just been grown.
+    // This cannot panic, because the buffer has enough bytes now.
     buffer.split_at_mut(length).0
 }
 

@@ -20,7 +20,7 @@ pub const fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
         let [low0, high0] = halves(0xD251_1F53_u64 * c0 as u64);
         let [low1, high1] = halves(0xCD9E_8D57_u64 * c2 as u64);
         (c0, c1, c2, c3) = (high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0);
-        // The fractional parts of the golden ratio and of √3 − 1.
+        // These are the fractional parts of the golden ratio and of √3 − 1.
         k0 = k0.wrapping_add(0x9E37_79B9);
         k1 = k1.wrapping_add(0xBB67_AE85);
         round += 1;
@@ -43,8 +43,8 @@ pub const fn halves(value: u64) -> [u32; 2] {
 mod tests {
     use super::*;
 
-    /// The vectors for `philox4x32 10` in `kat_vectors` of Random123 (D. E. Shaw Research), each with
-    /// counter, key and block.
+    /// The vectors for `philox4x32 10` in `kat_vectors` of Random123 (D. E. Shaw Research). Each has a
+    /// counter, a key and a block.
     #[test]
     fn known_answers() {
         let vectors = [

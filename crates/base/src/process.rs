@@ -1,6 +1,6 @@
 //! Information from the operating system about this process.
 
-/// Returns the peak resident memory of the process in bytes; 0 if unknown.
+/// Returns the peak resident memory of the process in bytes, or 0 if unknown.
 #[must_use]
 pub fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -72,7 +72,7 @@ struct TiffEntry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The values themselves, or their offset in the file if they do not fit into these 4 bytes (8 in a BigTIFF).
+    /// The values themselves or, if they do not fit into these 4 bytes (8 in a BigTIFF), their offset in the file.
     field: [u8; 8],
 }
 
@@ -275,13 +275,13 @@ impl<'a> TiffValues<'a> {
         }
     }
 
-    /// Returns all values if they are float64; otherwise `None`.
+    /// Returns all values if they are float64, and `None` otherwise.
     #[must_use]
     pub fn doubles(&self) -> Option<Vec<f64>> {
         (self.kind == 12).then(|| (0..self.len()).filter_map(|at| self.float(at)).collect())
     }
 
-    /// Returns the text up to the first zero byte; `None` if the values are not text.
+    /// Returns the text up to the first zero byte, or `None` if the values are not text.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let text = self.bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -294,7 +294,7 @@ impl<'a> TiffValues<'a> {
         self.bytes
     }
 
-    /// Returns the value that the first `count` values have in common; `None` if they differ.
+    /// Returns the value that the first `count` values have in common, or `None` if they differ.
     #[must_use]
     pub fn same(&self, count: usize) -> Option<u64> {
         let first = self.integer(0)?;
@@ -306,8 +306,8 @@ impl<'a> TiffValues<'a> {
     }
 }
 
-/// `None` for a type that is not an integer. Signed types are included, because some writers use them for
-/// numbers that are never negative, whose bytes are the same in an unsigned type.
+/// Returns the width of an integer, or `None` for other types. Signed types are included, because some
+/// writers use them for numbers that are never negative.
 const fn integer_width(kind: u16) -> Option<u64> {
     match kind {
         1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => value_width(kind),
@@ -360,7 +360,7 @@ impl TiffWords {
         if self.big_tiff { 20 } else { 12 }
     }
 
-    /// Size in bytes of an offset, and of the field of an entry.
+    /// Returns the size in bytes of an offset, and of an entry's field for values.
     const fn offset_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 4 }
     }

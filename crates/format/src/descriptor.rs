@@ -1,4 +1,4 @@
-//! The array descriptor: how to read the stored bytes of an array field (spec §4.2).
+//! The array descriptor (spec §4.2).
 
 use crate::bytes::Cursor;
 use crate::dtype::Dtype;
@@ -12,11 +12,11 @@ pub const MAX_RANK: u8 = 8;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
-    /// The stored elements are the values: `stored == decoded`.
+    /// The stored elements are the values, so `stored == decoded`.
     None,
-    /// Stored as float16; converts exactly to `decoded` (float32 or float16).
+    /// Stored as float16, which converts exactly to `decoded` (float32 or float16).
     F16,
-    /// Stored as an integer type; the writer checks that the conversion is exact.
+    /// Stored as an integer type. The writer has checked that the conversion is exact.
     Integer,
     /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`. The product
     /// and the sum are each rounded to float32. `band` is the index along the last axis.
@@ -77,7 +77,7 @@ pub enum Layout {
     /// The order of the shape, C-contiguous: `[height, width, channels]`.
     #[default]
     AsShape,
-    /// Last axis first: `[channels, height, width]`.
+    /// The last axis first: `[channels, height, width]`.
     BandMajor,
 }
 

@@ -52,7 +52,7 @@ macro_rules! dtypes {
                 match self { $(Dtype::$name => $size,)* }
             }
 
-            /// Returns the NumPy name.
+            /// Returns the type's name in NumPy.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Dtype::$name => $text,)* }

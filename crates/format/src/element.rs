@@ -15,7 +15,7 @@ use std::fmt;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ElementType {
-    /// An element type that files can hold.
+    /// A type that files can hold.
     Dtype(Dtype),
     /// bfloat16: the upper half of a float32.
     Bf16,
@@ -33,7 +33,7 @@ impl ElementType {
         Self::all().find(|element| element.name() == name)
     }
 
-    /// Returns the name in NumPy and PyTorch.
+    /// Returns the type's name in NumPy and PyTorch.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::fmt;
 /// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Place of an error in a dataset. A parser knows only its own slice, so every part is optional; callers add
+/// Place of an error in a dataset. A parser knows only its own slice, so every part is optional. Callers add
 /// the rest with [`Error::in_file`] and [`Error::in_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -73,7 +73,7 @@ pub enum Error {
         place: Box<Place>,
         /// Quantity that the limit applies to.
         what: String,
-        /// Field of `Limits`.
+        /// Field of `Limits` that was exceeded.
         name: &'static str,
         /// Value of the limit.
         limit: u64,
@@ -83,12 +83,12 @@ pub enum Error {
     /// The caller's request does not fit the layout.
     #[error("{}", visible(text))]
     Usage {
-        /// The whole text: the argument, its allowed values and the given value.
+        /// The whole text, including the argument, its allowed values and the given value.
         text: String,
         /// Suggestion for the user's next step.
         hint: Option<Hint>,
     },
-    /// The code reached a state that it rules out for every input: a bug in shardpack.
+    /// A bug in shardpack: the code reached a state that no input should cause.
     #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
         /// Place of the error, as far as it is known.

@@ -44,10 +44,10 @@ pub trait Explain: std::error::Error {
     /// Returns the kind of the error.
     fn kind(&self) -> ErrorKind;
 
-    /// Returns the hints, which are not part of the text.
+    /// Returns the hints, which are not part of the error's text.
     fn hints(&self) -> Vec<Hint>;
 
-    /// Returns the text, in which options are spelled for `voice`.
+    /// Returns the text of the error, in which options are spelled for `voice`.
     fn told(&self, voice: Voice) -> String {
         let _ = voice;
         self.to_string()
@@ -64,7 +64,7 @@ pub trait Explain: std::error::Error {
 pub struct SystemError<'e> {
     /// Description of the failure, without the path and the error code.
     pub text: String,
-    /// The file concerned, if it is known.
+    /// The file on which the call failed, if it is known.
     pub path: Option<&'e Path>,
     /// Error code of the operating system.
     pub code: Option<i32>,

@@ -48,7 +48,7 @@ impl Footer {
 
     /// Returns the footer's own CRC32, computed over its first 116 bytes.
     ///
-    /// It excludes itself because a CRC over data and its own CRC is constant.
+    /// The CRC32 excludes itself, because a CRC over data and its own CRC is constant.
     #[must_use]
     pub fn crc32(&self) -> u32 {
         crc32fast::hash(self.encode().split_at(CRC_AT).0)

@@ -155,7 +155,7 @@ impl Identity {
     }
 }
 
-/// Compares the CRC32 stored at `at` with the CRC32 of the bytes before it.
+/// Compares the CRC32 stored at offset `at` with the CRC32 of the bytes before it.
 pub(crate) fn check_crc(what: &'static str, bytes: &[u8], at: usize) -> Result<()> {
     let mut cur = Cursor::new(bytes, what);
     let computed = crc32fast::hash(cur.take(at as u64)?);

@@ -21,9 +21,9 @@ pub enum Voice {
 pub struct Setting {
     /// Name with `_` between words, as in the options of `pack`.
     pub(crate) option: Cow<'static, str>,
-    /// Rust name, if different.
+    /// Name in Rust, if it differs.
     pub(crate) field: Option<Cow<'static, str>>,
-    /// Python name, if different.
+    /// Name in Python, if it differs.
     pub(crate) keyword: Option<Cow<'static, str>>,
     pub(crate) given: Given,
 }
@@ -99,7 +99,7 @@ pub struct Hint(pub(crate) Vec<Phrase>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Phrase {
     Words(Cow<'static, str>),
-    /// Options to set together.
+    /// Options to be set together.
     Set(Vec<Setting>),
     /// Words that only one front end shows.
     Only(Voice, Cow<'static, str>),

@@ -110,7 +110,7 @@ impl IndexBuilder {
     /// ```
     #[must_use]
     pub fn bytes_for(schema: &crate::Schema, records: u64, key_bytes: u64) -> u64 {
-        // Head, metadata, keys and each column are padded to 64 bytes. The five fixed columns are offset,
+        // The head, metadata, keys and each column are padded to 64 bytes. The five fixed columns are offset,
         // length, CRC32, sample id and key end.
         let columns = 5 + schema.scalars().count() as u64;
         let row = 8 + 8 + 4 + 8 + 8 + schema.scalar_bytes();
@@ -165,7 +165,7 @@ pub struct Row {
 /// A parsed index, which owns its bytes and reads columns in place.
 #[derive(Debug, Clone)]
 pub struct Index {
-    /// Columns and keys, without the metadata before them.
+    /// Columns and keys. The metadata precedes them in the file.
     bytes: Vec<u8>,
     metadata: SharedMetadata,
     records: u64,
@@ -179,7 +179,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Parses and keeps the bytes between the records and the footer.
+    /// Parses the bytes between the records and the footer, and keeps them.
     ///
     /// # Errors
     /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave a gap,

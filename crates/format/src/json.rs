@@ -13,21 +13,20 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Number of nodes that each object counts in addition to its keys and values, because even a small map takes
-/// about that much more memory than a number.
+/// Number of nodes for which each object counts, besides its keys and values. Even a small map takes about
+/// that much more memory than a number.
 const OBJECT_NODES: u64 = 8;
 
-/// Parses an object into `T`. The text is checked first, which takes memory only for the values on one path
-/// from the outermost to the innermost. The memory for `T` is therefore bounded before any of it is
-/// allocated.
+/// Parses an object into `T`. The text is checked first, which takes memory only for the objects that are
+/// open at the same time. The memory for `T` is therefore bounded before any of it is allocated.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
     object(&mut de).map_err(|e: serde_json::Error| fail(what, e))
 }
 
-/// Checks that `bytes` are one strict JSON text, such as the value of a `json` field. Allocates only the keys
-/// of the currently open objects.
+/// Checks that `bytes` are one strict JSON text, such as the value of a `json` field. Allocates memory only
+/// for the keys of open objects.
 ///
 /// # Errors
 /// `Format` if they are not strict JSON, or nest deeper than [`Limits::max_json_depth`]; `Limit` if they have
@@ -63,7 +62,7 @@ fn fail(what: &'static str, e: serde_json::Error) -> Error {
     Error::format(what, "strict JSON as the specification describes", e)
 }
 
-/// Makes a structure accept only an object, although serde itself would also take an array.
+/// Makes a structure accept only an object. Without it, serde would also accept an array.
 struct AsObject<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
@@ -115,7 +114,7 @@ pub(crate) fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> s
     T::deserialize(StringDeserializer::<D::Error>::new(String::deserialize(de)?))
 }
 
-/// Like [`choice`], for an optional key, which must not be `null`.
+/// Reads a choice for an optional key, which must not be `null`.
 pub(crate) fn some_choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     de: D,
 ) -> std::result::Result<Option<T>, D::Error> {

@@ -19,7 +19,7 @@ const GENERATION: &str = "shardpack_generation";
 /// Version of the manifests of all generations after the first.
 const GROWN_VERSION: &str = "1.1";
 
-/// Upper bound on the JSON text of a [`ShardEntry`], in bytes.
+/// Maximum size of the JSON text of a [`ShardEntry`], in bytes.
 const BYTES_PER_SHARD: u64 = 320;
 /// Number of JSON nodes of a [`ShardEntry`]: one for the object itself, ten for its five keys and their
 /// values, and eight because it is an object.
@@ -38,7 +38,7 @@ const NODES_PER_SHARD: u64 = 19;
 pub struct Manifest {
     format: String,
     version: String,
-    /// 16 bytes that every shard repeats, written as 32 hexadecimal digits.
+    /// Dataset id that every shard repeats: 16 bytes, written as 32 hexadecimal digits.
     #[serde(with = "hex_id")]
     pub dataset_id: DatasetId,
     /// Number of samples in all shards.
@@ -128,8 +128,8 @@ impl Manifest {
         recipe
     }
 
-    /// Creates the manifest of another generation, still without shards and figures. The new shards of that
-    /// generation have this metadata.
+    /// Creates the manifest of another generation, still without shards and figures. `metadata` is the
+    /// metadata of the shards that this generation adds.
     #[must_use]
     pub fn following(&self, generation: u32, metadata: &Metadata) -> Self {
         let Metadata { schema, classes, mut recipe, .. } = metadata.clone();
@@ -146,8 +146,8 @@ impl Manifest {
         }
     }
 
-    /// Returns true if a shard of this dataset may list these classes. It lists all classes of the dataset
-    /// or, in a later generation, only the first of them, which were known when the shard was written.
+    /// Returns true if a shard of this dataset may list these classes: all classes of the dataset or, in a
+    /// later generation, only the first ones, which were known when the shard was written.
     #[must_use]
     pub fn has_classes(&self, of_shard: Option<&[String]>) -> bool {
         let own = self.classes.as_deref();
@@ -157,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Returns true if a shard of this dataset may state that the dataset has `count` shards. This is the
-    /// current number or, in a later generation, the number when the shard was written.
+    /// Returns true if a shard of this dataset may state that the dataset has `count` shards: the current
+    /// number or, in a later generation, an earlier one.
     #[must_use]
     pub fn has_shards(&self, count: u32) -> bool {
         let own = self.shards.len() as u64;

@@ -1,4 +1,4 @@
-//! Conversions between sizes in memory and on disk, which both have 64 bits.
+//! Conversions between sizes in memory and on disk, both of which have 64 bits.
 
 const _: () = assert!(usize::BITS == 64, "shardpack needs a platform with 64-bit addresses");
 
@@ -14,7 +14,7 @@ pub fn to_usize(number: impl Into<u64>) -> usize {
     number.into() as usize
 }
 
-/// Converts a count or width to 32 bits; larger numbers become `u32::MAX`.
+/// Converts a count or width to 32 bits. Larger numbers become `u32::MAX`.
 ///
 /// ```
 /// assert_eq!(shardpack_format::saturating_u32(7_usize), 7);
@@ -25,7 +25,7 @@ pub fn saturating_u32<N: TryInto<u32>>(number: N) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
 
-/// Converts a size in bytes or a time in nanoseconds to 64 bits; larger numbers become `u64::MAX`.
+/// Converts a size in bytes or a time in nanoseconds to 64 bits. Larger numbers become `u64::MAX`.
 ///
 /// ```
 /// assert_eq!(shardpack_format::saturating_u64(1_u128 << 64), u64::MAX);
@@ -35,7 +35,7 @@ pub fn saturating_u64<N: TryInto<u64>>(number: N) -> u64 {
     number.try_into().unwrap_or(u64::MAX)
 }
 
-/// Converts a size or a time in nanoseconds to 64 bits with a sign; larger numbers become `i64::MAX`.
+/// Converts a size or a time in nanoseconds to a signed 64-bit number. Larger numbers become `i64::MAX`.
 ///
 /// ```
 /// assert_eq!(shardpack_format::saturating_i64(u64::MAX), i64::MAX);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Characters that end any URL, even a malformed one.
+/// Characters that end every URL, even a malformed one.
 const SPACES: &[char] = &[' ', '\t', '\n', '\r'];
 /// Characters that end a URL after its password.
 const ENDS: &[char] = &[' ', '\t', '\n', '\r', '`', '"', '\'', '<', '>'];
@@ -25,11 +25,11 @@ pub fn plain_urls(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once("://") {
         out.push_str(before);
         out.push_str("://");
-        // A password may hold an unescaped quote, so the URL extends to the last `@` of the word.
+        // A password may contain a quote, so the secret extends to the last `@` of the word.
         let word = after.split(SPACES).next().unwrap_or_default();
         let (secret, open) = word.split_at(word.rfind('@').unwrap_or_default());
         let (url, behind) = after.split_at(secret.len() + open.find(ENDS).unwrap_or(open.len()));
-        // A password may hold an unescaped slash, so hide everything before the last `@`.
+        // A password may contain a slash, so hide everything before the last `@`.
         let (place, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
         let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         let is_container = scheme.starts_with("abfs") && !place.split('@').next().unwrap_or_default().contains(':');

@@ -178,7 +178,7 @@ pub struct Record<'a> {
     pub key: &'a str,
     /// The packed scalars, in schema order.
     pub scalars: &'a [u8],
-    /// Stored fields, in schema order; `None` where the sample has no value.
+    /// Values of the stored fields, in schema order; `None` where the sample has no value.
     pub fields: Vec<Option<FieldValue<'a>>>,
 }
 

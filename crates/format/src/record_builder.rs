@@ -114,7 +114,7 @@ impl RecordLayout {
     }
 }
 
-/// Lays out one record in a single buffer. It writes the head; the caller fills in the field values.
+/// Lays out one record in a single buffer. It writes the head, and the caller fills in the field values.
 #[derive(Debug)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -128,7 +128,7 @@ impl RecordBuilder {
     /// Clears `buffer`, writes the head into it, and reserves space for the values.
     ///
     /// `scalars` holds the scalar fields, packed little-endian in schema order. `fields` has one entry per
-    /// stored field, `None` if the sample has no value.
+    /// stored field, which is `None` if the sample has no value.
     ///
     /// # Errors
     /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
@@ -205,7 +205,7 @@ impl RecordBuilder {
         frame_bytes.fill(0);
         match bytes.get_mut(head_place) {
             Some(to) if to.len() == head.len() => to.copy_from_slice(&head),
-            // The head is a multiple of 64 bytes, and the first value follows directly.
+            // The head is a multiple of 64 bytes, and the first value follows it directly.
             _ => bug("a head that ends at the first value"),
         }
         bytes.resize(padded, 0);
@@ -224,7 +224,8 @@ impl RecordBuilder {
         (FRAME_LEN + FIELD_ENTRY_LEN * stored_fields + scalar_bytes + descriptor_bytes + key_bytes).next_multiple_of(64)
     }
 
-    /// Returns the buffer of stored field `position`: `stored_bytes` zeros to fill in, or empty if the field is absent.
+    /// Returns the buffer of stored field `position`: `stored_bytes` zeros to overwrite, or nothing if the
+    /// sample has no value.
     #[must_use]
     pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
         debug_assert!(position < self.fields.len(), "stored field {position} of {}", self.fields.len());
@@ -236,7 +237,7 @@ impl RecordBuilder {
     /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
-        // `split_at` panics if the buffer is too short. A fallback would store the CRC32 of an empty slice instead.
+        // Use `split_at`, which panics if the buffer is too short. A fallback would store the CRC32 of an empty slice.
         let (place, body) = self.bytes.split_at_mut(FRAME_LEN);
         self.frame.body_crc32 = crc32fast::hash(body.split_at(self.body_bytes).0);
         let mut frame_bytes = Vec::with_capacity(FRAME_LEN);

@@ -31,7 +31,7 @@ pub enum FieldKind {
     Scalar,
 }
 
-/// Writes the name in the schema's JSON, such as `image`.
+/// Writes the kind's name in JSON, such as `image`.
 impl fmt::Display for FieldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -259,7 +259,7 @@ pub struct Metadata {
     /// The fields.
     #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
-    /// Class names, which the scalar field `label` indexes from 0. Absent if there are no classes.
+    /// Class names. The scalar field `label` is a zero-based index into this list. Absent if there are no classes.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// All options with which the dataset was made.
@@ -284,8 +284,8 @@ pub struct Metadata {
 pub struct SharedMetadata(Arc<(Metadata, Box<[u8]>)>);
 
 impl SharedMetadata {
-    /// Parses the JSON document, or shares `known` if that was parsed from equal bytes. `known` must
-    /// have been parsed under the same limits.
+    /// Parses the JSON document, or shares `known` if its bytes are equal. `known` must have been parsed
+    /// under the same limits.
     ///
     /// # Errors
     /// Same as [`Metadata::parse`].
@@ -302,7 +302,7 @@ impl SharedMetadata {
         &self.0.0
     }
 
-    /// Returns true if both share the same memory and are therefore equal.
+    /// Returns true if both share the same memory, which means that they are equal.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -335,7 +335,7 @@ impl Metadata {
     /// ```
     pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.encode()?;
-        // Parsing applies every rule that a reader applies.
+        // Parsing applies all rules of a reader.
         Self::parse(&bytes, limits)?;
         Ok(bytes)
     }
@@ -367,8 +367,8 @@ mod tests {
             Field::stored("image", FieldKind::Image),
             Field::segments("image"),
             Field::stored("mask", FieldKind::Array),
-            // These are not segment indexes: no picture is named `mask`, `b.segments` is text, and no field
-            // is named `bb`.
+            // None of these is a segment index: no picture is named `mask`, `b.segments` is text, and no
+            // field is named `bb`.
             Field::segments("mask"),
             Field::stored("b", FieldKind::Image),
             Field::stored("b.segments", FieldKind::Text),

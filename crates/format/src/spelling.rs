@@ -85,6 +85,6 @@ impl Note {
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
     let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
     let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
-    // Most messages contain names from files. Texts from parsers repeat such names unescaped.
+    // Most messages contain names from files, which parsers repeat unescaped.
     plain_urls(&visible_lines(&text)).into_owned()
 }

@@ -1,5 +1,5 @@
-//! Cancels reads while a thread waits for them. All readers of a dataset share its storage, so the flag that
-//! cancels reads belongs to the thread rather than to the storage.
+//! Cancels reads while a thread waits for them. The flag belongs to the thread rather than to the storage,
+//! because all readers of a dataset share its storage.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Cause {
     error: Arc<io::Error>,
-    /// Boxed, to keep the many errors that contain a cause small.
+    /// Boxed, so that the many errors that contain a cause stay small.
     hint: Option<Box<Hint>>,
 }
 
@@ -88,7 +88,7 @@ impl From<ErrorKind> for Cause {
     }
 }
 
-/// For traits of the standard library that require an `io::Error`. The hint is lost.
+/// Needed for traits of the standard library that require an `io::Error`. The hint is lost.
 impl From<Cause> for io::Error {
     fn from(cause: Cause) -> Self {
         Arc::try_unwrap(cause.error).unwrap_or_else(|error| match error.raw_os_error() {

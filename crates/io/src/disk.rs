@@ -1,5 +1,3 @@
-//! The file system of this machine.
-
 use crate::cause::Cause;
 use crate::error::Result;
 use crate::file::{LocalFile, open_own};
@@ -85,7 +83,7 @@ impl FileSystem for Disk {
 
 impl GrowingFile for File {
     fn append(&self, bytes: &[u8]) -> Result<(), Cause> {
-        // `Write` is also implemented for `&File`. The file is open for appending, so each write goes to its end.
+        // The file is open for appending, so each write goes to its end.
         let mut file = self;
         Ok(file.write_all(bytes)?)
     }

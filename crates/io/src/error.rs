@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of a storage.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A file is missing, access to it is denied, or the disk or the network has failed.
+    /// A file is missing, access is denied, or the disk or the network has failed.
     #[error("`{}`: cannot {action}{}: {source}", visible_path(path), at_offset(*offset))]
     Io {
         /// Path of the file.
@@ -29,7 +29,7 @@ pub enum Error {
     Usage(FormatError),
 }
 
-/// As ` at offset 7`, or empty if there is no offset.
+/// Returns text such as ` at offset 7`, or nothing if there is no offset.
 #[must_use]
 pub(crate) fn at_offset(offset: Option<u64>) -> String {
     offset.map_or_else(String::new, |offset| format!(" at offset {offset}"))

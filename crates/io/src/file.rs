@@ -35,7 +35,7 @@ impl ReadAt for LocalFile {
     }
 
     fn advise_soon(&self, offset: u64, bytes: u64) {
-        // In small steps, because Linux reads ahead at most one request of the device per call, often 1 MiB.
+        // Advise in small steps, because Linux reads ahead at most one request of the device per call, often 1 MiB.
         let end = offset.saturating_add(bytes);
         let mut at = offset;
         while at < end {
@@ -96,13 +96,13 @@ pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     }
 }
 
-/// The path is one that this project has chosen itself. A symlink is refused, and a FIFO does not block.
+/// Opens a file whose path this project has chosen. A symlink is refused, and a FIFO does not block.
 pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
         Ok(_) => Err(not_regular("something else")),
-        // Without this case, the message would be the system's "too many levels of symbolic links".
+        // Without this case, the message would be "too many levels of symbolic links".
         Err(_) if symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
         Err(e) => Err(e.into()),
     }

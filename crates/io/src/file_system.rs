@@ -1,5 +1,5 @@
-//! The file system to which datasets are written, as a trait. This lets tests make any operation fail, return
-//! wrong results, or crash afterwards.
+//! The file system to which datasets are written, as a trait, so that tests can make any operation fail,
+//! return wrong results, or crash afterwards.
 
 use crate::cause::Cause;
 use crate::error::Result;
@@ -28,7 +28,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Of kind `NotFound` if there is no such folder.
     fn names(&self, folder: &Path) -> Result<Vec<String>, Cause>;
 
-    /// Opens a regular file for reading. Fails on anything else, including symlinks.
+    /// Opens a regular file for reading. Fails on all other files, including symlinks.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
@@ -46,7 +46,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Of kind `NotFound` if there is no such file.
     fn append(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause>;
 
-    /// Renames a file. An existing file of the new name is replaced.
+    /// Renames a file, and replaces any existing file of the new name.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
@@ -89,15 +89,14 @@ pub trait GrowingFile: Send + Sync + Debug {
     /// The operating system's error.
     fn append(&self, bytes: &[u8]) -> Result<(), Cause>;
 
-    /// Makes the content durable. After a failure, do not call it again, because it is then
-    /// unknown which bytes are on disk.
+    /// Makes the content durable. After a failure, it is unknown which bytes are on disk, so do not call it again.
     ///
     /// # Errors
     /// The operating system's error.
     fn sync(&self) -> Result<(), Cause>;
 }
 
-/// A lock, released on drop.
+/// A lock that is released on drop.
 pub trait FileLock: Send + Sync + Debug {
     /// Returns whether the mere existence of the file is the lock, as on file systems without locks. Such a
     /// lock remains after its holder has been killed.

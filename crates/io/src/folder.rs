@@ -46,7 +46,7 @@ impl Storage for Folder {
         let path = self.path.join(name);
         let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
         let refuse_link = |errno| match errno {
-            // On a symlink, NOFOLLOW alone fails with LOOP; together with DIRECTORY, it fails with NOTDIR.
+            // On a symlink, NOFOLLOW alone fails with LOOP. If DIRECTORY is set too, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
                 "`{}` is a symlink, or below a symlink: only files in the dataset's own folder are opened",
                 path.display()
@@ -62,8 +62,7 @@ impl Storage for Folder {
             folder = Some(handle.map_err(refuse_link)?);
             file_name = rest;
         }
-        // Names in manifests have already been checked for further levels and for `..`, but other callers
-        // might pass them.
+        // Names from manifests have already been checked, but other callers might pass deeper folders or `..`.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage(format!(
                 "file name {name:?} is not in the dataset's folder or one folder below it"

@@ -33,7 +33,7 @@ impl Holder {
         }
     }
 
-    /// Parses the text of a holder; `None` if it is not valid.
+    /// Parses the text of a holder, or returns `None` if it is not valid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (process, rest) = text.trim().strip_prefix("process ")?.split_once(" on ")?;
@@ -41,7 +41,7 @@ impl Holder {
         Some(Self { process: process.parse().ok()?, host: host.into(), since: since.into() })
     }
 
-    /// Returns whether this holder was a process on the machine of `other` and has ended.
+    /// Returns whether this holder was a process on the same machine as `other`, and has ended.
     pub(crate) fn has_ended_beside(&self, other: &Self) -> bool {
         let Some(pid) = i32::try_from(self.process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
         // Only ESRCH means that the process has ended. EPERM means that it is still alive.

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Retries are needed because the last holder briefly locks the file exclusively while removing it.
+/// Number of attempts to take a shared lock. One may fail while the last holder locks the file exclusively to
+/// remove it.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Follows the name of the lock file and precedes the process id.
+/// Follows the lock file's name in the name of a probe file.
 const PROBE: &str = ".probe-";
 
 #[derive(Debug)]
@@ -29,13 +30,13 @@ pub(crate) struct LockFile {
 impl FileLock for LockFile {}
 
 impl LockFile {
-    /// Tries locks on a new probe file in the same folder, because another process may hold the lock by the
-    /// mere existence of the lock file.
+    /// Returns true if the file system supports locks. Tries a lock on a new file in the same folder, because
+    /// the mere existence of the lock file may be a lock.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
         remove_probes(path);
         let mut probe = path.as_os_str().to_owned();
         probe.push(format!("{PROBE}{}-{:?}", std::process::id(), std::thread::current().id()));
-        // If the probe cannot be created, the lock file cannot be created either, and that attempt reports the error.
+        // If the probe cannot be created, neither can the lock file, and that attempt reports the error.
         let Ok(file) = File::create_new(&probe) else { return true };
         let tried = try_lock(&file);
         let _ = fs::remove_file(&probe);
@@ -55,8 +56,8 @@ impl LockFile {
                 LockMode::Exclusive => file.try_lock(),
             };
             match tried {
-                // The last holder may have removed the file after this process opened it. The new lock would
-                // then be on a file that has no name.
+                // The last holder may have removed the file after this process opened it. The lock would then
+                // be on a file without a name.
                 Ok(()) if !is_at(&file, path) => continue,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if tries > 1 => {
@@ -77,7 +78,7 @@ impl LockFile {
         }
     }
 
-    /// True if no other process holds the file at this path.
+    /// Returns true if no other process holds the file at this path.
     fn is_last(&self) -> bool {
         self.mode == LockMode::Exclusive
             || (self.file.unlock().is_ok() && self.file.try_lock().is_ok() && is_at(&self.file, &self.path))
@@ -94,7 +95,7 @@ impl Drop for LockFile {
     }
 }
 
-/// A probe in progress is not disturbed, because it needs only its open file, not the name.
+/// Removes the probes of killed processes. A probe in progress is not disturbed, because it needs only its open file.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -149,7 +150,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         assert!(LockFile::is_supported(&path, File::try_lock));
-        // ENOSYS, EOPNOTSUPP, ENOLCK and EINVAL, which Lustre, FUSE and NFS return.
+        // Lustre, FUSE and NFS return ENOSYS, EOPNOTSUPP, ENOLCK and EINVAL.
         for code in [38, 95, 37, 22] {
             let refuse = |_: &File| Err(TryLockError::Error(std::io::Error::from_raw_os_error(code)));
             assert!(!LockFile::is_supported(&path, refuse), "{code}");

@@ -14,10 +14,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAX_TEXT_BYTES: u64 = 4096;
-/// After removing this many files of killed processes, the lock is considered held.
+/// Number of leftover files to remove before the lock is considered held.
 const TRIES: u32 = 16;
 const MAX_SHARED: u32 = 1 << 16;
-/// Follows the name of the lock and precedes the number of the shared holder.
+/// Part of a shared holder's file name, between the lock's name and the process id.
 const SHARED: &str = ".with-";
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Drop for LockName {
     }
 }
 
-/// Creates the file; `None` if it already exists and its holder may still be alive.
+/// Creates the file. Returns `None` if it already exists and its holder may still be alive.
 fn create(path: &Path, holder: &Holder) -> io::Result<Option<LockName>> {
     for _ in 0..TRIES {
         match File::create_new(path) {
@@ -95,8 +95,8 @@ fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Returns true if the file is gone, or its holder was a process of this machine that has ended.
 ///
-/// The file of an ended process is removed. To do this safely, the function first renames the file and reads
-/// it again, and it restores the file if another process has created it in the meantime.
+/// The file of an ended process is removed. To do this safely, the function first renames it and reads it
+/// again. If another process has created a new file in the meantime, it is restored.
 fn is_left_over(path: &Path, own: &Holder) -> bool {
     let text = match read(path) {
         Ok(text) => text,

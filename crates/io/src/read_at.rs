@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Retries, a millisecond apart, for a file that is not ready. This happens only on a network.
+/// Number of retries, a millisecond apart, for a file on a network that is not ready.
 const PATIENCE: u32 = 1000;
 
 /// Bytes that can be read at any offset, by many threads at once.
@@ -23,7 +23,8 @@ pub trait ReadAt: Send + Sync + Debug {
         self.len() == 0
     }
 
-    /// Reads up to `buffer.len()` bytes from `offset` on, and returns how many were read. Returns 0 only at the end.
+    /// Reads up to `buffer.len()` bytes that begin at `offset`, and returns how many were read. Returns 0
+    /// only at the end.
     ///
     /// # Errors
     /// The error of the operating system or of the store.
@@ -33,7 +34,7 @@ pub trait ReadAt: Send + Sync + Debug {
     fn advise_sequential(&self) {}
 
     /// Tells the operating system or the store that these bytes will soon be read once. Failures are ignored.
-    /// A store keeps bytes that were announced twice until they have been read twice.
+    /// If bytes were announced twice, a store keeps them until they have been read twice.
     fn advise_soon(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
@@ -60,7 +61,7 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// Fills `buffer` with the bytes from `offset` on, in as many reads as needed.
+/// Fills `buffer` with the bytes that begin at `offset`, in as many reads as needed.
 ///
 /// # Errors
 /// `Io` if the file ends too early or cannot be read.
@@ -135,7 +136,7 @@ pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<
     Ok(all)
 }
 
-/// A file read from front to back.
+/// A file that is read from front to back.
 #[derive(Debug)]
 pub struct Reader<F> {
     file: F,

@@ -1,4 +1,4 @@
-//! A storage for tests that wraps another storage and lets a test intervene at each step.
+//! A storage for tests that lets a test intervene at each step.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ pub trait Rig: Send + Sync + Debug {
     }
 }
 
-/// A storage with a test's hooks.
+/// A storage with the hooks of a test.
 #[derive(Debug)]
 pub struct RiggedStorage<R> {
     storage: Arc<dyn Storage>,
@@ -142,7 +142,7 @@ impl<R: Rig> ReadAt for RiggedFile<R> {
 /// A fault to inject into a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// No fault; operations are only counted.
+    /// No fault. Operations are only counted.
     None,
     /// Each read returns only one byte.
     OneByte,

@@ -1,4 +1,4 @@
-//! A folder of files that can be read, on any medium.
+//! Storages for reading files.
 
 use crate::error::{Error, Result};
 use crate::read_at::{Ends, ReadAt, read_ends, read_whole};

@@ -1,5 +1,3 @@
-//! Counts of the network requests of a storage.
-
 /// Counts of a storage's network requests since it was opened.
 ///
 /// ```
@@ -13,7 +11,7 @@ pub struct Traffic {
     pub requests: u64,
     /// Retries after an error, a time-out or a truncated answer.
     pub retries: u64,
-    /// Number of duplicate requests, which are sent when the first request is slow.
+    /// Number of duplicate requests, each sent because the first request is slow.
     pub hedges: u64,
     /// Number of bytes received.
     pub fetched_bytes: u64,
@@ -21,7 +19,7 @@ pub struct Traffic {
     pub peak_in_flight: u64,
     /// Maximum bytes held for readers at a time.
     pub peak_held_bytes: u64,
-    /// Counts of the cache on the local disk; zeros if there is none.
+    /// Counts of the cache on the local disk, or zeros if there is none.
     pub cache: CacheStats,
 }
 
@@ -37,8 +35,7 @@ pub struct CacheStats {
     pub hit_bytes: u64,
     /// Blocks removed to free space.
     pub evicted: u64,
-    /// Number of cache files that were not the whole expected block, so that the block was fetched from the
-    /// store again.
+    /// Number of cache files that were not the whole expected block, which was then fetched from the store again.
     pub dropped: u64,
     /// Number of failed writes, for example on a full disk. After the first one, this process stops writing
     /// to the cache.

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let index: u64 = args.next().map_or(Ok(0), |index| index.parse())?;
     println!("{} samples in {} shards", dataset.len(), dataset.shards().len());
     if let Some(classes) = dataset.classes() {
-        // Labels are in the indexes, so this reads no records.
+        // The indexes contain the labels, so this reads no records.
         println!("{} classes, {} labels", classes.len(), dataset.labels()?.len());
     }
     let sample = dataset.get(index)?;

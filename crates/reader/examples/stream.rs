@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The file must not have unwritten changes.
+/// Drops a file from the page cache. The file must not have unwritten changes.
 fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
 }

@@ -5,7 +5,8 @@ use shardpack_io::ReadAt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes per announcement: large enough to hide the latency of a request, small enough to keep many requests in flight.
+/// Number of bytes per announcement: large enough to hide the latency of a request, small enough to keep many
+/// requests in flight.
 pub(crate) const STEP_BYTES: u64 = 8 << 20;
 
 /// A range of one file that is read from front to back, with announcements ahead of the reader.
@@ -22,7 +23,7 @@ impl Ahead {
         Self { file, rest: range, window }
     }
 
-    /// Announces everything within the window after `position`.
+    /// Announces all bytes in the window after `position`.
     pub(crate) fn reach(&mut self, position: u64) {
         let end = position.saturating_add(self.window).min(self.rest.end);
         while self.window > 0 && self.rest.start < end {
@@ -48,13 +49,13 @@ impl Onward {
     /// Number of shards that are announced to the storage before they are opened.
     const SHARDS: usize = 8;
 
-    /// Creates the announcer; `None` if the storage needs no announcements.
+    /// Creates the announcer, or returns `None` if the storage needs no announcements.
     pub(crate) fn new(dataset: &Dataset) -> Option<Self> {
         let window = dataset.read_ahead_bytes();
         (window > 0).then(|| Self { dataset: dataset.clone(), slot: 0, current: None, window, announced: 0 })
     }
 
-    /// Announces everything within the window after the `read` bytes of records read so far.
+    /// Announces all records in the window after the first `read` bytes of records.
     pub(crate) fn reach(&mut self, read: u64) {
         let end = read.saturating_add(self.window);
         while self.announced < end {

@@ -14,12 +14,12 @@ use shardpack_format::{
 pub(crate) struct Anatomy {
     pub(crate) header: Result<Identity, FormatError>,
     pub(crate) footer: Result<Footer, FormatError>,
-    /// The index, or `None` if the footer is damaged, because the footer says where the index is.
+    /// The index, or `None` if the footer, which states its position, is damaged.
     pub(crate) index: Option<Result<Index, FormatError>>,
 }
 
 impl Anatomy {
-    /// Reads the tail of the file, its first 64 bytes, and the rest of the index if the tail does not contain
+    /// Reads the last bytes of the file, its first 64 bytes, and the rest of the index if the last bytes do not contain
     /// all of it. If the metadata is equal to the metadata of another shard (`known`), both shards share it.
     ///
     /// # Errors

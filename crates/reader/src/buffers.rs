@@ -1,17 +1,17 @@
-//! Buffers that pass between the read-ahead threads and the consumer. Their number and their total size are limited.
+//! A limited number of buffers that pass between the read-ahead threads and the consumer.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of runs in flight between the readers and the consumer, including the run that the consumer holds.
+/// Maximum number of runs that are being read, waiting, or in use by the consumer.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// A single larger run, for example with records of many MiB, still leaves room for two runs: one that is
-/// being read and one in use.
+/// Maximum number of bytes in flight. Even if a run is larger, two may be in flight: one that is being read
+/// and one in use.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
-/// At most two buffers above this size are kept for later records.
+/// Minimum size of a large buffer. At most two of them are kept for later records.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused and therefore
-/// stay in the CPU cache.
+/// A stack of empty buffers. If the consumer keeps up, the same one or two buffers are reused, and they stay
+/// in the CPU cache.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     state: Mutex<State>,

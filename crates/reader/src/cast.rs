@@ -13,11 +13,13 @@ pub(crate) const LABEL: &str = "label";
 #[derive(Debug)]
 pub(crate) struct Cast {
     pub(crate) schema: Schema,
-    /// For each class of the dataset, its index in the union. `None` if no index changes.
+    /// For each class of the dataset, its index in the union; `None` if the indexes are the same.
     pub(crate) classes: Option<Vec<i64>>,
 }
 
 impl Cast {
+    /// Converts the columns of a shard.
+    ///
     /// # Errors
     /// `Format` if a label is not one of the dataset's classes.
     pub(crate) fn apply(&self, shard: &Shard) -> Result<UnionColumns> {
@@ -81,7 +83,8 @@ pub(crate) fn packed(dtype: Dtype, value: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// False for a bool; all bits set for any other type, which means −1, NaN, or the maximum of an unsigned type.
+/// Returns false for a bool. For all other types, all bits are set, which means −1, NaN, or the maximum of an
+/// unsigned type.
 fn absent(dtype: Dtype) -> Vec<u8> {
     vec![if dtype == Dtype::Bool { 0 } else { 0xFF }; dtype.size()]
 }

@@ -32,7 +32,7 @@ pub(crate) fn check_record<'a>(
     let ExpectedRecord { shard_number: number, record, limits } = *expected;
     let offset = index.row(record).map_or(0, |row| row.offset);
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
-    // Before the CRC32, because an intact record in the wrong place must not be reported as damaged.
+    // Compare the index first, because an intact record in the wrong place must not be reported as damaged.
     index.check_frame(record, number, &frame)?;
     let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;

@@ -26,7 +26,7 @@ impl Column {
         self.dtype
     }
 
-    /// Returns the elements' bytes, little-endian.
+    /// Returns the bytes of the elements, little-endian.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -50,7 +50,7 @@ impl Column {
         self.bytes.is_empty()
     }
 
-    /// Returns value `i`; `None` past the end.
+    /// Returns value `i`, or `None` past the end.
     #[must_use]
     pub fn value(&self, i: u64) -> Option<Scalar> {
         let width = self.dtype.size();
@@ -67,7 +67,7 @@ impl Column {
         })
     }
 
-    /// Returns all values as signed integers; `None` if the type is a floating-point type or if a value is 2⁶³ or more.
+    /// Returns all values as signed integers, or `None` if the type is a floating-point type or a value is 2⁶³ or more.
     #[must_use]
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         self.values().map(Scalar::as_i64).collect()

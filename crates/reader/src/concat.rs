@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 impl Dataset {
-    /// Concatenates `datasets` into one dataset. The shards stay where they are, and no file is touched.
+    /// Concatenates `datasets` into one dataset. No file is touched.
     ///
     /// Fields are matched by name. The result has the fields of all datasets, beginning with the fields of
     /// the first. If its own dataset lacks a field, a sample has no value for that field ([`Dataset::without`]),
@@ -17,7 +17,7 @@ impl Dataset {
     /// matched by name too: the classes of the first dataset keep their indexes, new classes follow, and
     /// labels are indexes into the combined list. Keys do not change. [`Dataset::by_key`] refuses to work if
     /// two of the datasets share a key; look such a key up in its own dataset. The result has no manifest.
-    /// Its recipe is the recipe of the datasets if all of them have the same one, and otherwise empty. Each dataset
+    /// Its recipe is the recipe of the datasets if they share one, and otherwise empty. Each dataset
     /// keeps its limits; decoders use the limits of the first dataset.
     ///
     /// To set the share of each dataset, use `Mixture` of `shardpack-loader`.

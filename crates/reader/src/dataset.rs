@@ -28,16 +28,16 @@ pub(crate) struct Inner {
     pub(crate) samples: u64,
     pub(crate) dataset_id: DatasetId,
     pub(crate) metadata: Metadata,
-    /// The manifest and the file handles; `None` for a lone shard and for a concatenation.
+    /// The manifest and the file handles, or `None` for a lone shard and for a concatenation.
     pub(crate) source: Option<FromManifest>,
-    /// Storage of the dataset's files; `None` for a shard opened by its path and for a concatenation.
+    /// Storage of the dataset's files, or `None` for a shard opened by its path and for a concatenation.
     pub(crate) storage: Option<Arc<dyn Storage>>,
     pub(crate) slots: Vec<Slot>,
     /// Range of samples of each concatenated dataset. For any other dataset, one range with all samples.
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) options: ShardOptions,
     pub(crate) keys: OnceLock<KeyTable>,
-    /// Metadata of the shard that was opened first. All shards with equal metadata share it.
+    /// Metadata of the shard that was opened first. All shards with the same metadata share it.
     pub(crate) known: OnceLock<SharedMetadata>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct FromManifest {
     pub(crate) manifest: Manifest,
 }
 
-/// One shard, opened when first needed.
+/// A shard that is opened when first needed.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Index of the shard's first sample.
@@ -56,14 +56,14 @@ pub(crate) struct Slot {
     pub(crate) origin: Origin,
     pub(crate) shard: OnceLock<Arc<Shard>>,
     /// Damage found in the header, footer or index. It is kept so that a large index is not read and checked
-    /// again for every sample. Failed reads are not kept here and are retried.
+    /// again for every sample. Failed reads are not kept here, because they are retried.
     pub(crate) damage: OnceLock<FormatError>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Origin {
     Entry(ShardEntry),
-    /// The shard was opened on its own, without a manifest.
+    /// A shard that was opened on its own, without a manifest.
     Lone,
     Member(MemberShard),
 }
@@ -171,13 +171,13 @@ impl Dataset {
         self.0.metadata.classes.as_deref()
     }
 
-    /// Returns all options that made the dataset.
+    /// Returns the options with which the dataset was packed.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.0.metadata.recipe
     }
 
-    /// Returns the fidelity figures of each field over all samples; `None` for a lone shard.
+    /// Returns the fidelity figures of each field over all samples, or `None` for a lone shard.
     #[must_use]
     pub fn fidelity(&self) -> Option<&Recipe> {
         self.manifest().map(|m| &m.fidelity)
@@ -194,8 +194,8 @@ impl Dataset {
         self.0.slots.get(number).map_or(0..0, |slot| slot.first..slot.first + slot.samples)
     }
 
-    /// Iterates over the shards that hold some of `samples`. Each comes with the range of its records that
-    /// hold these samples. Opens nothing.
+    /// Iterates over the shards that hold some of `samples`. For each shard, also returns the range of its
+    /// records that hold them. Opens nothing.
     pub fn records_of(&self, samples: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let (slots, end) = (&self.0.slots, samples.end);
         let from = slots.partition_point(|slot| slot.first + slot.samples <= samples.start);
@@ -285,7 +285,7 @@ impl Dataset {
     /// Iterates over the indexes of all shards. Announces each shard to the storage ahead of time, so that a
     /// networked storage can fetch several at once.
     pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
-        /// Enough shards to keep many small requests in flight.
+        /// Number of shards announced ahead. It keeps many small requests in flight.
         const AHEAD: usize = 64;
         self.advise_shards(0..AHEAD.min(self.0.slots.len()));
         (0..self.0.slots.len()).inspect(|number| {
@@ -377,7 +377,7 @@ impl Dataset {
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
-            // An error, because skipping this shard would assign every later label to the wrong sample.
+            // Fail here, because skipping this shard would assign every later label to the wrong sample.
             let of_shard = shard.column_bytes(position);
             column.extend(
                 of_shard.ok_or_else(|| FormatError::format("number of columns in a shard", position + 1, position))?,

@@ -1,5 +1,5 @@
-//! Decodes the values of fields (arrays, pictures, text and bytes). The check of the record has already made
-//! sure that each codec fits its field.
+//! Decodes the values of fields (arrays, pictures, text and bytes). The check of the record has already
+//! ensured that each codec fits its field.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};

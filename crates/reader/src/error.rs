@@ -96,7 +96,7 @@ impl From<format::Error> for Error {
 }
 
 impl Error {
-    /// Creates the error for a failed system call, where `action` names what failed on `path`.
+    /// Creates the error for a failed system call. `action` names what failed on `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, sample: None, source: source.into() }
     }

@@ -8,9 +8,9 @@ use crate::shard::Shard;
 use shardpack_format::bug;
 use std::sync::Arc;
 
-/// Limits the bytes that one read of neighbouring records may have.
+/// Maximum number of bytes in one read of neighbouring records.
 const MAX_READ_BYTES: u64 = 4 << 20;
-/// Reading a gap of this size between two records is cheaper than a second read.
+/// Largest gap between two records that one read may span, because it is cheaper than a second read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ impl Dataset {
             rest = tail;
             read_run(&shard, first, run, &mut buffer, &mut out)?;
         }
-        // Exactly one run has read each position.
+        // Each position has been read by exactly one run.
         out.sort_unstable_by_key(|(position, _)| *position);
         Ok(out.into_iter().map(|(_, sample)| sample).collect())
     }
@@ -126,7 +126,6 @@ pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Re
     bytes.ok_or_else(|| Error::usage(format!("the buffer of {} bytes does not hold record {record}", buffer.len())))
 }
 
-/// Returns a checked record without its padding.
 pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {
     padded.get(..length).unwrap_or_else(|| bug("a record that is whole"))
 }

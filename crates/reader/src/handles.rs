@@ -1,5 +1,5 @@
-//! A bounded set of open files, which closes the least recently used file when it is full. It is needed
-//! because a dataset may have more shards than a process may have open files.
+//! A bounded set of open files, which closes the least recently used file when it is full. A dataset may have
+//! more shards than a process may have open files.
 
 use crate::error::Result;
 use rustix::io::Errno;
@@ -30,7 +30,7 @@ impl Handles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file stays open for as long as a reader holds it, even if the set has dropped it.
+    /// Returns the open file, which stays open for as long as a reader holds it, even if the set drops it.
     fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
         {
             let mut state = self.state();
@@ -41,7 +41,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Without the lock, because opening is slow on a network file system.
+        // Open the file without holding the lock, because opening is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,
@@ -58,7 +58,7 @@ impl Handles {
         Ok(file)
     }
 
-    /// Called when the process has run out of file descriptors. Returns false if no file was open.
+    /// Closes half of the files if the process has no file descriptors left. Returns false if none was open.
     fn close_half(&self) -> bool {
         let mut state = self.state();
         let keep = state.open.len() / 2;
@@ -150,7 +150,7 @@ impl ShardFile {
         }
     }
 
-    /// Fills `buffer` with the bytes from `offset` on.
+    /// Fills `buffer` with the bytes that begin at `offset`.
     ///
     /// # Errors
     /// `Io` if the file ends too early or cannot be read.

@@ -1,13 +1,14 @@
-//! Reads only the head of a record, for the types and lengths of its values.
+//! Reads only the head of a record, which states the types and lengths of its values.
 
 use crate::error::Result;
 use crate::shard::Shard;
 use shardpack_format::{Frame, to_usize};
 
-/// Bytes read for a head; most heads are shorter.
+/// Number of bytes read for a head. Most heads are shorter.
 pub const HEAD_BYTES: usize = 4 << 10;
 
-/// Reads frame and head of a record, and checks them against the head's CRC32 and the index, but not the body's CRC.
+/// Reads the frame and head of a record. Checks them against the head's CRC32 and the index, but not against
+/// the body's CRC32.
 ///
 /// # Errors
 /// `Io` if it cannot be read, `Format` if frame or index are damaged, `Limit` if the record is too large.

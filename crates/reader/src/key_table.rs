@@ -1,5 +1,3 @@
-//! Hashes of all sample keys of a dataset.
-
 use std::hash::RandomState;
 
 /// Sorted hashes of all keys, 16 bytes per sample. The keys themselves stay in the shard indexes.

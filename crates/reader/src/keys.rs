@@ -1,4 +1,4 @@
-//! Maps sample keys to sample indexes. The table for this is built from the indexes of the shards at the first lookup.
+//! Maps sample keys to sample indexes. The first lookup builds a table from the indexes of all shards.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
-/// An index is checked when its shard is opened, so every record has a key.
+/// Returns a record's key, which an open shard always has, because its index has been checked.
 fn key_of(shard: &Shard, record: u64) -> &str {
     shard.index().key(record).unwrap_or_else(|| bug("a key for every record in a shard"))
 }
@@ -111,17 +111,17 @@ impl Dataset {
                 }
             }
         }
-        // If the last part of some keys is that of the text, all other keys are dropped.
+        // If keys have the same stem as the text, only those are suggested.
         let same = best.first().is_some_and(|(score, _)| *score >= 2.0);
         best.into_iter().filter(|(score, _)| !same || *score >= 2.0).map(|(_, key)| key).collect()
     }
 }
 
-/// Suggested keys, and their minimum similarity, from 0 to 1.
+/// Maximum number of suggested keys, and their minimum similarity, from 0 to 1.
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 
-/// The last part of a key in lower case, without its extension and without leading zeros in numbers.
+/// Returns the last part of a key in lower case, without its extension and without leading zeros in numbers.
 fn stem(key: &str) -> String {
     let name = key.rsplit('/').next().unwrap_or(key);
     let name = name.split_once('.').map_or(name, |(stem, _)| stem);

@@ -21,10 +21,12 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Names that mean masks only as the whole name: `label_text`, `bottle_label` and `semantic_features` are not masks.
+/// Names that mean masks only if they are the whole name: `label_text`, `bottle_label` and
+/// `semantic_features` are not masks.
 const ALONE: &[&str] = &["label", "labels", "semantic"];
 
-/// A field called `gt` may hold photos, such as the targets of super-resolution, so `gt` means masks only for folders.
+/// Names that mean masks only for folders. A field called `gt` may hold photos, such as the targets of
+/// super-resolution.
 const FOLDERS: &[&str] = &["gt"];
 
 const MOST_WORDS: usize = 2;

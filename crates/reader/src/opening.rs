@@ -177,7 +177,7 @@ impl DatasetOptions {
     }
 }
 
-/// Decides by the content, and by the name only if the content is neither a shard nor a manifest.
+/// Returns true if the content is a shard. The name decides only if the content is neither a shard nor a manifest.
 fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     let mut magic = [0; 8];
     let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
@@ -186,7 +186,7 @@ fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
 }
 
-/// The error has a hint if the text does not look like a path at all.
+/// Returns the error of a failed `open`, with a hint if the text is not a path but a URL.
 pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     let text = path.to_string_lossy();
     match text.split_once("://") {

@@ -1,5 +1,4 @@
-//! One sample, which gives access to the parts of its record by name. It either borrows its record from a
-//! buffer or owns it.
+//! One sample, which gives access to the parts of its record by name.
 
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
@@ -56,7 +55,7 @@ impl<'a> RecordView<'a> {
         self.record.key
     }
 
-    /// Returns the sample's number in source order.
+    /// Returns the number of the sample in source order.
     #[must_use]
     pub const fn sample_id(&self) -> u64 {
         self.record.frame.sample_id
@@ -102,7 +101,7 @@ impl<'a> RecordView<'a> {
         if !self.shard.has_scalar(position) {
             return Ok(None);
         }
-        // From the index, because the scalars in the record have already been compared with it.
+        // Take the value from the index, because the scalars in the record have already been compared with it.
         let start = usize::try_from(self.record_number).ok().and_then(|record| record.checked_mul(dtype.size()));
         let column = self.shard.column_bytes(position).unwrap_or_default();
         let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
@@ -112,7 +111,7 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// Returns the stored value of a field; `None` if this sample has no value for it.
+    /// Returns the stored value of a field, or `None` if this sample has no value for it.
     ///
     /// # Errors
     /// `Usage` if there is no stored field of this name.
@@ -126,8 +125,8 @@ impl<'a> RecordView<'a> {
         Ok(*value)
     }
 
-    /// The field must have one of these kinds. Fails with `Usage` if there is no such field or this sample
-    /// has no value for it.
+    /// Returns a value whose field must have one of these kinds. Fails with `Usage` if there is no such field
+    /// or this sample has no value for it.
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
@@ -172,7 +171,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// The descriptor, which is the media type, has already been checked together with the record.
+/// Returns a picture. Its descriptor, which is the media type, has already been checked with the record.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
     let media_type =
         std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
@@ -284,7 +283,7 @@ impl Sample {
         key.unwrap_or_default()
     }
 
-    /// Returns the sample's number in source order.
+    /// Returns the number of the sample in source order.
     #[must_use]
     pub const fn sample_id(&self) -> u64 {
         self.offsets.frame.sample_id

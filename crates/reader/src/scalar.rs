@@ -22,7 +22,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Reads one packed little-endian element; `None` if `bytes` does not have the length of the type.
+    /// Reads one packed little-endian element. Returns `None` if `bytes` does not have the length of the type.
     #[must_use]
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
         let n = dtype.size();
@@ -45,7 +45,7 @@ impl Scalar {
         })
     }
 
-    /// Returns the value as a signed integer; `None` if it is a floating-point number or does not fit.
+    /// Returns the value as a signed integer, or `None` if it is a floating-point number or does not fit.
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         match self {

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 
-/// Number of bytes per read of a large record. They must stay in the second-level cache until their CRC32 is computed.
+/// Number of bytes per read of a large record. They must fit into the second-level cache, where they stay
+/// until their CRC32 is computed.
 pub const STEP_BYTES: usize = 256 << 10;
 
 /// Returns the first `bytes` bytes of a buffer. The buffer grows if needed and never shrinks, so that it need

@@ -1,4 +1,4 @@
-//! One shard. Its identity and its index are in memory, and its records are read on demand.
+//! One shard of a dataset.
 
 use crate::anatomy::Anatomy;
 use crate::check::{Crc, ExpectedRecord, check_record};
@@ -47,7 +47,7 @@ pub struct Shard {
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// `None` if the concatenation has the same fields and classes as the shard.
+    /// The columns for a concatenation, or `None` if it has the same fields and classes as the shard.
     union: Option<UnionColumns>,
 }
 
@@ -62,11 +62,11 @@ impl Shard {
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    /// If the metadata is equal to the metadata of another shard (`known`), both shards share it.
+    /// Opens a shard. If another shard (`known`) has equal metadata, both share it.
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
-            // The header first, because it shows whether the file is a shard at all.
+            // Report errors of the header first, because it shows whether the file is a shard at all.
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
@@ -77,7 +77,7 @@ impl Shard {
         Ok(Self::from_parts(file, footer, index, options))
     }
 
-    /// Does not check the header: `verify` continues after finding a damaged one.
+    /// Creates a shard without checking its header, because `verify` continues after finding a damaged one.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
         Self { file, footer, index: Arc::new(index), options, union: None }
     }
@@ -94,8 +94,8 @@ impl Shard {
         self.union.as_ref().map_or_else(|| &self.index.metadata().schema, |union| &union.schema)
     }
 
-    /// Returns the position that stored field `position` of [`Shard::schema`] has in the records; `None` if
-    /// the records lack the field.
+    /// Returns the position that stored field `position` of [`Shard::schema`] has in the records, or `None`
+    /// if the records lack the field.
     #[must_use]
     pub fn stored_at(&self, position: usize) -> Option<usize> {
         match &self.union {
@@ -108,7 +108,7 @@ impl Shard {
     /// field `position` of [`Shard::schema`], or `None` if the records have none.
     #[must_use]
     pub fn segments_at(&self, position: usize) -> Option<usize> {
-        // Without the bit, a field of this name is one of the user's.
+        // Without the feature bit, a field of this name belongs to the user.
         let has_indexes = self.identity().optional_features & SEGMENT_INDEXES != 0;
         let picture = self.stored_at(position).filter(|_| has_indexes)?;
         self.index.metadata().schema.segments_position(picture)
@@ -194,8 +194,8 @@ impl Shard {
         self.index.is_empty()
     }
 
-    /// Returns all values of a scalar field without reading any record; `None` if there is no scalar field of
-    /// this name.
+    /// Returns all values of a scalar field without reading any record, or `None` if there is no scalar field
+    /// of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Column> {
         let (position, dtype) = self.schema().scalar_position(name)?;
@@ -231,8 +231,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// Includes padding. Also returns how to obtain the record's CRC32, which for a large record is computed
-    /// while reading.
+    /// Reads a record, including padding. Also returns how to obtain its CRC32, which is computed during the
+    /// read if the record is large.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -247,8 +247,8 @@ impl Shard {
         Ok((bytes, crc))
     }
 
-    /// Reads in steps, including padding. After each step, continues the CRC32 of the body while the new
-    /// bytes are still in the CPU cache.
+    /// Reads a record, including padding, in steps. After each step, the CRC32 of the body is continued while
+    /// the new bytes are still in the CPU cache.
     pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
         let row = self.row(record)?;
         let length = to_usize(row.length);
@@ -293,7 +293,7 @@ impl Shard {
         self.name_record(record, error.at(offset))
     }
 
-    /// The offset of `error` is already relative to the start of the file.
+    /// Adds the file, record and key to an error whose offset is already relative to the start of the file.
     fn name_record(&self, record: u64, error: FormatError) -> FormatError {
         error
             .in_record(record)
@@ -309,7 +309,7 @@ impl Shard {
     pub fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
-        // The index has been checked, so no sum overflows and every record ends inside the file.
+        // The index has been checked, so no sum overflows, and every record ends inside the file.
         let end = last.offset.checked_add(last.length).and_then(align_up);
         let end = end.unwrap_or_else(|| bug("a record that ends inside the file"));
         Ok(first.offset..end)

@@ -1,4 +1,4 @@
-//! Streams all samples in stored order. Separate threads read large runs of records ahead of the consumer.
+//! Streams all samples in stored order.
 
 use crate::ahead::Onward;
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A larger record is a run by itself. From the page cache, runs of 1 MiB streamed at 1.2 times the rate of 4
-/// MiB, because such a run is still in the CPU cache when its CRC32 is computed. From a disk, the size
-/// matters little, because the kernel reads ahead anyway.
+/// Maximum size of a run of several records. From the page cache, runs of 1 MiB streamed at 1.2 times the
+/// rate of 4 MiB, because such a run is still in the CPU cache when its CRC32 is computed. From a disk, the
+/// size matters little, because the kernel reads ahead anyway.
 const RUN_BYTES: u64 = 1 << 20;
-/// With a single thread, streaming would be slower than a plain read loop by the time that the CRC32s take.
+/// Number of reading threads. With only one, the CRC32s would make streaming slower than a plain read loop.
 const READERS: usize = 2;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Place {
     records: Range<u64>,
 }
 
-/// Errors hold a buffer too, so that the number of pending errors is bounded as well.
+/// A run that was read, or an error. Errors hold a buffer too, which bounds the number of pending errors.
 #[derive(Debug)]
 struct Delivery {
     /// Position of the delivery in dataset order.
@@ -50,7 +50,7 @@ struct Run {
     place: Place,
     start: u64,
     bytes: usize,
-    /// CRC32 of each record; empty if CRC32s are not checked.
+    /// CRC32 of each record, or nothing if CRC32s are not checked.
     crcs: Vec<u32>,
     first_record: u64,
 }
@@ -66,9 +66,9 @@ struct Current {
 /// views into the current run.
 ///
 /// Two threads take turns to read runs ahead of the caller, and compute their CRC32s while the bytes are in
-/// the CPU cache. The caller's thread only walks through the records. The runs are read into a few buffers
-/// that are recycled. These take up to 24 MiB, or four times the largest record, plus the bytes that the
-/// storage reads ahead ([`Dataset::read_ahead_bytes`]).
+/// the CPU cache. The caller's thread only walks through the records. The runs are read into a few recycled
+/// buffers. These take up to 24 MiB, or four times the largest record, plus the bytes that the storage reads
+/// ahead ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -143,7 +143,7 @@ struct Job {
 }
 
 impl Plan {
-    /// Returns `None` at the end of the dataset or once the consumer is gone.
+    /// Plans the next run. Returns `None` at the end of the dataset or once the consumer is gone.
     ///
     /// Takes buffers in the order of delivery, so that the next delivery never waits for later ones.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
@@ -158,7 +158,7 @@ impl Plan {
         Some(Job { number, buffer, bytes, place })
     }
 
-    /// Ends the plan after the panic, because the plan may be inconsistent.
+    /// Ends the plan after a panic, which may have left it inconsistent. Returns the error as the last job.
     fn broken(&mut self, panic: &(dyn Any + Send)) -> Job {
         (self.slot, self.shard) = (usize::MAX, None);
         let number = self.number;
@@ -198,8 +198,8 @@ impl Plan {
 
 /// Reads runs until the dataset ends or the consumer is gone.
 ///
-/// A panic becomes the error of the current run. If the thread ended without a delivery instead, the consumer
-/// would wait for it forever.
+/// A panic becomes the error of the current run. If it ended the thread instead, the consumer would wait for
+/// the run forever.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
         let job = {
@@ -220,7 +220,7 @@ fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) 
     }
 }
 
-/// Returns the records from `first` on that fit into `run_bytes`, but at least one record.
+/// Returns the records that begin at `first` and fit into `run_bytes`, but at least one record.
 pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> {
     let index = shard.index();
     let start = index.row(first).map_or(0, |row| row.offset);
@@ -233,8 +233,8 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
 
 fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     let Place { shard, records, .. } = &place;
-    // Every record, because if the limit is below the size of a run, even a run of several records may
-    // contain one that exceeds the limit.
+    // Check every record. If the limit is below the size of a run, even a run of several records may contain
+    // one that exceeds the limit.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
     let bytes = room(buffer, span.end - span.start)?;
@@ -249,7 +249,7 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// The length is taken from the index. The later check of the record compares it with the frame.
+/// Computes the CRC32 of a body. Takes its length from the index, which is later compared with the frame.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
@@ -260,8 +260,8 @@ fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
 }
 
 impl Stream {
-    /// Returns the next record; `None` at the end. After an error, the stream continues with the next record,
-    /// run or shard.
+    /// Returns the next record, or `None` at the end. After an error, the stream continues with the next
+    /// record, run or shard.
     ///
     /// # Errors
     /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if a record or a
@@ -274,7 +274,7 @@ impl Stream {
         Some(current.view(record))
     }
 
-    /// Also returns the index of the record in its shard.
+    /// Returns the run that holds the next record, and the index of the record in its shard.
     fn advance(&mut self) -> Option<Result<(&Current, u64)>> {
         while self.current.as_ref().is_none_or(|current| current.run.place.records.is_empty()) {
             if let Some(current) = self.current.take() {
@@ -289,7 +289,7 @@ impl Stream {
                 }
             }
         }
-        // Returning `None` here would end the stream early.
+        // Do not return `None` here, because it would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
@@ -307,7 +307,7 @@ impl Stream {
                 Ok(delivery) => drop(self.early.insert(delivery.number, delivery)),
                 Err(_) if self.early.is_empty() => return None,
                 Err(_) => {
-                    // An earlier delivery is missing. This is reported once, rather than silently skipping the run.
+                    // An earlier delivery is missing. Report this once, rather than silently skip the run.
                     self.early.clear();
                     let run = Err(Error::internal("reading ahead", format!("run {}", self.next), "no running thread"));
                     return Some(Delivery { number: self.next, buffer: Vec::new(), bytes: 0, run });
@@ -351,11 +351,11 @@ impl Current {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The threads then notice the end when they send a delivery or wait for a buffer.
+        // The threads notice the end when they send a delivery or wait for a buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A read that hangs must not block the caller, so wait only as long as a slow disk might need, and
-        // then leave the threads to end on their own.
+        // A read that hangs must not block the caller. Wait only as long as a slow disk might need, and then
+        // leave the threads to end on their own.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {

@@ -14,6 +14,8 @@ pub(crate) struct Union {
 }
 
 impl Union {
+    /// Combines the fields and classes of the datasets.
+    ///
     /// # Errors
     /// `Usage`, naming the dataset, if a field has different kinds or types in two datasets, or if one
     /// dataset names its classes and another has labels without class names.
@@ -39,7 +41,7 @@ impl Union {
         Ok(Self { classes: classes(datasets)?, schema })
     }
 
-    /// Returns the conversion of the shards of `dataset` to the union; `None` if they need no conversion.
+    /// Returns the conversion of the shards of `dataset` to the union, or `None` if they need no conversion.
     ///
     /// # Errors
     /// `Usage` if its labels are not integers, or their type is too narrow for the number of classes.

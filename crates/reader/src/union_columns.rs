@@ -3,11 +3,11 @@
 use shardpack_format::Schema;
 use std::sync::Arc;
 
-/// Columns of a shard in the order of the union's fields.
+/// The columns of a shard, in the order of the union's fields.
 #[derive(Debug)]
 pub(crate) struct UnionColumns {
     pub(crate) schema: Schema,
-    /// For each stored field of the union, its position in the records of this shard; `None` if they lack the field.
+    /// For each stored field of the union, its position in the records of this shard, or `None` if they lack the field.
     pub(crate) stored: Vec<Option<usize>>,
     pub(crate) columns: Vec<UnionColumn>,
 }
@@ -16,7 +16,7 @@ pub(crate) struct UnionColumns {
 pub(crate) enum UnionColumn {
     /// The column at this position of the shard's own index.
     Own(usize),
-    /// Labels converted to the classes of the union.
+    /// Labels of the shard, converted to the classes of the union.
     Changed(Arc<[u8]>),
     /// Placeholders, because the samples have no values for this field.
     Absent(Arc<[u8]>),

@@ -9,7 +9,7 @@ use shardpack_array::{ArrayOptions, ArraySettings, Candidate, Trial};
 pub struct ArrayRecipe {
     /// Storage settings of the arrays.
     pub settings: ArraySettings,
-    /// Options from which the settings were found. These are the default options if another version wrote the entry.
+    /// Options from which the settings were found, or the defaults if another version wrote the entry.
     #[serde(default, deserialize_with = "options_of_any_version")]
     pub asked: ArrayOptions,
     /// All candidates that were tried, best first. Empty if there was only one possibility.

@@ -8,10 +8,10 @@ use shardpack_format::Recipe;
 /// Order of the stored samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// In the order of their keys.
+    /// Sorted by key.
     #[serde(rename = "as the keys sort")]
     Keys,
-    /// In the order of addition by the program.
+    /// The order in which the program added them.
     #[serde(rename = "as they were added")]
     Added,
     /// Shuffled with this seed.
@@ -54,7 +54,7 @@ pub enum Variables {
 }
 
 impl Variables {
-    /// Returns the variables with these names; `None` if there are no names.
+    /// Returns the variables with these names, or `None` if there are no names.
     #[must_use]
     pub fn of(names: &[String]) -> Option<Self> {
         match names {
@@ -175,7 +175,7 @@ impl ProgramRecipe {
     }
 }
 
-/// The name of the field, unless a fixed entry already has that name.
+/// Returns the entry's name, which is the field's name unless a fixed entry has it.
 fn entry_of(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),

@@ -14,7 +14,7 @@ pub enum Entry<T> {
 }
 
 impl<T> Entry<T> {
-    /// Returns the value; `None` if this version does not understand the entry.
+    /// Returns the value, or `None` if this version does not understand the entry.
     #[must_use]
     pub const fn typed(&self) -> Option<&T> {
         match self {

@@ -1,6 +1,6 @@
 //! The typed recipe of a dataset, which says where its samples come from and how they are stored.
 //!
-//! Every manifest and every shard holds a recipe as JSON (spec §3.4), which [`DatasetRecipe`] reads and
+//! Every manifest and every shard holds a recipe as JSON (spec §3.2), which [`DatasetRecipe`] reads and
 //! writes. Parts of a recipe are the option types themselves: [`PictureOptions`] for a field of pictures and
 //! [`ArrayRecipe`] for a field of arrays. Entries of later versions are kept.
 //!

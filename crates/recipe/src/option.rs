@@ -1,4 +1,4 @@
-//! Options. Each is declared once, in a table, with its name, help text, check, and the setting that it changes.
+//! Options, each of which is declared once, in a table.
 
 use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 
@@ -94,7 +94,7 @@ impl<O: 'static> Declared<O> {
         (self.set)(options, Given { option: self.about.name, value })
     }
 
-    /// Writes the value in a form that [`set`](Self::set) can read; `None` if the option is not set.
+    /// Writes the value in a form that [`set`](Self::set) can read. Returns `None` if the option is not set.
     #[must_use]
     pub fn spelled(&self, options: &O) -> Option<String> {
         (self.spelled)(options)

@@ -37,14 +37,14 @@ impl Word for Jpeg {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "jpeg", rename_all = "lowercase", remote = "Self")]
 pub enum PictureOptions {
-    /// JPEGs are stored byte for byte.
+    /// Store JPEGs byte for byte.
     Keep {
-        /// Store a segment index next to each picture that has use for one. Default: true. A recipe without the entry
-        /// means false.
+        /// Store a segment index next to each picture that has use for one. Default: true, but false for a
+        /// recipe without this entry.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         segment_index: bool,
     },
-    /// JPEGs are stored in tiles.
+    /// Store JPEGs in tiles.
     Tile {
         /// If true, turns pictures upright by rearranging their coefficients, if their edges allow it.
         /// Decoders then need not turn them, but some pixels differ by a rounding step or two. Default:
@@ -57,9 +57,9 @@ pub enum PictureOptions {
         /// rest is dropped.
         keep_metadata: bool,
     },
-    /// JPEGs are re-encoded.
+    /// Re-encode JPEGs.
     Reencode {
-        /// Quality, subsampling and size. The tiles are made with their default options.
+        /// Quality, subsampling and size. The tiles have their default options.
         #[serde(rename = "reencode")]
         how: ReencodeOptions,
         /// Share of pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
@@ -106,7 +106,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns options that encode pictures again and score a sample of them.
+    /// Returns options that re-encode pictures and score a sample of them.
     #[must_use]
     pub const fn reencode(how: ReencodeOptions) -> Self {
         Self::Reencode { how, score: Share::Sample, keep_metadata: false }

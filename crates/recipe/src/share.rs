@@ -1,5 +1,3 @@
-//! The share of pictures to which a costly check is applied.
-
 use crate::Word;
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +28,8 @@ impl Share {
             Self::None => false,
             Self::All => true,
             Self::Sample => {
-                // One picture from each block of neighbours, at a varying position. With a fixed position,
-                // all chosen pictures might be the first of their class.
+                // Take one picture from each block of neighbours, at a varying position. With a fixed
+                // position, all chosen pictures might be the first of their class.
                 let stride = count / 16;
                 let stride = if stride > 64 { 64 } else { stride };
                 if stride == 0 {

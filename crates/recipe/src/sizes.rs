@@ -50,7 +50,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
             if bytes >= 9e18 {
                 return Err(too_large());
             }
-            // The range has been checked, and fractions of a byte are dropped on purpose.
+            // The range has been checked, and dropping fractions of a byte is intended.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let whole = bytes as u64;
             whole

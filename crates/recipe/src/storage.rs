@@ -373,7 +373,7 @@ impl StorageOptions {
         Ok(options)
     }
 
-    /// Changes the options that are given.
+    /// Sets the given options and keeps all others.
     ///
     /// # Errors
     /// Fails like [`read`](Self::read).
@@ -381,7 +381,7 @@ impl StorageOptions {
         crate::check(Self::OPTIONS.iter().map(|option| &option.about), given)?;
         for option in Self::OPTIONS {
             for value in values_of(given, option.about.name) {
-                // A wrong value is reported even if the option would have no effect.
+                // Report a wrong value even if the option would have no effect.
                 Self::canonical(option, value)?;
                 if is_given(given, option.about.name) {
                     refuse_useless(option, self.pictures.jpeg())?;

@@ -32,7 +32,7 @@ pub trait Word: Copy + PartialEq + Sized + 'static {
 
     /// Returns the word of this value.
     fn spelled(self) -> &'static str {
-        // Never the default: a test checks that every value has a word.
+        // The default is never used, because a test checks that every value has a word.
         Self::WORDS.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
     }
 }

@@ -16,7 +16,7 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// This crate counts and ends the attempts itself, and pauses between them.
+/// `object_store` must not retry, because this crate counts the attempts itself and pauses between them.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
@@ -27,7 +27,7 @@ fn client(options: &StoreOptions) -> ClientOptions {
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 
-/// The builder types have the same methods but no trait in common.
+/// This is a macro because the builder types have the same methods but no trait in common.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
         let connector = GuardedConnector::default();
@@ -113,8 +113,8 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
     })
 }
 
-/// Unencrypted addresses are refused too, unless the user has permitted them or they belong to an emulator on
-/// this machine.
+/// Checks the store's addresses. Unencrypted ones are refused too, unless the user has permitted them or they
+/// belong to an emulator on this machine.
 fn check_addresses(
     target: &StoreUrl,
     options: &StoreOptions,

@@ -40,7 +40,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
     let Some(http) = find::<HttpError>(error) else {
         return RequestError::again(ErrorKind::Other, words);
     };
-    // The request itself is invalid, so every further attempt would fail too.
+    // The request itself is invalid, so another attempt would fail too.
     if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
         return RequestError::last(ErrorKind::InvalidInput, words);
     }
@@ -51,7 +51,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
             format!("no secure connection{to}: the server does not use TLS on this port"),
         )
         .with_hint("if the server does not support TLS, use http://"),
-        // A further attempt would meet the same certificate and the same protocol versions.
+        // Another attempt would meet the same certificate and the same protocol versions.
         (
             Some(
                 TlsError::InvalidCertificate(_)
@@ -73,7 +73,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
     }
 }
 
-/// The innermost error states the cause; the outer errors only state where it occurred.
+/// Returns the innermost error, which states the cause. The outer errors only state where it occurred.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut error = error;
     while let Some(below) = error.source() {
@@ -105,7 +105,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
-/// Returns the code with parentheses, for example ` (AccessDenied)`, in an answer from S3 or a compatible store.
+/// Returns the error code of an S3 answer in parentheses, for example ` (AccessDenied)`.
 fn code(error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

@@ -1,5 +1,5 @@
-//! Checks the addresses in the options of a store. This is necessary because `object_store` does not check
-//! them, and panics in the middle of a request if they are invalid.
+//! Checks the addresses in the options of a store. `object_store` does not check them, and panics in the
+//! middle of a request if they are invalid.
 
 use crate::http::switch;
 use crate::location::Protocol;
@@ -63,7 +63,7 @@ fn is_address(key: &str) -> bool {
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
 }
 
-/// Addresses for fetching credentials, in contrast, may be on this machine.
+/// Returns true if `key` sets the address of the store. Addresses for fetching credentials may be on this machine.
 fn is_of_store(key: &str) -> bool {
     let name = ["aws_", "azure_", "google_", "hf_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) enum Extent {
     Range(Range<u64>),
     Suffix(u64),
-    /// The whole object. If it is larger than this number of bytes, only its metadata.
+    /// The whole object, or only its metadata if it is larger than this number of bytes.
     Whole(u64),
     Meta,
 }
@@ -40,7 +40,7 @@ impl Answer {
         Self { range, size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() }
     }
 
-    /// Size and ETag must be equal or, if there is no ETag, size and modification time.
+    /// Returns true if size and ETag are equal or, if there is no ETag, size and modification time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let times = self.e_tag.is_some() || self.modified == other.modified;
         self.size == other.size && self.e_tag == other.e_tag && times
@@ -51,8 +51,8 @@ impl Answer {
     }
 }
 
-/// Passes the bytes to `push` piece by piece and in order. If an attempt fails, the next one continues where
-/// it stopped. Ends early if all readers have given up.
+/// Passes the bytes to `push` piece by piece and in order. If an attempt fails, the next one continues at the
+/// same byte. Ends early if all readers have given up.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -78,9 +78,9 @@ pub(crate) async fn fetch(
 
 #[derive(Debug)]
 struct FetchProgress {
-    /// Version of the object according to the first answer.
+    /// Version of the object in the first answer.
     known: Option<Answer>,
-    /// The requested range as numbers, as soon as it is known.
+    /// The requested range as numbers, once it is known.
     range: Option<Range<u64>>,
     arrived: u64,
 }
@@ -177,11 +177,11 @@ async fn try_once(
     Ok(Answer { range: all, ..answer })
 }
 
-/// Only these content codings are refused, because some programs leave values such as `aws-chunked` behind
-/// when they write.
+/// Content codings that are refused. Others are accepted, because some programs leave values such as
+/// `aws-chunked` behind when they write.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// Checks the rate of an answer, because one that only trickles never stalls, but would take forever.
+/// Checks the rate of an answer. One that only trickles never stalls, but would take forever.
 struct Pace {
     least: u64,
     window: Duration,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Handle;
 
-/// A folder of a store, together with the runtime of the threads that fetch from it.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) folder: StoreFolder,
@@ -25,7 +24,7 @@ impl Fetcher {
     pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
         let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
         self.handle.spawn(async move {
-            // Moves the whole struct into the closure. Otherwise only some fields would be captured, and its
+            // Move the whole struct into the closure. Otherwise only some fields would be captured, and its
             // `drop` would not run here.
             let mut running = running;
             let folder = &running.fetcher.folder;
@@ -36,7 +35,7 @@ impl Fetcher {
                 }
                 Request::Open(name, opening) => {
                     let result = open(folder, name, &opening.readers).await;
-                    // Reports only success. A failure is reported later, when the name is free for a new request.
+                    // Report only success here. A failure is reported later, when the name is free for a new request.
                     result.map(|pin| {
                         opening.finish(Ok(pin));
                         0
@@ -57,11 +56,11 @@ impl Fetcher {
     }
 }
 
-/// Dropping a request, even during a panic, notifies waiting readers.
+/// A request that notifies waiting readers when dropped, even during a panic.
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,
-    /// Number of bytes that arrived. Until the request ends, this holds an error.
+    /// Number of bytes that have arrived. While the request runs, this holds an error.
     result: Result<u64, RequestError>,
 }
 

@@ -13,9 +13,9 @@ use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Missing ranges of one transfer that are fetched at the same time.
+/// Number of missing ranges of one transfer that are fetched at the same time.
 const HOLES: usize = 4;
-/// If there is no cache, or if the object has no strong ETag, all bytes are fetched from the store.
+/// Fetches a transfer. Without a cache or a strong ETag of the object, all bytes come from the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {
         let extent = Extent::Range(transfer.range.clone());
@@ -25,7 +25,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
     };
     let source = CacheFill { folder, pin, cache, object: Arc::new(object), readers: &transfer.readers };
     let found = source.find(pages_of(&transfer.range)).await?;
-    // With room for the whole dataset, the bytes around a miss will be needed sooner or later.
+    // If the whole dataset fits into the cache, the bytes around a miss will be needed sooner or later.
     let whole = cache.has_room_for(folder.schedule().opened_bytes);
     let holes = found.into_iter().flat_map(|(range, hit)| {
         let parts = if hit.is_none() && whole { by_blocks(&range) } else { vec![range] };
@@ -49,7 +49,7 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
 struct FilledRange {
     range: Range<u64>,
     pieces: Vec<Bytes>,
-    /// The part of `range` that this request needs. Other requests, or no readers at all, need the rest.
+    /// The part of `range` that this request needs. The rest is for other requests, if any need it.
     wanted: Range<u64>,
     is_new: bool,
 }
@@ -86,7 +86,7 @@ impl CacheFill<'_> {
         let _memory = self.folder.locks.memory.acquire().await;
         let range = bytes_of(&(number * WHOLE..(number + 1) * WHOLE), self.pin.size);
         let pieces = self.fetch(range.clone()).await?;
-        // Before the lock is released, so that the next request finds the pages of the block.
+        // Write the block before releasing the lock, so that the next request finds its pages.
         self.keep(range.clone(), pieces.clone()).await?;
         Ok(FilledRange { range, pieces, wanted, is_new: false })
     }
@@ -110,7 +110,7 @@ impl CacheFill<'_> {
     }
 }
 
-/// Splits only ranges that are shorter than a block.
+/// Splits a range that is shorter than a block at the boundary between two blocks.
 fn by_blocks(range: &Range<u64>) -> Vec<Range<u64>> {
     let middle = (range.start + 1).next_multiple_of(WHOLE * PAGE);
     if range.end - range.start >= WHOLE * PAGE || middle >= range.end {
@@ -124,7 +124,7 @@ fn gone() -> RequestError {
 }
 
 /// Passes on the bytes that are both in `wanted` and in the range of the transfer. `at` is the offset of the
-/// first byte.
+/// first byte of `bytes`.
 fn push(transfer: &Transfer, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
     let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(transfer.range.start.max(wanted.start))..place(transfer.range.end.min(wanted.end));

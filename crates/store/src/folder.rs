@@ -19,7 +19,6 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
 }
 
-/// A folder of a store. The fetching threads and the reading threads share it.
 #[derive(Debug)]
 pub(crate) struct StoreFolder {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -67,7 +66,6 @@ impl StoreFolder {
         self.key_below(name).ok().filter(|_| name.split('/').count() <= 2).ok_or_else(not_below)
     }
 
-    /// Returns the key of an object at any depth below the folder.
     pub(crate) fn key_below(&self, name: &str) -> Result<Key, RequestError> {
         let is_below = !name.split('/').any(|part| matches!(part, "" | "." | ".."));
         let text = self.prefix().map_or_else(|| name.to_owned(), |folder| format!("{folder}/{name}"));
@@ -75,8 +73,8 @@ impl StoreFolder {
         key.ok_or_else(not_below)
     }
 
-    /// The name is empty if the object has the same name as the folder itself. `None` if the object is
-    /// outside the folder.
+    /// Returns the object's name relative to the folder, or `None` if it is outside the folder. The name is
+    /// empty if the object has the name of the folder itself.
     pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
         let parts: Vec<_> = key.prefix_match(&self.key)?.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
@@ -93,7 +91,7 @@ impl StoreFolder {
         names
     }
 
-    /// `None` if the object cannot be cached.
+    /// Returns the cache and this object's entry, or `None` if the object cannot be cached.
     pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
         let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
         Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))

@@ -20,9 +20,9 @@ use url::Url;
 
 const ENDPOINT: &str = "https://huggingface.co";
 const REVISION: &str = "main";
-/// Attempts to ask for the commit of a revision.
+/// Maximum number of attempts to ask for the commit of a revision.
 const ATTEMPTS: u32 = 3;
-/// The answer lists all files of the repository.
+/// Maximum size of an answer, which lists all files of the repository.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 /// The repository that a URL `hf://datasets/OWNER/NAME[@REVISION]/PATH` names.
@@ -35,7 +35,7 @@ pub(crate) struct HubRepository {
 }
 
 impl HubRepository {
-    /// Returns the repository, and the path of the dataset in it. `None` if the URL does not have the form above.
+    /// Returns the repository, and the path of the dataset in it, or `None` if the URL has another form.
     pub(crate) fn parse(url: &Url) -> Option<(Self, Key)> {
         let mut parts = url.path_segments().filter(|_| url.host_str() == Some("datasets"))?;
         let (owner, name) = (parts.next()?, parts.next()?);
@@ -103,7 +103,7 @@ impl HubRepository {
     }
 }
 
-/// The headers of every request: the token, if there is one.
+/// Returns the headers of every request: the token, if there is one.
 pub(crate) fn headers(target: &StoreUrl, options: &StoreOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     if let Some(token) = options.value("hf_token") {
@@ -119,7 +119,7 @@ fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns status and body.
+/// Returns the status and the body of the answer.
 async fn ask(url: &Url, client: &ClientOptions) -> Result<(u16, bytes::Bytes), HttpError> {
     let unknown = |error| HttpError::new(HttpErrorKind::Unknown, error);
     let connector = GuardedConnector::default();

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const SAMPLES: usize = 256;
-/// Fewer measured times give no meaningful percentile.
+/// Number of measured times below which a percentile means nothing.
 const LEAST_SAMPLES: usize = 100;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct LatestTimes {
 }
 
 impl Latencies {
-    /// The 99th percentile; `None` if too few times have been measured.
+    /// Returns the 99th percentile, or `None` if too few times have been measured.
     pub(crate) fn slow_after(&self) -> Option<Duration> {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner).times.clone();
         times.sort_unstable();

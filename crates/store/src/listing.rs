@@ -11,7 +11,8 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-/// Stores return up to a thousand names per answer. After a failure, the listing resumes after the last name received.
+/// Lists all objects, up to a thousand names per answer. After a failure, the listing resumes after the last
+/// name received.
 pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
     let mut attempts = Attempts::to_read(folder);
@@ -34,7 +35,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
             folder.store.list_with_offset(folder.prefix(), &last.location)
         }
-        // The store does not list in order, so the listing starts again.
+        // The store does not list names in order, so start the listing again.
         _ => {
             found.clear();
             folder.store.list(folder.prefix())
@@ -55,7 +56,7 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
     }
 }
 
-/// `None` if the object has the same name as the folder itself.
+/// Returns the entry of an object, or `None` if it has the name of the folder itself.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
         let words = format!("the listing contains `{}`, which is outside the folder", object.location);

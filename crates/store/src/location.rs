@@ -75,7 +75,7 @@ impl Location {
             return Ok(Self::Local(text.into()));
         }
         let expected = schemes(|_| true);
-        // Leaves out the URL, because it may contain a password.
+        // Leave out the URL, because it may contain a password.
         let url =
             Url::parse(text).map_err(|error| Error::usage(format!("invalid URL ({error}): expected {expected}")))?;
         // In `abfss://container@account…`, the part before `@` is the container, not a user name.

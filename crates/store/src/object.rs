@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) struct Object {
     pub(crate) client: Arc<Client>,
     pub(crate) pin: Arc<Pin>,
-    /// True if no other reader uses the pin. Dropping this object then frees the bytes that are held for it.
+    /// True if no other reader uses the pin. In this case, dropping the object frees the bytes held for it.
     pub(crate) is_alone: bool,
 }
 

@@ -8,7 +8,7 @@ use object_store::path::Path as Key;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// A manifest up to this size is fetched as a whole, a larger one range by range.
+/// Size up to which a manifest is fetched as a whole. A larger one is fetched range by range.
 const MOST_WHOLE_BYTES: u64 = 64 << 20;
 const HEAD_BYTES: u64 = 64;
 
@@ -17,8 +17,8 @@ struct Arrived {
     pieces: Vec<Bytes>,
 }
 
-/// Passes the fetched bytes to the schedule. Manifests are fetched as a whole; of other objects, only the
-/// first and the last bytes.
+/// Passes the fetched bytes to the schedule. Manifests are fetched as a whole, and other objects only at
+/// their start and end.
 pub(crate) async fn open(folder: &StoreFolder, name: &str, readers: &Readers) -> Result<Arc<Pin>, RequestError> {
     let key = folder.key(name)?;
     let (answer, arrived) = match name.ends_with(".json") {
@@ -58,8 +58,8 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
     )
     .await;
     let tail = match tail {
-        // Azure does not support suffix ranges, and an empty object has no last bytes. In both cases, the
-        // size comes first.
+        // Azure does not support suffix ranges, and an empty object has no last bytes. In both cases, ask for
+        // the size first.
         Err(error) if matches!(error.kind, ErrorKind::Unsupported | ErrorKind::InvalidData) => {
             last.clear();
             let answer = fetch(folder, key, Extent::Meta, None, readers, &mut |_| {}).await?;

@@ -177,7 +177,6 @@ impl StoreOptions {
         self.keys.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Returns the values that no message may contain.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_secret = |key: &str| {
@@ -188,7 +187,7 @@ impl StoreOptions {
     }
 }
 
-/// Accepts `500ms`, `20s` or `3min`. A plain number means seconds.
+/// Parses a duration such as `500ms`, `20s` or `3min`. A plain number means seconds.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.trim().parse().ok().filter(|n: &f64| *n > 0.0)?;

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// S3 allows 10,000 parts, so an object can have up to 156 GiB.
+/// Size of a part. S3 allows 10,000 parts, so an object can have up to 156 GiB.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_A_TIME: usize = 4;
 
@@ -118,7 +118,7 @@ impl Upload {
                         continue;
                     }
                 }
-                // Before the next part is read, so that only parts in flight are in memory.
+                // Wait before reading the next part, so that only parts in flight are in memory.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
                 next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
@@ -161,7 +161,7 @@ impl Upload {
         self.wait(self.attempts(request))
     }
 
-    /// The result is a future for [`Self::wait`], which repeats the request if needed.
+    /// Returns a future for [`Self::wait`] that repeats the request if needed.
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
@@ -182,7 +182,7 @@ impl Upload {
     }
 }
 
-/// Only the last part can be shorter than the others.
+/// Reads the next part. Only an object's last part can be shorter than the others.
 fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     let mut part = Vec::new();
     let read = source.take(PART_BYTES as u64).read_to_end(&mut part);

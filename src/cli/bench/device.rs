@@ -21,7 +21,7 @@ pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>>
 }
 
 /// Returns the scaling `(level / 255 − mean) / std` if `mean` or `std` is given. Each may be one number, or
-/// one number each for red, green and blue.
+/// three for red, green and blue.
 pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Resul
     Ok(Some(scaling.context("`--mean` and `--std`")?))
 }
 
-/// Returns how much work the device accepted and refused.
+/// Returns the memory that the device needs and the work that it refused.
 pub(super) fn to_json(loader: &Loader) -> Value {
     let refusals = loader.refusals();
     let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));

@@ -5,8 +5,8 @@ use crate::cli::progress::Bar;
 use shardpack_loader::{Loader, LoaderStats};
 use std::time::Instant;
 
-/// Data that one epoch moved, and the time that its stages took. Seconds of threads are summed over the
-/// threads of the loader.
+/// Data that one epoch moved, and the time that its stages took. Times of threads are summed over all threads
+/// of the loader.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Epoch {
     pub(super) seconds: f64,
@@ -17,18 +17,18 @@ pub(super) struct Epoch {
     pub(super) samples: u64,
     pub(super) output_bytes: u64,
     pub(super) read_bytes: u64,
-    /// Bytes from a disk; `None` if the system does not report them.
+    /// Bytes from a disk, or `None` if the system does not report them.
     pub(super) disk_bytes: Option<u64>,
-    /// Bytes from a store, excluding those from a cache on the local disk.
+    /// Bytes from a store, without those from its cache on the local disk.
     pub(super) fetched_bytes: u64,
     pub(super) read_s: f64,
     pub(super) crc_s: f64,
     pub(super) decode_s: f64,
     pub(super) waited_for_data_s: f64,
     pub(super) waited_for_slot_s: f64,
-    /// Seconds that the consumer waited. It does no other work.
+    /// Seconds for which the consumer waited. It does no other work.
     pub(super) consumer_wait_s: f64,
-    /// Mean number of batches that were ready when the consumer requested one.
+    /// Mean number of batches that were ready when the consumer asked for one.
     pub(super) queue_fill: f64,
     pub(super) skipped: u64,
 }
@@ -42,7 +42,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// Returns the remaining time of `threads` threads, which is for planning and harmless idling.
+    /// Returns the remaining time of `threads` threads, which they spend planning or idle.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)
@@ -88,7 +88,7 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<
 fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     let (a, b) = (&before.stats, &after.stats);
     let batches = b.batches - a.batches;
-    // The mean covers all calls so far. Each epoch has one more call than it has batches, because the last
+    // The mean covers all calls so far. Each epoch has one call more than it has batches, because the last
     // call finds the end.
     let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
     Epoch {
@@ -112,7 +112,7 @@ fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     }
 }
 
-/// Returns the epoch whose time is the median. If there are two in the middle, returns the slower one.
+/// Returns the epoch with the median time. If two are in the middle, returns the slower one.
 pub(super) fn median(epochs: &[Epoch]) -> Epoch {
     let mut sorted = epochs.to_vec();
     sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

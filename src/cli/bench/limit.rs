@@ -3,35 +3,33 @@
 use super::epoch::Epoch;
 use crate::cli::units;
 
-/// Share of core time above which the cores count as busy with a stage.
+/// Share of core time above which the cores count as busy with one stage.
 const BUSY: f64 = 0.75;
-/// Share of their time that ready threads may wait for a core before cores count as scarce.
+/// Share of their time for which ready threads may wait for a core before cores count as scarce.
 const QUEUED: f64 = 0.25;
-/// Share of the bytes that must come from a disk or a store for its speed to matter.
+/// Share of the bytes that must come from a disk or a store before its speed matters.
 const FROM_DISK: f64 = 0.05;
-/// In seconds. A shorter epoch mostly measures how the threads start.
+/// Minimum duration of an epoch in seconds. A shorter one mostly measures how the threads start.
 const SHORTEST_S: f64 = 0.02;
-/// Share of the machine's memory that the page cache is assumed to use for a dataset.
+/// Share of the machine's memory that the page cache can probably use for a dataset.
 const CACHED: f64 = 0.7;
-/// A picture has more detail than the view shows if its shorter side is at least this many times as long as
-/// the side of the view.
+/// Ratio of a picture's shorter side to the view's side above which the view does not show all detail.
 const OVERSIZED: f64 = 2.5;
 
-/// The bottleneck of loading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     Disk,
     Network,
-    /// Reading from the page cache and copying.
+    /// The cores read from the page cache and copy.
     Memory,
     Crc,
-    /// Decoding on the available cores.
+    /// The available cores decode.
     Decode,
     /// Other programs occupy the cores.
     Cores,
-    /// Handing out batches.
+    /// Batches are handed out too slowly.
     Consumer,
-    /// Too few samples in flight for the threads.
+    /// Too few samples are in flight to keep the threads busy.
     Slots,
     Device,
     /// The epoch was too short for a conclusion.
@@ -72,18 +70,18 @@ pub(super) struct Workload {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WorkloadContent {
-    /// Nothing is decoded.
+    /// Values that are not decoded.
     Stored,
     /// Pictures.
     Pictures {
-        /// Side length of the view in pixels; `None` for whole pictures.
+        /// Side length of the view in pixels, or `None` for whole pictures.
         side: Option<u32>,
-        /// True if a decoder can skip parts outside the view: tiles, or segments with an index.
+        /// True if a decoder can skip parts outside the view, because there are tiles, or segments with an index.
         in_parts: bool,
         /// Mean length of the pictures' shorter side, if the index has it.
         short_side: Option<f64>,
     },
-    /// The samples are arrays, with the codec that the recipe names.
+    /// Arrays.
     Arrays {
         /// Name of the codec, for example `blosc2-zstd`.
         codec: Option<String>,
@@ -105,7 +103,7 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
         None => busy(epoch, workload) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * workload.threads as f64);
-    // A quota takes cores away too, but this does not show as waiting for a core.
+    // A quota takes cores away too, but the threads then do not count as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && matters(epoch.fetched_bytes) {
         Limit::Network
@@ -135,7 +133,6 @@ fn busy(epoch: &Epoch, workload: &Workload) -> f64 {
     (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)
 }
 
-/// Returns a sentence with advice.
 pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String {
     let &Workload { threads, cores, batch_size, slots, .. } = workload;
     let share = |seconds: f64| percent(seconds / (epoch.seconds * threads as f64));

@@ -1,4 +1,4 @@
-//! The output of `bench`: a table for people, an object for programs.
+//! The output of `bench`: a table for people, and an object for programs.
 
 use super::args::{BenchArgs, OrderArg};
 use super::device;
@@ -12,10 +12,9 @@ use shardpack_io::{CacheStats, Traffic};
 pub(super) struct Report<'a> {
     pub(super) args: &'a BenchArgs,
     pub(super) setup: &'a Setup,
-    /// The warm-up epoch, which does not count.
     pub(super) warm_up: Option<Epoch>,
     pub(super) epochs: Vec<Epoch>,
-    /// The epoch that represents all others.
+    /// The epoch with the median time.
     pub(super) median: Epoch,
 }
 
@@ -136,7 +135,7 @@ impl Report<'_> {
         ) + &self.device_text()
     }
 
-    /// The text ends with an empty line.
+    /// Describes the device. The text ends with an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
         let mut text = match loader.options().resources.stage {
@@ -308,7 +307,7 @@ const fn order(order: OrderArg) -> &'static str {
     }
 }
 
-/// Unlike [`units::seconds`], uses microseconds below a tenth of a millisecond.
+/// Formats a duration like [`units::seconds`], but with microseconds below a tenth of a millisecond.
 fn short_time(seconds: f64) -> String {
     if seconds == 0.0 {
         "0 s".into()

@@ -21,15 +21,15 @@ const BATCH_BYTES: u64 = 256 << 20;
 pub(super) struct Setup {
     pub(super) loader: Loader,
     pub(super) workload: Workload,
-    /// View of pictures in `--image` notation; `None` without pictures.
+    /// View of pictures in `--image` notation, or `None` without pictures.
     pub(super) image: Option<String>,
-    /// View of arrays in `--cube` notation; `None` without arrays.
+    /// View of arrays in `--cube` notation, or `None` without arrays.
     pub(super) cube: Option<String>,
-    /// Bands of the arrays in `--bands` notation; `None` for all bands.
+    /// Bands of the arrays in `--bands` notation, or `None` for all bands.
     pub(super) bands: Option<String>,
-    /// Element type of the arrays in `--dtype` notation; `None` for the source's type.
+    /// Element type of the arrays in `--dtype` notation, or `None` for the source's type.
     pub(super) dtype: Option<String>,
-    /// Memory of the process before the loader was created, with all indexes open.
+    /// Memory of the process with all indexes open, before the loader is created.
     pub(super) resident_bytes: u64,
 }
 
@@ -39,7 +39,7 @@ impl Setup {
     }
 }
 
-/// Mixing needs the number of classes of the dataset.
+/// Parses a list of mixes, which need the number of classes.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
@@ -76,7 +76,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
         bail!("`--bands {}` has no effect on `--cube raw`", view.text);
     }
-    // Read every index before measuring, because this is not the loader's work.
+    // Read every index before measuring, because this is not the work of the loader.
     for number in dataset.shard_numbers() {
         dataset.shard(number)?;
     }
@@ -108,7 +108,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         .read_ahead_bytes(args.read_ahead)
         .max_batch_bytes(args.max_batch)
         .window(args.window.value)
-        // The page cache is dropped before each epoch, so nothing may be read ahead of that.
+        // The page cache is dropped before each epoch, so nothing may be read earlier.
         .begins_ahead(!args.cold)
         .on_corrupt(match args.skip {
             0 => OnCorrupt::Error,
@@ -137,7 +137,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         on_device: options.resources.stage.is_some(),
     };
     if args.cold {
-        // Drop it here too, because the loader looks at the page cache when it is opened.
+        // Drop the pages here too, because the loader looks at the page cache when it is opened.
         system::drop_page_cache(&dataset)?;
     }
     let loader = Loader::open(&dataset, options)?;
@@ -153,14 +153,14 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     })
 }
 
-/// The loader reports names that the dataset does not have.
+/// Returns the fields of this kind. The loader reports unknown names.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
     fields.map(|field| &*field.name).collect()
 }
 
-/// The option would have no effect on a dataset without fields of this kind.
+/// Refuses an option without effect, because the dataset has no fields of this kind.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().user_fields().map(|field| &*field.name).collect();
@@ -169,8 +169,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// The first attempt must fit into memory. The size depends on the first sample. If that sample is damaged,
-/// the loader will report it.
+/// Returns a size that fits into memory, computed from the first sample. If this sample is damaged, the
+/// loader reports it.
 fn default_batch_size(
     dataset: &Dataset,
     arrays: &[&str],
@@ -224,7 +224,7 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // If the recipe has no entry, do not give advice that may already have been followed.
+            // Without an entry in the recipe, do not give advice that may already have been followed.
             in_parts: recipe.pictures(picture).is_none_or(|how| !how.keeps_files() || how.has_segment_index()),
             short_side: short_side(dataset),
         },
@@ -241,7 +241,7 @@ fn short_side(dataset: &Dataset) -> Option<f64> {
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// The system would otherwise kill the run half way.
+/// Fails if there is too little memory, because the system would otherwise kill the run half way.
 fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {

@@ -14,7 +14,7 @@ use std::time::Instant;
 struct Pass {
     samples: u64,
     read_bytes: u64,
-    /// Bytes of decoded arrays. Other fields are not decoded.
+    /// Bytes of decoded arrays, the only fields that are decoded.
     decoded_bytes: u64,
     seconds: f64,
 }
@@ -127,7 +127,7 @@ fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     })
 }
 
-/// Returns the size of the arrays in bytes.
+/// Decodes the arrays of a sample, and returns their size in bytes.
 fn decode_sample(view: &RecordView<'_>, decoder: &mut ArrayDecoder, out: &mut Vec<u8>) -> crate::Result<u64> {
     let mut bytes = 0;
     for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {

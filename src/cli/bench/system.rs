@@ -3,7 +3,7 @@
 use shardpack_reader::Dataset;
 use std::fs;
 
-/// Returns the seconds that this process's threads have spent on cores.
+/// Returns the seconds that the threads of this process have spent on cores.
 pub(super) fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -24,8 +24,8 @@ pub(super) fn disk_bytes() -> Option<u64> {
     number("/proc/self/io", "read_bytes:")
 }
 
-/// Returns the seconds for which threads of this process were ready to run but had no core. The first thread
-/// does not count. Returns `None` if the system does not report them.
+/// Returns the seconds for which threads of this process, except the first, were ready to run but had no
+/// core. Returns `None` if the system does not report them.
 pub(super) fn queued_s() -> Option<f64> {
     let mut nanoseconds = 0_u64;
     let first = std::process::id().to_string();
@@ -41,8 +41,8 @@ pub(super) fn queued_s() -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Returns the memory of this process in bytes. The whole program counts, although its pages come into memory
-/// only when they are needed.
+/// Returns the memory of this process in bytes. The whole program counts, although its pages are loaded only
+/// when needed.
 pub(super) fn resident_bytes() -> u64 {
     let kib = |name| number("/proc/self/status", name).unwrap_or(0);
     let program = kib("VmExe:").saturating_add(kib("VmLib:"));
@@ -50,12 +50,12 @@ pub(super) fn resident_bytes() -> u64 {
     all.saturating_sub(files).saturating_add(files.max(program)).saturating_mul(1024)
 }
 
-/// Returns the bytes available without swapping; `None` if the system does not report them.
+/// Returns the bytes available without swapping, or `None` if the system does not report them.
 pub(super) fn available_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemAvailable:").map(|kib| kib.saturating_mul(1024))
 }
 
-/// Returns the machine's memory in bytes; `None` if the system does not report it.
+/// Returns the machine's memory in bytes, or `None` if the system does not report it.
 pub(super) fn memory_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024))
 }

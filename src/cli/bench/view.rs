@@ -5,7 +5,7 @@ use shardpack_loader::{CubeMode, ImageMode};
 use shardpack_reader::{Bands, Error};
 use std::str::FromStr;
 
-/// A loader option, with its text from the command line.
+/// A loader option together with its text on the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Argument<T> {
     pub(super) text: String,
@@ -38,7 +38,7 @@ impl Argument<CubeMode> {
     }
 }
 
-/// Parses bands such as `10..50`, which does not include 50, or `3,7,12`.
+/// Parses bands such as `10..50`, which excludes 50, or `3,7,12`.
 pub(super) fn parse_bands(text: &str) -> Result<Argument<Bands>, Error> {
     Ok(Argument { text: text.into(), value: shardpack_loader::parse_bands(text)? })
 }

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Enough for a million keys of maximum length.
+/// Maximum size of a file of keys, enough for a million keys of maximum length.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
@@ -147,7 +147,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Number of classes shown in the text; `--json` has all.
+/// Number of classes shown in the text. `--json` lists all.
 const SHOWN: usize = 5;
 
 fn first(classes: &[String]) -> String {
@@ -184,7 +184,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
             .read_to_string(&mut text)
             .with_context(shown)?;
     }
-    // Some editors begin a text with a byte order mark, which does not belong to a key.
+    // Some editors put a byte order mark first, which does not belong to a key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {

@@ -17,7 +17,7 @@ const LABEL: &str = "label";
 pub(super) struct Facts {
     /// Total size of all shards in bytes.
     pub(super) bytes: u64,
-    /// Sizes of the smallest and the largest record; `None` without records.
+    /// Sizes of the smallest and the largest record, or `None` without records.
     pub(super) record_bytes: Option<(u64, u64)>,
     pub(super) spans: Vec<Span>,
     /// Number of samples in each class. `None` if no column holds the class of a sample, for example because
@@ -26,7 +26,7 @@ pub(super) struct Facts {
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
     pub(super) segments: Option<SegmentFacts>,
-    /// Number of shards that cannot be read, followed by a text for each problem.
+    /// Number of shards that cannot be read. The next field describes each problem.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }

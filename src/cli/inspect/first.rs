@@ -1,4 +1,4 @@
-//! Reads from the first record facts that only records have: how arrays are stored, and the wavelengths of the bands.
+//! Reads from the first record what only records contain: how arrays are stored, and the wavelengths of the bands.
 
 use super::span::Span;
 use crate::cli::show;
@@ -12,7 +12,7 @@ pub(super) struct ArrayFacts {
     pub(super) field: String,
     descriptor: ArrayDescriptor,
     codec: Codec,
-    /// Smallest and largest length of each axis over all samples. `None` if only the first sample is known.
+    /// Smallest and largest length of each axis over all samples, or `None` if only the first sample is known.
     range: Option<Vec<(u64, u64)>>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Wavelengths {
 }
 
 impl ArrayFacts {
-    /// Returns the array fields of which `sample` has a value. `spans` are the ranges of the scalar fields.
+    /// Returns the array fields for which `sample` has a value. `spans` are the ranges of the scalar fields.
     pub(super) fn of(sample: &Sample, spans: &[Span]) -> crate::Result<Vec<Self>> {
         let view = sample.view();
         let mut out = Vec::new();
@@ -54,8 +54,8 @@ impl ArrayFacts {
         }
     }
 
-    /// Formats how the array is stored, for example as `float32 as float16, blosc2, band-major`. Element
-    /// types can differ from sample to sample, and no column holds them.
+    /// Formats how the array is stored, for example as `float32 as float16, blosc2, band-major`. This
+    /// describes only the first sample, because no column holds the element types.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
         let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());

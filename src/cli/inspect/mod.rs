@@ -1,5 +1,4 @@
-//! `shardpack inspect`: prints facts about a dataset. They come from its manifest, the indexes of its shards,
-//! and its first record.
+//! `shardpack inspect`: prints facts about a dataset.
 
 mod facts;
 mod first;
@@ -18,7 +17,7 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::Dataset;
 use span::Span;
 
-/// Number of classes and shards shown in the text; `--json` has all.
+/// Number of classes and shards shown in the text. `--json` lists all.
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
@@ -134,7 +133,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out
 }
 
-/// The fidelity figures have their own section.
+/// Leaves out the fidelity figures, which have their own section.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
     let fields = schema.user_fields().filter(|f| !is_figure(schema, &f.name));

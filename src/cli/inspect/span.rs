@@ -6,7 +6,7 @@ use shardpack_reader::Scalar;
 
 pub(super) struct Span {
     pub(super) field: Field,
-    /// Smallest and largest of the numeric values.
+    /// Smallest and largest value other than NaN.
     pub(super) range: Option<(Scalar, Scalar)>,
     pub(super) nan: u64,
 }
@@ -31,7 +31,6 @@ impl Span {
         span
     }
 
-    /// Formats the smallest value, the largest value, and the number of NaNs.
     pub(super) fn text(&self) -> String {
         let range = self.range.map(|(min, max)| if min == max { min.to_string() } else { format!("{min} to {max}") });
         let nan = (self.nan > 0).then(|| format!("{} NaN", units::count(self.nan)));

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 const SHOWN_CANDIDATES: usize = 6;
 const SHOWN_SKIPPED: usize = 20;
-/// Share of values below float16's normal range above which a warning appears.
+/// Share of values below float16's normal range above which a warning is shown.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
@@ -36,9 +36,9 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let bar: RefCell<Option<Bar>> = RefCell::new(None);
     let on_plan = |planned: &Planned<'_>| {
-        // From here on there are files to clean up, and it is safe to interrupt the run.
+        // From here on, there are files to clean up, and a signal must not end the process at once.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        // If the dataset is already complete, nothing is packed, and the result says so.
+        // If the dataset is already complete, nothing is packed, and the output says so.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
         let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {
@@ -116,7 +116,7 @@ fn holds_dataset(out: &Output) -> crate::Result<bool> {
     })
 }
 
-/// Lists the skipped files, and returns the command's exit status.
+/// Lists the skipped files, and returns the exit status of the command.
 pub(super) fn outcome_of(skipped: &[String]) -> ExitStatus {
     if skipped.is_empty() {
         return ExitStatus::Fine;
@@ -207,7 +207,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
-    // Rates cover this run's work; sizes cover the whole dataset.
+    // Rates cover only the work of this run, and sizes cover the whole dataset.
     let own_samples = report.samples.saturating_sub(report.samples_reused);
     let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(
@@ -276,7 +276,7 @@ fn warn_below_target(report: &Report) {
     }
 }
 
-/// Warns if many values lost digits because float16's smallest numbers are coarse.
+/// Warns if many values have lost digits because float16's smallest numbers are coarse.
 fn warn_subnormal(report: &Report) {
     for (field, entry) in &report.fidelity {
         let Some(FieldSummary::Array(arrays)) = FieldSummary::parse(entry) else { continue };

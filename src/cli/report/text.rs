@@ -4,14 +4,13 @@ use super::super::{show, units};
 use shardpack_report::data::{Candidate, Measure, Metric, NO_NOISE, Report, SampleKind};
 use std::path::Path;
 
-/// Number of listed unreadable sources.
+/// Number of unreadable sources that are listed.
 const SHOWN: usize = 20;
 
-/// Returns the summary for stdout.
 pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     let verdict = &report.verdict;
     let drawn = report.samples.len() as u64;
-    // The page joins numbers and units with no-break spaces. A terminal may be unable to show these.
+    // The page joins numbers and units with no-break spaces, which some terminals cannot show.
     let sentence = |text: &str| show::plain(&text.replace('\u{a0}', " "));
     let mut out = format!("{}\n{}\n", sentence(&verdict.sentence), sentence(&verdict.reason));
     let columns = columns(report.content);

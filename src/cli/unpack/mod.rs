@@ -22,7 +22,7 @@ use std::time::Instant;
 use table::LabelTable;
 use work::{Tally, Unpacker};
 
-/// Number of samples and files shown in the text; `--json` has all.
+/// Number of samples and files shown in the text. `--json` lists all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
@@ -59,14 +59,14 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// All names are chosen before the first file is written. Keys in shards that cannot be read are skipped,
+/// Chooses all names before the first file is written. Keys in shards that cannot be read are skipped,
 /// because nothing is unpacked from these shards.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNames, String)> {
     let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
     let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
-    // ICC profiles are put back into their pictures.
+    // ICC profiles go back into their pictures, and not into files.
     let in_picture = |field: &Field| has_pictures && field.kind == FieldKind::Bytes && field.name == ICC_FIELD;
     let wanted = |field: &Field| !in_picture(field) && (field.kind != FieldKind::Text || !in_table(&field.name));
     let table = table::name(keys());
@@ -75,7 +75,7 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Each of two runs would take the unfinished files of the other for files that a killed run left behind.
+/// Prevents a second run, which would take the unfinished files of the first run for leftovers of a killed one.
 fn hold(dir: &Path) -> crate::Result<Option<File>> {
     // On systems without file locks for folders, it is up to the user to avoid a second run.
     let Ok(folder) = File::open(dir) else { return Ok(None) };

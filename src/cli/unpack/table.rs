@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Returns the name of the table in the folder. It is `labels.jsonl`, or the first of `labels-1.jsonl`, …
-/// that is not the name of a folder of samples.
+/// Returns the name of the table in the folder: `labels.jsonl`, or the first of `labels-1.jsonl`, … that is
+/// not the name of a folder of samples.
 pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     // Compare in lower case, because some file systems ignore case.
     let folders = keys.filter_map(|key| key.split_once('/')).map(|(folder, _)| folder.to_ascii_lowercase());
@@ -38,7 +38,7 @@ pub(super) struct LabelTable<'a> {
     path: PathBuf,
     out: BufWriter<Pending>,
     bytes: u64,
-    /// Samples of which a column cannot be read.
+    /// Samples with a column that cannot be read.
     damaged: Vec<(u64, crate::Error)>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> LabelTable<'a> {
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Renames the table into place. Dropping the table earlier leaves nothing behind.
+    /// Gives the table its final name. Dropping the table earlier leaves nothing behind.
     pub(super) fn finish(self, tally: &mut Tally) -> crate::Result<()> {
         let Self { path, out, bytes, damaged, .. } = self;
         damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
@@ -127,7 +127,7 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// The digits do not change. A line break in JSON is never more than white space.
+/// Returns JSON text on one line, with unchanged digits. In JSON, a line break is only white space.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);

@@ -14,22 +14,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Maximum number of samples waiting for a worker.
 const QUEUE: usize = 8;
 
-/// Counts and problems of a run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Number of samples of which all files were written.
+    /// Number of samples whose files were all written.
     pub(super) samples: u64,
     pub(super) files: u64,
     pub(super) bytes: u64,
     /// Number of files that already existed with the same content.
     pub(super) already_there: u64,
-    /// Paths that exist with different content.
+    /// Paths that already exist with different content.
     pub(super) occupied: Vec<String>,
     /// Files that this file system cannot hold, each with the reason: their names are too long or contain
     /// forbidden characters.
     pub(super) impossible: Vec<String>,
     /// Parts that cannot be read, by the index of their sample. If the stream skips a record, a run of
-    /// records or a shard, the index of the next sample that can be read is used.
+    /// records or a shard, this is the index of the next sample that can be read.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 
@@ -38,13 +37,12 @@ impl Tally {
         self.damaged.entry(index).or_default().push(error.to_string());
     }
 
-    /// Returns the unreadable parts, in stored order.
     pub(super) fn damaged(&self) -> Vec<&str> {
         self.damaged.values().flatten().map(String::as_str).collect()
     }
 }
 
-/// Unlike a full or read-only disk, an impossible file name affects only one sample.
+/// Returns true if the file name is impossible. Unlike a full disk, this affects only one sample.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
     // The name is too long, is forbidden, or cannot be represented in the encoding of the file system (EILSEQ).
@@ -100,7 +98,7 @@ impl<'a> Unpacker<'a> {
                             self.stop.store(true, Ordering::Relaxed);
                             break;
                         }
-                        // Workers are all gone only if all of them panicked, which is reported below.
+                        // All workers are gone only if all of them panicked, which is reported below.
                         if send.send(sample).is_err() {
                             break;
                         }
@@ -142,7 +140,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// If a field is damaged, still writes the others.
+    /// Writes all fields of a sample that are intact.
     fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> crate::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
@@ -161,7 +159,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Returns true if the files exist now, or if the sample has no value for the field.
+    /// Writes the files of a field. Returns true if they exist now, or if the sample has no value for the field.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
@@ -181,7 +179,7 @@ impl<'a> Unpacker<'a> {
         };
         let mut whole = true;
         for (frame, content) in files {
-            // The frames of a clip are in a folder that has the name of the clip.
+            // The folder with the frames of a clip has the name of the clip.
             let name = if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") };
             check_key(&name)?;
             whole &= self.place(view, &name, &content)?;
@@ -189,7 +187,7 @@ impl<'a> Unpacker<'a> {
         Ok(whole)
     }
 
-    /// Returns true if the file exists now.
+    /// Writes a file. Returns true if it exists now.
     fn place(&self, view: &RecordView<'_>, name: &str, content: &FileContent<'_>) -> crate::Result<bool> {
         let path = self.dir.join(name);
         let placed = self.out.place(name, content);

@@ -62,7 +62,7 @@ fn descriptor() -> impl Strategy<Value = ArrayDescriptor> {
     )
 }
 
-/// Computes the product in 128 bits, where it cannot wrap around unnoticed.
+/// Computes the product in 128 bits, where no overflow can go unnoticed.
 fn naive_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
     let digits = |n: u64| u128::from(n.max(1));
     let mut product = u128::from(dtype.bytes());
@@ -135,7 +135,7 @@ proptest! {
             let (bytes, frame) = record.finish();
             prop_assert_eq!(Frame::parse(&bytes).unwrap(), frame);
             if let Some(first) = &pair[0] {
-                // The value starts at the right offset, before it, or after it.
+                // Let the value start at the right offset, before it, or after it.
                 let place = RecordBuilder::first_value_at(pair.len(), scalars.len(), 0, key.len());
                 for at in [place, place - 61, place + 3, 0] {
                     let buffer = [vec![7; at], first.clone()].concat();

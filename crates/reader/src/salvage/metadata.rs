@@ -19,7 +19,7 @@ pub enum MetadataSource {
     Sibling(PathBuf),
 }
 
-/// Does not follow symlinks, because files elsewhere say nothing about this dataset.
+/// Finds the schema. Does not follow symlinks, because files elsewhere say nothing about this dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

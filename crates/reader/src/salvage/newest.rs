@@ -94,8 +94,8 @@ impl Newest {
     }
 }
 
-/// Prefers the numbered manifest if it is newer, or if both have the same generation but differ, and more
-/// shards match their entries in the numbered one.
+/// Returns true if the numbered manifest is newer, or if both have the same generation but differ, and more
+/// shards match the numbered one.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
     match numbered.generation().cmp(&current.generation()) {

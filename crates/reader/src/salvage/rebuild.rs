@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// A manifest rebuilt from the shards.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// The manifest. Its fidelity figures are from the caller's hook.
+    /// The manifest. The caller's hook computed its fidelity figures.
     pub manifest: Manifest,
     /// Shards in the folder that are not part of the dataset, each with the reason.
     pub left_out: Vec<(PathBuf, Error)>,
@@ -30,7 +30,7 @@ pub struct Rebuilt {
 /// `Usage` if the folder holds no shard. `Format` if a shard is damaged, or if the shard numbers or their
 /// stated count show that one is missing; salvage a damaged shard first, and write its records to a new one.
 /// If the folder holds several generations, the shards do not show which of them belong to the newest; the
-/// error's hint names the manifest of that generation.
+/// error's hint then names the newest manifest.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,
     limits: &Limits,

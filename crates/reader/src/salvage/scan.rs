@@ -79,7 +79,7 @@ pub struct SalvageScan {
     limits: Limits,
     pub(super) identity: Option<Identity>,
     damage: Vec<Error>,
-    /// Metadata from the shard's own index. It may be shared with other shards.
+    /// Metadata from the shard's own index, which may be shared with other shards.
     pub(super) own_metadata: Option<SharedMetadata>,
     /// Metadata from another file in the folder, and where it was found.
     pub(super) metadata: Option<(Metadata, MetadataSource)>,
@@ -197,7 +197,7 @@ impl Iterator for SalvageScan {
                     .map(|record| (record.key.to_owned(), record.scalars.to_vec()));
                 match parts {
                     Ok((key, scalars)) => Salvaged::Whole(WholeRecord { offset, frame, key, scalars, bytes }),
-                    // Should not happen: the walk has already parsed the record with the same limits.
+                    // This should not happen, because the walk has already parsed the record with the same limits.
                     Err(e) => Salvaged::Lost(Lost {
                         range: offset..offset.saturating_add(frame.padded_bytes()),
                         record: None,

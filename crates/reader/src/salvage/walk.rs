@@ -12,9 +12,9 @@ use shardpack_format::{
 };
 use std::ops::Range;
 
-/// Size of a read while searching for a frame.
+/// Bytes read at a time while searching for a frame.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes skipped after a failed disk read.
+/// Number of bytes skipped after a failed disk read.
 const BAD_BYTES: u64 = 4096;
 const INDEX_MAGIC: &[u8] = b"SHRDINDX";
 
@@ -24,10 +24,8 @@ pub(crate) enum Step {
     Record { offset: u64, frame: Frame, bytes: Vec<u8> },
     Lost {
         range: Range<u64>,
-        /// Row of the index for this offset, if there is one.
+        /// The row of the index that has this offset, if there is one.
         row: Option<u64>,
-        /// Key of the sample according to the index. Without an index, the key is read from the damaged
-        /// record, so it may be damaged too.
         key: Option<String>,
         why: crate::Error,
     },
@@ -55,7 +53,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// If `shard_number` is known, records of other shards are ignored.
+    /// Begins at the first record. If `shard_number` is known, records of other shards are ignored.
     pub(crate) fn new(
         file: ShardFile,
         end: u64,
@@ -81,7 +79,7 @@ impl Walk {
         &self.file
     }
 
-    /// Returns the next record or gap; `None` at the end.
+    /// Returns the next record or gap, or `None` at the end.
     pub(crate) fn step(&mut self) -> Option<Step> {
         if self.position >= self.end || self.at_index() {
             return None;
@@ -102,7 +100,7 @@ impl Walk {
         }
     }
 
-    /// If the record is damaged, the error contains everything that is known about it.
+    /// Reads a record. If it is damaged, the error contains everything that is known about it.
     fn record_at(&mut self, offset: u64) -> std::result::Result<(Frame, Vec<u8>), Box<Damage>> {
         let damage = |frame, key, why| Box::new(Damage { frame, key, why });
         let file_path = self.file.path().to_string_lossy().into_owned();
@@ -130,7 +128,7 @@ impl Walk {
         }
     }
 
-    /// Must run before memory is allocated for the record.
+    /// Checks a frame before memory is allocated for its record.
     fn check_plausible(&self, offset: u64, frame: &Frame) -> std::result::Result<(), FormatError> {
         if let Some(number) = self.shard_number.filter(|&n| n != frame.shard_number) {
             return Err(FormatError::format("shard number in the record's frame", number, frame.shard_number));
@@ -152,8 +150,7 @@ impl Walk {
     }
 
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // If the frame's own CRC32 matches, the length is right, unless these bytes have been moved here from
-        // elsewhere.
+        // If the frame's own CRC32 matches, the length is right, unless these bytes come from elsewhere.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
         for candidate in [after_frame, after_row].into_iter().flatten() {
@@ -175,7 +172,7 @@ impl Walk {
             match self.load(at) {
                 Ok(()) => {}
                 Err(_) => {
-                    // Skips a bad disk sector, and stays at a multiple of 64.
+                    // Skip a bad disk sector. The offset remains a multiple of 64.
                     at = at.saturating_add(BAD_BYTES);
                     continue;
                 }
@@ -198,7 +195,7 @@ impl Walk {
         self.end
     }
 
-    /// True at a frame of this shard, and at the index.
+    /// Returns true if a frame of this shard or the index begins at `offset`.
     fn is_start(&mut self, offset: u64) -> bool {
         match self.frame_at(offset) {
             Ok(Ok(frame)) => self.check_plausible(offset, &frame).is_ok(),
@@ -219,19 +216,19 @@ impl Walk {
         to_usize(offset.saturating_sub(self.window_range.start))
     }
 
-    /// `offset` must be in the loaded window.
+    /// Returns up to 64 bytes at `offset`, which must be in the loaded window.
     fn window_at(&self, offset: u64) -> &[u8] {
         let rest = self.window.get(self.in_window(offset)..).unwrap_or_default();
         rest.get(..64).unwrap_or(rest)
     }
 
-    /// Loads the 64 bytes from `offset` on, or everything up to the end of the file.
+    /// Loads the 64 bytes that begin at `offset`, or fewer at the end of the file.
     fn load(&mut self, offset: u64) -> Result<()> {
         let need = offset.saturating_add(FRAME_BYTES).min(self.file.len());
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Reads little at first, because an intact shard needs only the frame. A search that continues from
+        // Read little at first, because an intact shard needs only the frame. A search that continues from
         // there loads a full window next.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));

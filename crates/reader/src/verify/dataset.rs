@@ -68,7 +68,7 @@ fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Limits the manifests that are searched for shards that the verified manifest does not list.
+/// Maximum number of manifests that are searched for shards that the verified manifest does not list.
 const MAX_GENERATIONS: usize = 1000;
 
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {

@@ -1,5 +1,5 @@
-//! Checks the content of records whose structure is sound. Labels are compared with the classes and, on
-//! request, every field is decoded, and segment indexes are compared with their pictures.
+//! Checks the content of records whose structure is sound. Labels are compared with the classes. On request,
+//! every field is decoded, and every segment index is compared with its picture.
 
 use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;
@@ -41,7 +41,7 @@ impl FieldChecker {
         out
     }
 
-    /// Checks the segment index of a picture; `None` if stored field `position` has none.
+    /// Checks the segment index of a picture. Returns `None` if stored field `position` has none.
     fn segments(
         &mut self,
         shard: &Shard,
@@ -96,7 +96,7 @@ impl FieldChecker {
     }
 }
 
-/// Labels of types other than integers are not restricted by the specification.
+/// Checks a label. The specification does not restrict labels of types other than integers.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

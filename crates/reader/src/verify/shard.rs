@@ -16,10 +16,9 @@ use shardpack_format::Error;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes per read. Together with the memory of the checks, they fit into one core's cache.
+/// Number of bytes per read. Together with the memory of the checks, they fit into the cache of one core.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
-/// State that a thread keeps between spans.
 #[derive(Default)]
 pub(crate) struct Worker {
     buffer: Vec<u8>,
@@ -36,7 +35,7 @@ pub(crate) struct RecordFindings {
 
 impl Worker {
     /// Announces reads up to `window` bytes ahead. Calls `each_run` with the number of bytes and of records
-    /// of each run; the callback returns whether to continue.
+    /// of each run. The callback returns whether to continue.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
@@ -67,8 +66,7 @@ impl Worker {
                 if run.end - run.start == 1 {
                     out.damaged(shard, run.start, error);
                 } else {
-                    // Reads the run again record by record, so that only the records with the unreadable
-                    // bytes are lost.
+                    // Read the run again record by record, so that only the records with unreadable bytes are lost.
                     for record in run.clone() {
                         if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
                             out.damaged(shard, record, error);
@@ -85,7 +83,7 @@ impl Worker {
         out
     }
 
-    /// Fails if the read fails or a record exceeds the size limit.
+    /// Checks a run of records. Fails if the read fails or a record exceeds the size limit.
     fn check_run(
         &mut self,
         shard: &Shard,
@@ -120,7 +118,7 @@ impl Worker {
                 }
                 Ok(Ok(problems)) => problems,
                 Err(panic) => {
-                    // The state of the decoders may be inconsistent after a panic.
+                    // A panic may have left the decoders in an inconsistent state.
                     self.fields = FieldChecker::default();
                     vec![Error::panicked("checking the sample", &*panic)]
                 }

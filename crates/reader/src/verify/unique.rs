@@ -33,8 +33,8 @@ impl Unique {
         self.ids.push((sample_id, spot));
     }
 
-    /// Every occurrence after the first, as `sample key` or `sample id`, its location, and the location of
-    /// the previous occurrence.
+    /// Returns `sample key` or `sample id` for every occurrence after the first, with its location and the
+    /// location of the previous occurrence.
     pub(super) fn duplicates(mut self) -> Vec<(&'static str, Spot, Spot)> {
         let mut out = Vec::new();
         self.keys.sort_unstable();

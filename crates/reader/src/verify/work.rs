@@ -19,13 +19,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes per span: small enough for many spans per thread and shard, large enough for sequential reading.
+/// Number of bytes per span: small enough for many spans per thread and shard, large enough for sequential reading.
 const SPAN_BYTES: u64 = 64 << 20;
-/// Larger than [`SPAN_BYTES`], because over a network a thread waits for the first bytes of each span.
+/// Number of bytes per span over a network. It is larger, because a thread waits for the first bytes of each span.
 const FAR_SPAN_BYTES: u64 = 512 << 20;
 const SHARDS_AHEAD: usize = 16;
 
-/// Consecutive records of one shard, or all its records if a digest is wanted.
+/// Consecutive records of one shard. If a digest is wanted, these are all its records.
 #[derive(Debug)]
 struct RecordSpan {
     shard: Arc<Shard>,
@@ -91,7 +91,7 @@ pub(super) fn run(
         for number in 1..threads {
             let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
-            // With fewer threads, the work only takes longer.
+            // Ignore a thread that cannot be started. With fewer threads, the work only takes longer.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
@@ -131,7 +131,7 @@ impl Run<'_> {
                 }
                 Task::Check(span) => {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.check(&span, &mut worker))) {
-                        // The state of the decoders may be inconsistent after a panic.
+                        // A panic may have left the decoders in an inconsistent state.
                         worker = Worker::default();
                         let RecordSpan { records, target, .. } = span;
                         let what = format!("checking records {} to {}", records.start, records.end);
@@ -150,8 +150,7 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If there is no span, returns the next shard to open. If another thread is still opening a shard, waits
-    /// for its spans.
+    /// Returns the next span or, if there is none, the next shard to open. Waits while another thread opens a shard.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -175,7 +174,7 @@ impl Run<'_> {
         }
     }
 
-    /// Announces the first few shards at once, then one more for each opened shard.
+    /// Announces the first few shards at once, and later one more for each opened shard.
     fn advise(&self, target: usize) {
         let Some(storage) = self.storage else { return };
         let first = if target == 0 { 0 } else { target.saturating_add(SHARDS_AHEAD) };
@@ -199,7 +198,7 @@ impl Run<'_> {
         }
     }
 
-    /// Checks everything except the records, and cuts these into spans.
+    /// Checks everything in a shard except its records, and cuts them into spans.
     fn open(&self, target: usize) -> Vec<RecordSpan> {
         let wanted = self.targets.get(target).unwrap_or_else(|| bug("a shard to verify has no target"));
         let known = self.done().statements.known();
@@ -311,7 +310,7 @@ impl Run<'_> {
         self.done().records.add(outcome);
     }
 
-    /// Without a usable index, the records are found by their frames, so that the report can name damaged samples.
+    /// Checks a shard without a usable index. The frames lead to the records, so that damaged samples can be named.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
         let mut number = 0;
@@ -344,7 +343,7 @@ impl Run<'_> {
         self.missing(target, number);
     }
 
-    /// Counts the samples of a shard that the manifest lists but that are not among the `found` ones.
+    /// Adds the number of samples that the manifest promises for a shard beyond the `found` ones.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
         self.done().records.missing_samples += promised.saturating_sub(found);

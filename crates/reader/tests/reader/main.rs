@@ -1,4 +1,4 @@
-//! Integration tests of the crate. Each topic has its own module, and all of them are linked into one program.
+//! Integration tests of the crate, with one module for each topic.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

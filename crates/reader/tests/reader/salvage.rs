@@ -113,14 +113,14 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 
 #[test]
 fn malicious_frames_do_not_waste_time() {
-    // Each frame claims the rest of the file, and its CRC32 does not match. Trying them all would take 80 GB
-    // of work. Eight times as many frames must take eight times as long, not 64 times.
+    // Each frame claims the rest of the file, and its CRC32 does not match. Trying them all would mean
+    // reading 80 GB. Eight times as many frames must take eight times as long, not 64 times.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();
     let many = time_wasted(50_000);
     assert!(many < 24 * few + Duration::from_millis(20), "{few:?}, then {many:?}");
 }
 
-/// Other work on the machine does not change CPU time.
+/// Measures CPU time, which other work on the machine does not change.
 fn time_wasted(cells: u64) -> Duration {
     let mut bytes = Identity::new(ID, 0).encode_header().to_vec();
     for i in 0..cells {

@@ -23,7 +23,7 @@ fn settle_at(expected: usize) -> usize {
     threads()
 }
 
-/// In a process of its own, because other tests would start and end threads while it counts them.
+/// This runs in its own process, because other tests would start and end threads while it counts them.
 #[test]
 fn a_stream_that_is_dropped_early_ends_its_thread() {
     let alone = ["--exact", "stream_threads::its_thread_ends", "--ignored"];

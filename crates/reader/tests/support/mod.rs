@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// In memory if possible, because the hostile cases write tens of thousands of small files.
+/// Uses memory if possible, because the hostile cases write tens of thousands of small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()
@@ -128,7 +128,7 @@ pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[
     out
 }
 
-/// `ids` are the ids of the samples.
+/// Returns a shard of samples with these ids.
 pub fn small_shard(ids: std::ops::Range<u64>) -> Vec<u8> {
     let samples: Vec<TestSample> = ids.map(TestSample::new).collect();
     shard(Identity::new(ID, 0), &samples)
@@ -145,7 +145,7 @@ pub fn entry(name: &str, bytes: &[u8]) -> ShardEntry {
     }
 }
 
-/// A dataset on disk with `counts[k]` samples in shard k. The ids of the samples are in order.
+/// A dataset on disk with `counts[k]` samples in shard k. The ids of the samples count up from 0.
 pub struct OnDisk {
     pub dir: tempfile::TempDir,
     pub manifest: Manifest,

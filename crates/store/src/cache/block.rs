@@ -1,5 +1,6 @@
-//! The file of a block in the cache. It contains the object and range of the block, and its bytes in pages.
-//! Each page has its own CRC32, so that a small read needs to check only the pages that it reads.
+//! The format of a cache file, which stores one block. It contains the object and range of the block, and its
+//! bytes in pages. Each page has its own CRC32, so that a small read needs to check only the pages that it
+//! reads.
 //!
 //! | bytes | |
 //! |---|---|
@@ -16,9 +17,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a page, the unit of fetching and checking.
+/// Size in bytes of a page, which is the unit of fetching and checking.
 pub(crate) const PAGE: u64 = 64 << 10;
-/// Pages per block of the largest size: 1 MiB.
+/// Number of pages in the largest block, which is 1 MiB.
 pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
@@ -29,8 +30,8 @@ pub(crate) struct CachedObject {
     pub(crate) size: u64,
 }
 
-/// Consecutive pages of an object. Their number is a power of two, and the first page is a multiple of it. A
-/// page can therefore be in only a few different blocks, and a reader can compute which.
+/// Consecutive pages of an object. Their number is a power of two, and the first page is a multiple of that
+/// number. A page can therefore be in only a few different blocks, and a reader can compute which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageSpan {
     first: u64,
@@ -38,13 +39,13 @@ pub(crate) struct PageSpan {
 }
 
 impl PageSpan {
-    /// All blocks of the largest size that contain any of these pages.
+    /// Returns all blocks of the largest size that contain any of these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// The smallest number of blocks that together contain exactly these pages.
+    /// Returns the smallest number of blocks that together contain exactly these pages.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {
@@ -80,7 +81,7 @@ impl PageSpan {
         format!("{hex}.block")
     }
 
-    /// `bytes` is the whole content of the block, which follows the header.
+    /// Returns the header of the block's file. `bytes` is the content, which follows the header.
     pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
@@ -93,8 +94,8 @@ impl PageSpan {
         head
     }
 
-    /// `out` must be as long as `wanted`. Returns `None` if a page in this part is damaged. Each page is
-    /// checked right after it was read, while it is still in the CPU cache.
+    /// Reads `wanted` into `out`, which must have the same length. Returns `None` if one of these pages is
+    /// damaged. Each page is checked right after it is read, while it is still in the CPU cache.
     pub(crate) fn read(self, object: &CachedObject, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let all = self.bytes(object);
         let (first, sums) = self.sums(object, file)?;
@@ -124,7 +125,8 @@ impl PageSpan {
         rest.is_empty().then_some(())
     }
 
-    /// Also returns the offset of the first page. `None` if the file belongs to a different block.
+    /// Returns the offset of the first page and the CRC32s of the pages, or `None` if the file belongs to a
+    /// different block.
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);
@@ -191,7 +193,8 @@ mod tests {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
             }
-            // There are up to two blocks of each size at both ends of a MiB, and whole blocks in between.
+            // Each end of the range has at most one block of each of the four smaller sizes. All other blocks
+            // are whole.
             prop_assert!(spans.len() as u64 <= 8 + count / WHOLE);
         }
     }

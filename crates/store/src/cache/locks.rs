@@ -5,11 +5,11 @@ use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Each block uses the lock that its number selects, so few blocks share one. A thread never waits for one
-/// lock while it holds another.
+/// Number of locks. A block uses the lock that its number selects, so blocks rarely share one. A thread never
+/// waits for one lock while it holds another.
 const LOCKS: usize = 1024;
 
-/// Prevents two requests from fetching the same whole block, and limits the memory that such requests use.
+/// Ensures that no whole block is fetched twice at the same time, and limits the memory for whole blocks.
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     locks: Vec<Mutex<()>>,
@@ -18,7 +18,7 @@ pub(crate) struct BlockLocks {
 }
 
 impl BlockLocks {
-    /// While a block is written, it is in memory twice: as pieces and as one buffer.
+    /// A block is in memory twice while it is written: as pieces and as one buffer.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
         let blocks = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {

@@ -25,19 +25,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Marks the folder as a cache.
+/// Name of the file that marks a folder as a cache.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
 /// Minimum time between two updates of a block's age by hits, and the age at which temporary files of killed
 /// processes are removed.
 const HOUR: Duration = Duration::from_secs(3600);
-/// After writing this part of the cache size, a process scans the folder again.
+/// A process scans the folder again after it has written a `PART`th of the cache size.
 const PART: u64 = 32;
 
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: OwnedFd,
-    /// Names the store and its endpoint.
+    /// Name of the store, including its endpoint.
     store: String,
     most: u64,
     stats: Mutex<CacheStats>,
@@ -49,7 +49,7 @@ pub(crate) struct Cache {
 #[derive(Debug, Default)]
 struct WriteAllowance {
     left: u64,
-    /// Bytes in blocks whose space is reserved but which may not be in the folder yet.
+    /// Bytes of blocks whose space is reserved, but which may not be in the folder yet.
     underway: u64,
 }
 
@@ -102,7 +102,7 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// `bytes` bytes may take up at most half of the cache, so that other data fits too.
+    /// Returns true if `bytes` bytes take up at most half of the cache, which leaves room for other data.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
@@ -113,7 +113,7 @@ impl Cache {
         CachedObject { name, size }
     }
 
-    /// Returns ranges in order, each with its bytes if they are in the cache and valid, or with `None`.
+    /// Splits the pages into ranges, in order. Each has its bytes, or `None` if they are missing or damaged.
     pub(crate) fn find(&self, object: &CachedObject, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
         let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
         PageSpan::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
@@ -171,7 +171,7 @@ impl Cache {
         }
         let modified = file.metadata().and_then(|meta| meta.modified());
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
-            // Fails in a read-only folder, where the block keeps its old age.
+            // This fails in a read-only folder. The block then keeps its old age.
             let _ = file.set_modified(SystemTime::now());
         }
         self.count(|stats| {
@@ -181,11 +181,11 @@ impl Cache {
         read
     }
 
-    /// Returns false if another reader has removed the block first. A new block that has taken the name since
-    /// the file was opened stays.
+    /// Removes a damaged block. Returns false if another reader has removed it first. A new block of the same
+    /// name stays.
     fn drop_block(&self, name: &str, file: &File) -> bool {
         let aside = self.unfinished();
-        // If the name is a symlink, this renames the symlink itself, never its target.
+        // This renames a symlink itself, never its target.
         if let Err(error) = renameat(&self.folder, name, &self.folder, &aside) {
             // In a read-only folder, the damaged block stays, and every process checks it again.
             return error != Errno::NOENT;
@@ -200,8 +200,8 @@ impl Cache {
         true
     }
 
-    /// Reads up to the first gap, and returns the number of bytes, 0 if the first one is not cached. Runs on
-    /// the reader's own thread, so that no other thread has to wake up.
+    /// Reads up to the first byte that is not cached, and returns the number of bytes read. This runs on the
+    /// reader's own thread, so that no other thread has to wake up.
     pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -226,14 +226,14 @@ impl Cache {
             let Some((span, file)) = self.block_at(object, at) else { return false };
             let all = span.bytes(object);
             let bytes = std::num::NonZeroU64::new(all.end.min(end).saturating_sub(at));
-            // One page more for the header, which is shorter than a page.
+            // Adds one page for the header, which is shorter than a page.
             let _ = fadvise(&file, at - all.start, bytes.map(|bytes| bytes.saturating_add(PAGE)), Advice::WillNeed);
             at = all.end;
         }
         true
     }
 
-    /// The largest block with this byte. Looks only at file names.
+    /// Returns the largest block that contains this byte. Checks only file names.
     fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
@@ -245,8 +245,8 @@ impl Cache {
         }
     }
 
-    /// The content of the pages is `all`. After an error, which is counted, this process writes nothing more
-    /// to the cache.
+    /// Writes pages whose content is `all`. After an error, which is counted, this process writes nothing
+    /// more to the cache.
     pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {
@@ -309,8 +309,8 @@ impl Cache {
         Ok(names)
     }
 
-    /// Scans all blocks whenever this process has written a certain fraction of the cache size, because other
-    /// processes write too.
+    /// Reserves space for `bytes` bytes. The folder is scanned again whenever this process has written a
+    /// certain fraction of the cache size, because other processes write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut allowance = self.allowance();
         if let Some(left) = allowance.left.checked_sub(bytes) {

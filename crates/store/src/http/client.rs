@@ -103,7 +103,7 @@ pub(super) fn client(
     builder.build().map_err(wrong)
 }
 
-/// Parses a boolean like `object_store` does.
+/// Parses a boolean as `object_store` does.
 pub(crate) fn switch(text: &str) -> object_store::Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Ok(true),
@@ -120,8 +120,8 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
     object_store::Error::Generic { store: "HTTP client", source: error.into() }
 }
 
-/// Follows redirects to the same scheme, host and port. With `elsewhere`, it also follows them to other servers, to
-/// which `reqwest` sends neither credentials nor cookies.
+/// Follows redirects to the same scheme, host and port. If `elsewhere` is true, also follows redirects to
+/// other servers, to which `reqwest` sends neither credentials nor cookies.
 fn follow(attempt: Attempt<'_>, elsewhere: bool) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
     if !elsewhere && !is_same_origin(from, attempt.url()) {
@@ -145,13 +145,13 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Returns both origins if the redirect leads to a different one.
+/// Returns the two origins if the redirect leads to a different origin.
 pub(super) fn leads_away(from: &Url, location: &str) -> Option<(String, String)> {
     let to = from.join(location).ok().filter(|to| !is_same_origin(from, to))?;
     Some((origin(from), origin(&to)))
 }
 
-/// Contains no secrets, in contrast to the rest of a URL.
+/// Returns scheme, host and port, the parts of a URL that contain no secrets.
 fn origin(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
@@ -189,8 +189,8 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
-/// Removes link-local addresses; `None` if no other is left. Machines on a local network often have addresses
-/// of both kinds.
+/// Removes link-local addresses, because machines on a local network often have addresses of both kinds.
+/// Returns `None` if no other is left.
 fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
     let has_any = !found.is_empty();
     found.retain(|address| !is_local_address(address.ip()));
@@ -201,7 +201,7 @@ fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
 #[derive(Debug)]
 struct Resolver {
     is_store: IsStore,
-    /// Selects which address comes first, so that requests are spread over all addresses.
+    /// Selects the address that comes first, so that requests are spread over all addresses.
     turn: Arc<AtomicUsize>,
     mix: bool,
 }

@@ -1,5 +1,4 @@
-//! Guards the HTTP traffic of `object_store`. Invalid answers are refused, and the size of answers held in
-//! memory is limited.
+//! Refuses invalid answers to `object_store`, and limits the size of answers held in memory.
 
 use super::client::{IsStore, client, is_link_local, leads_away};
 use super::refusal::{NoAnswer, Refusal};
@@ -15,10 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// Limits an answer that is not an object, such as a listing of a thousand names.
+/// Maximum size of an answer that is not an object, such as a listing of a thousand names.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// Creates connections whose answers are checked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuardedConnector {
     last: Arc<Mutex<IsStore>>,
@@ -31,7 +29,7 @@ impl GuardedConnector {
         Self { follows_elsewhere: true, ..Self::default() }
     }
 
-    /// The client that was created last is for objects; any earlier clients fetch credentials.
+    /// Marks the last client as the client for objects. Any earlier clients fetch credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
     }
@@ -73,7 +71,7 @@ impl HttpService for GuardedService {
             // `object_store` has specific errors for these statuses.
             304 | 401 | 403 | 404 | 409 | 412 => bounded(response, MOST_ERROR_BYTES, true).await,
             200 if ranged => refuse(Refusal::RangeIgnored),
-            // Not limited here, because the size is checked against the headers of the answer.
+            // The size is not limited here, because it is checked against the headers of the answer.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
             // Redirects that were not followed, for example because the body of the request cannot be sent again.
@@ -108,7 +106,7 @@ pub(crate) async fn bounded(response: HttpResponse, most: usize, cut: bool) -> R
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
 }
 
-/// Leaves out the user name that an endpoint may contain.
+/// Returns host and port, without the user name that an endpoint may contain.
 fn authority(request: &HttpRequest) -> String {
     let authority = request.uri().authority().map_or("", |authority| authority.as_str());
     authority.rsplit('@').next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! HTTP below `object_store`: refusals, the client, and the guard in front of it.
+//! The HTTP client that `object_store` uses, the guard in front of it, and refusals.
 
 mod client;
 mod guard;

@@ -5,8 +5,8 @@ use object_store::client::HttpError;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// A request that got no answer. The error names the host, because the URL of the dataset does not contain a
-/// custom endpoint.
+/// The error of a request that got no answer. It names the host, because a custom endpoint is not part of the
+/// dataset's URL.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
     pub(crate) host: String,
@@ -45,7 +45,7 @@ pub(crate) enum Refusal {
     NoUrl,
     /// The bucket or folder to list does not exist.
     NoBucket,
-    /// An answer that must be held in memory is too long.
+    /// An answer that must fit in memory is too long.
     TooLong {
         most: usize,
     },

@@ -1,12 +1,12 @@
-//! Reasons why requests failed, in our own words. The errors of the crates below cannot be shown, because
-//! they may contain the URL with its signature.
+//! Reasons why requests failed. The errors of other crates cannot be shown, because they may contain the URL
+//! with its signature.
 
 use shardpack_format::Hint;
 use shardpack_io::Cause;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Interval at which a waiting reader checks for cancellation.
+/// Interval at which a waiting reader checks whether it was cancelled.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,9 +14,8 @@ pub(crate) struct RequestError {
     pub(crate) kind: ErrorKind,
     pub(crate) words: String,
     pub(crate) hint: Option<Hint>,
-    /// True if a further attempt may succeed.
+    /// True if another attempt may succeed.
     pub(crate) again: bool,
-    /// True if the store has asked for fewer requests.
     pub(crate) slow_down: bool,
 }
 

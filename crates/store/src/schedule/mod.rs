@@ -1,7 +1,6 @@
 //! The schedule of requests. It knows the requests in flight, the queued requests, and the bytes that have
-//! arrived and wait for a reader. It does no I/O, so that a simulation can run it (`tests/store/simulation`).
-//!
-//! For the same reason, it uses no modules of this crate except its own.
+//! arrived and wait for a reader. It does no I/O and uses no other modules of this crate, so that a
+//! simulation can run it (`tests/store/simulation`).
 
 mod error;
 mod opening;
@@ -23,22 +22,22 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest gap that a request includes if most of it is wanted. Fetching 1 MiB more takes less time than a
-/// second request.
+/// Largest gap that a request may span if it consists mostly of wanted bytes. Fetching 1 MiB more takes less
+/// time than a second request.
 const GAP_BYTES: u64 = 1 << 20;
-/// Largest gap that a request always includes. Fetching it takes less than a millisecond.
+/// Largest gap that a request may always span. Fetching it takes less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// A range that is longer than a request is fetched in parallel parts of this size, or of an eighth of the
+/// Size of the parts in which a range longer than a request is fetched in parallel, or an eighth of the
 /// memory if that is smaller.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
-/// Maximum length of a request, in parts.
+/// Maximum number of parts in a request.
 const PARTS: u64 = 2;
-/// Beyond this number, announcements are dropped, and their bytes are requested when they are read.
+/// Maximum length of the queue. Further announcements are dropped, and their bytes are requested when they are read.
 const MOST_QUEUED: usize = 1 << 15;
-/// Fetched from the end of a shard, for its footer and, if it is small, its index.
+/// Number of bytes fetched from the end of a shard for its footer and, if it is small, its index.
 const TAIL_BYTES: u64 = 64 << 10;
-/// An index longer than this takes a separate request.
+/// Longest index that is fetched together with the footer.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
 type At = (u64, u64);
@@ -55,7 +54,7 @@ struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Bytes that will be read, counted once per announcement, without gaps.
+    /// Number of bytes that will be read. They are counted once per announcement, without gaps.
     wanted: u64,
     read: u64,
     number: u64,
@@ -83,7 +82,7 @@ pub(crate) struct Schedule {
     held: u64,
     budget: u64,
     part_bytes: u64,
-    /// Bytes per page, the unit in which the cache stores and requests bytes; 1 if there is no cache.
+    /// Bytes per page, the unit in which the cache stores and requests data; 1 if there is no cache.
     page: u64,
     count: u64,
     tail_bytes: u64,
@@ -113,17 +112,17 @@ impl Schedule {
         }
     }
 
-    /// Returns how many bytes to request from the end of the shard that is opened next.
+    /// Returns how many bytes to request from the end of the next shard.
     pub(crate) const fn tail_bytes(&self) -> u64 {
         self.tail_bytes
     }
 
-    /// Records that a range will be read once, or once more if it was already announced.
+    /// Records that a range will be read once. Each further announcement adds one read.
     pub(crate) fn announce(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
         self.note(pin, range, true);
     }
 
-    /// Records that a range in the cache will be read, so that bytes of it that are already in memory stay
+    /// Records that a range in the cache will be read. Those of its bytes that are already in memory stay
     /// there until then.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
@@ -133,15 +132,15 @@ impl Schedule {
         }
     }
 
-    /// Queues those parts of a range that are not in memory, in flight or queued. If `again` is true, another
-    /// read of the other parts is expected.
+    /// Queues those parts of a range that are not in memory, in flight or queued. If `again` is true, the
+    /// other parts will be read once more.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
             if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
                 let next = entry.transfer.range.end.min(end);
-                // Otherwise, the bytes would be dropped after the reads announced earlier, and requested again.
+                // Without this, the bytes would be dropped after the reads announced earlier, and requested again.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
                     self.count += 1;
@@ -156,7 +155,7 @@ impl Schedule {
         }
     }
 
-    /// No transfer contains this range. A long range is split into parts.
+    /// Queues a range that no transfer contains. A long range is split into parts.
     fn add(&mut self, pin: &Arc<Pin>, wanted: Range<u64>) {
         let range = self.pages_around(pin, &wanted);
         let whole = range.end - range.start <= self.most();
@@ -171,7 +170,7 @@ impl Schedule {
         }
     }
 
-    /// Leaves out bytes that other transfers contain.
+    /// Extends a range to whole pages, without bytes that other transfers contain.
     fn pages_around(&self, pin: &Pin, range: &Range<u64>) -> Range<u64> {
         if self.page == 1 || pin.strong_tag().is_none() {
             return range.clone();
@@ -188,8 +187,7 @@ impl Schedule {
         PARTS * self.part_bytes
     }
 
-    /// If many ranges are queued, joining neighbours makes requests few and large. If none are, each range
-    /// gets its own request.
+    /// Joins a range with its queued neighbours, so that many queued ranges need only a few large requests.
     fn join(&mut self, key: At) -> Option<At> {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
@@ -214,7 +212,7 @@ impl Schedule {
                     break;
                 }
                 (range, wanted, number) = (joined, read, number.max(entry.number));
-                // Its item stays in the queue, but will find no transfer.
+                // The transfer's item stays in the queue, but will find no transfer.
                 self.transfers.remove(&other);
             }
         }
@@ -244,7 +242,7 @@ impl Schedule {
         (entry.transfer.range.end > offset).then_some(*key)
     }
 
-    /// Number of bytes at the start of the range that are not in memory, in flight or queued.
+    /// Returns the number of bytes at the start of the range that are not in memory, in flight or queued.
     pub(crate) fn unknown(&mut self, pin: &Pin, range: &Range<u64>) -> u64 {
         if self.covering(pin.id, range.start).is_some() {
             return 0;
@@ -254,8 +252,8 @@ impl Schedule {
         next.map_or(range.end, |((_, start), _)| *start) - range.start
     }
 
-    /// The transfer contains the first byte of `range`. If it is not in flight yet, also returns the request
-    /// to send at once. The rest of the range is announced.
+    /// Returns the transfer that contains the first byte of `range`. If it is not in flight yet, also returns
+    /// the request to send at once. The rest of the range is announced.
     pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Transfer>>, Option<Request>) {
         let mut late = false;
         let key = match self.covering(pin.id, range.start) {
@@ -288,7 +286,7 @@ impl Schedule {
     }
 
     /// Learns the length of an index from a read that begins before the bytes fetched from the end of the
-    /// shard. The next index is probably similar.
+    /// shard. The next index probably has a similar length.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);
@@ -300,9 +298,9 @@ impl Schedule {
         }
     }
 
-    /// Drops bytes that readers have probably abandoned: bytes that have arrived, but were last announced or
-    /// read before the transfer `number`, which a reader already wants. Drops only half of them, because
-    /// reads are not strictly in order.
+    /// Drops bytes that readers have probably abandoned: they have arrived, but were last announced or read
+    /// before the transfer `number`, which a reader now wants. Only half of them are dropped, because reads
+    /// are not strictly in order.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
@@ -352,7 +350,7 @@ impl Schedule {
         }
     }
 
-    /// True if a request is queued and there is memory for it.
+    /// Returns true if a request is queued and there is memory for it.
     pub(crate) fn is_full(&mut self) -> bool {
         while let Some(job) = self.queue.front() {
             match job {
@@ -370,7 +368,7 @@ impl Schedule {
         false
     }
 
-    /// Clears the queue. Requests in flight continue if readers wait for them.
+    /// Clears the queue. Requests in flight continue only if readers wait for them.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
         self.transfers.retain(|_, entry| entry.phase != Phase::Queued);

@@ -2,7 +2,7 @@
 
 use object_store::path::Path as Key;
 
-/// One version of an object. Every later answer must be from the same version.
+/// One version of an object. All later answers must come from the same version.
 #[derive(Debug)]
 pub(crate) struct Pin {
     pub(crate) id: u64,

@@ -4,7 +4,7 @@ fn pin(size: u64) -> Arc<Pin> {
     Arc::new(Pin { id: 1, key: "a".into(), size, e_tag: Some("tag".into()), modified: 0 })
 }
 
-/// Allows one request at a time, so that others wait.
+/// Returns a schedule that allows one request at a time.
 fn one_at_a_time(page: u64) -> Schedule {
     Schedule::new(64 << 20, page, Tuner::new((1, 1)))
 }
@@ -111,7 +111,7 @@ fn unread_bytes_are_dropped_for_a_waiting_reader() {
     for at in 0..4 {
         state.announce(&pin, far(at)..far(at) + 300);
     }
-    // Two transfers fit into three quarters of the memory.
+    // Three quarters of the memory hold two transfers.
     let held = [state.next(), state.next()].map(begun);
     assert!(state.next().is_none());
     held.iter().for_each(|transfer| arrive(&mut state, transfer));

@@ -1,4 +1,4 @@
-//! Bytes of one range in flight. They arrive piece by piece, and readers take them.
+//! The bytes of one range in flight. They arrive piece by piece, and readers take them.
 
 use super::error::{PATIENCE, RequestError};
 use super::readers::Readers;
@@ -17,7 +17,8 @@ pub(crate) struct Transfer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Pieces as they arrived, with their offsets in the range. Joining them would copy the bytes once more.
+    /// Pieces as they arrived, with their offsets in the range. They stay separate, because joining them
+    /// would copy their bytes.
     pieces: Vec<(u64, Bytes)>,
     arrived: u64,
     failure: Option<RequestError>,
@@ -41,13 +42,14 @@ impl Transfer {
         self.changed.notify_all();
     }
 
-    /// Records that no more bytes will arrive, and why.
+    /// Records why no more bytes will arrive.
     pub(crate) fn fail(&self, failure: RequestError) {
         self.inner().failure.get_or_insert(failure);
         self.changed.notify_all();
     }
 
-    /// Copies from `offset` in the range on. Waits until there is at least one byte, or the wait is cancelled.
+    /// Copies the bytes at `offset` in the range. Waits until there is at least one byte, or until the wait
+    /// is cancelled.
     pub(crate) fn read(
         &self,
         buffer: &mut [u8],

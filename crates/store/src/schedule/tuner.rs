@@ -1,8 +1,8 @@
 //! Finds the best number of parallel requests.
 //!
 //! Beyond some number of requests, neither the network nor the store gets any faster. The tuner finds this
-//! number by trial. At first it doubles the number, later it adds half of it, and it returns to the previous
-//! number if the rate did not rise.
+//! number by trial. At first each trial doubles the number, and later adds half of it. If the rate does not
+//! rise, the tuner returns to the previous number.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const WORTH: f64 = 1.05;
 const HOLD: u32 = 8;
 const PERIOD: usize = 8;
 
-/// Finds the number of requests from its inputs alone. It has no clock of its own.
+/// Finds the number of requests. It has no clock, so that its result depends on its inputs alone.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     limit: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Tuner {
     /// Number of requests before the trial in progress, and the rate with that number.
     before: Option<(usize, f64)>,
     hold: u32,
-    /// True until a trial brings no gain.
+    /// True as long as every trial has brought a gain.
     climbs: bool,
     since: Option<Duration>,
     bytes: u64,
@@ -41,7 +41,7 @@ impl Tuner {
         self.limit
     }
 
-    /// `is_full` means that other requests are queued, so that the limit is what bounds the rate.
+    /// Records the end of a request. `is_full` is true if others are queued, so that the limit bounds the rate.
     pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
         let Some(since) = self.since.filter(|_| is_full) else {
             self.begin(now);
@@ -49,7 +49,7 @@ impl Tuner {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.requests += 1;
-        // Two generations of requests, because requests in flight when the limit changed say little.
+        // Wait for two generations of requests, because those in flight when the limit changed say little.
         if self.requests < (2 * self.limit).max(PERIOD) {
             return;
         }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     /// Simulates a network, and returns the limit at which the tuner settles. Each request fetches 4 MiB
-    /// after `latency` seconds at up to `each` bytes per second, and all together get at most `all`.
+    /// after `latency` seconds, at up to `each` bytes per second. All requests together get at most `all`.
     fn settle(latency: f64, each: f64, all: f64) -> usize {
         let mut tuner = Tuner::new((8, 256));
         let (bytes, mut now) = (4_u64 << 20, 0.0);
@@ -101,7 +101,7 @@ mod tests {
             now += bytes as f64 / alone.min(all);
             tuner.done(Duration::from_secs_f64(now), bytes, true);
         }
-        // A trial may be in progress, so use the number before it.
+        // A trial may be in progress, so use the previous number.
         tuner.before.map_or(tuner.limit(), |(before, _)| before)
     }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Accepts one request per connection. A function gives the answers.
+/// A server that accepts one request per connection and lets a function answer it.
 pub struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -84,7 +84,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// For each kind of store at `origin`: the URL of its folder `data`, and options that contain a secret.
+/// Returns, for each kind of store at `origin`, the URL of its folder `data` and options that contain a secret.
 fn stores(origin: &str) -> Vec<(String, StoreOptions)> {
     let with = |pairs: &[(&str, &str)]| {
         let mut options = options();
@@ -257,7 +257,7 @@ fn an_insecure_connection_fails_at_once() {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Otherwise, the connection would be reset before the answer arrives.
+                // Read the request first. Otherwise, the connection would be reset before the answer arrives.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(&answer);
             }

@@ -80,7 +80,7 @@ fn a_run_continues_after_the_store_failed_at_any_request() {
         let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
         let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
         let died = write(&dying, &source);
-        // Only the removal of the claim may fail silently, because the next run removes it.
+        // Only the removal of the claim may fail silently, because the next run removes the claim.
         let left = objects(&memory);
         let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
         assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
@@ -117,8 +117,8 @@ fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
     let expected = expected(&source);
     assert!(objects(&memory) == expected);
-    // The missing files and two writes of the claim: the first replaces the old claim, and the second
-    // replaces the new one.
+    // Besides the missing files, the claim is written twice: once to replace the old claim, and once to
+    // replace the new one.
     assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
     assert_empty(there.path());
 }
@@ -181,7 +181,7 @@ fn an_existing_dataset_is_refused_and_replaced_by_force() {
     let force = WriteOptions { force: true, ..options() };
     write_dataset(place.clone(), &new.plan(), &new, &force).unwrap();
     assert!(objects(&memory) == expected(&new));
-    // Shards of a dataset that has neither a manifest nor a journal, and a file of another program.
+    // These are the shards of a dataset that has neither a manifest nor a journal, and a file of another program.
     let memory = Arc::new(InMemory::new());
     let place = healthy(&memory, spools.path());
     put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
@@ -223,7 +223,7 @@ fn a_missing_or_foreign_shard_is_packed_again() {
 fn a_cancelled_run_aborts_its_uploads() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
-    // Every request fails, and the pause before a retry is an hour, so only the cancellation can end the run.
+    // Every request fails, and the pause before a retry is an hour, so only cancelling can end the run.
     let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
     let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
@@ -312,7 +312,7 @@ fn parts_that_begin_at_once_share_a_spool() {
     assert_empty(spools.path());
 }
 
-/// Measures the shards in the spool at each upload, and the shards that are checked in parallel.
+/// Counts the shards in the spool at each upload, and the shards that are checked in parallel.
 #[derive(Debug)]
 struct Watched {
     inner: Upload,
@@ -383,7 +383,7 @@ impl Objects for Watched {
     }
 }
 
-/// Readable and writable folders in a store must keep the contracts of the traits.
+/// Folders in a store must fulfil the contracts of the traits.
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());

@@ -90,7 +90,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
     }
-    // Blocks of other sizes have other names, so some may still be written before the first failure.
+    // Blocks of other sizes have other names, so some may be written before the first failure.
     let (again, stats) = read(&server.url(), &options(&cache));
     assert!(again == right && stats.failed_writes > 0 && stats.dropped == 0, "{stats:?}");
 }
@@ -98,7 +98,7 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
 /// Reads two epochs in random order, with a cache of `halves` times half of the dataset. Returns the size of
 /// the dataset in MiB and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
-    // The records have about 20 KiB each, so three fit into a page. Together they have 24 MiB.
+    // Each record has about 20 KiB, so three fit into a page. All records together have 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     let (disk, folder) = (Disk::new(&[1200], made), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Late(2));
@@ -121,10 +121,10 @@ fn random_order(halves: u64) -> (u64, u64) {
     };
     let (fetched, _) = epoch(0);
     assert!(fetched < stored + stored / 10, "{fetched} of {stored}");
-    // The last blocks of an epoch may be written only after it has ended.
+    // The last blocks of an epoch may be written only after the epoch has ended.
     let (fetched, hit) = epoch(1);
     assert!(fetched < stored / 10, "{fetched} of {stored}");
-    // The bound is about two pages per record.
+    // The bound allows about two pages per record.
     assert!(hit < 6 * stored, "{hit} of {stored}");
     (stored >> 20, blocks(&cache).len() as u64)
 }
@@ -179,7 +179,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// Not a test itself, but the body of the processes that the tests below start.
+/// This is not a test, but the body of the processes that the tests below start.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
@@ -203,7 +203,7 @@ fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
 }
 
 /// Lets four processes fill an empty cache in parallel. Each is killed at a random moment within the time
-/// that filling takes one process, unless it ends before.
+/// that one process needs to fill it, unless it ends before.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
@@ -253,7 +253,7 @@ fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
 
-/// An in-memory file system of a fixed size. `None` if the user may not mount one.
+/// A file system of fixed size in memory.
 #[cfg(target_os = "linux")]
 struct Small(tempfile::TempDir);
 

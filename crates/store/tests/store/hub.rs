@@ -1,5 +1,6 @@
-//! Tests that a dataset on the Hugging Face Hub is read like a local one, by a server that answers as the hub does:
-//! it knows the commit of a revision, serves small files itself, and redirects to another server for large files.
+//! Tests that a dataset on the Hugging Face Hub is read like a local one. The test server answers as the hub
+//! does: it knows the commit of a revision, serves small files itself, and redirects to another server for
+//! large files.
 
 use crate::attacks::{Liar, redirect, said};
 use crate::loader_support::Disk;
@@ -23,12 +24,12 @@ fn commit(number: u64) -> String {
 
 struct Hub {
     server: Liar,
-    /// Serves the shards. The hub serves only the manifest itself.
+    /// The server of the shards. The hub itself serves only the manifest.
     files: Server,
 }
 
 impl Hub {
-    /// Each request for the branch `main` finds a new commit: 1, 2, …
+    /// Starts a hub that finds a new commit at each request for the branch `main`: 1, 2, …
     fn start(disk: &Disk) -> Self {
         let files = Server::start(disk.path(), |_| Answer::Right);
         let (folder, elsewhere, commits) = (PathBuf::from(disk.path()), files.url(), AtomicU64::new(0));

@@ -29,7 +29,7 @@ fn streamed(dataset: &Dataset) -> Vec<Vec<u8>> {
     dataset.iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect()
 }
 
-/// Compares everything that can be read, in every way in which it can be read.
+/// Checks that all ways of reading give equal results for both datasets.
 pub fn assert_same(local: &Dataset, remote: &Dataset) {
     assert_eq!(streamed(remote), streamed(local));
     assert_eq!(loaded(remote, 3), loaded(local, 3));
@@ -247,7 +247,7 @@ fn a_loader_keeps_many_requests_in_flight() {
     assert_eq!(loader.stats().traffic, remote.traffic());
 }
 
-/// 24 MiB in three shards, with records of about 20 KiB.
+/// Returns a dataset of 24 MiB in three shards, with records of about 20 KiB.
 fn large() -> Disk {
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     Disk::new(&[400, 400, 400], made)

@@ -33,7 +33,8 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A schedule fails occasionally, often, or permanently from some request on, with one to three kinds of faults.
+/// Returns the answer of a schedule that fails occasionally, often, or permanently from some request on, with
+/// one to three kinds of faults.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
     let schedule = mix(seed);
@@ -63,7 +64,7 @@ fn options(seed: u64) -> StoreOptions {
         backoff: Duration::from_millis(1),
         max_attempts: 4,
         hedge: seed.is_multiple_of(4),
-        // There is memory for a part of the dataset, or for all of it.
+        // Either a part of the dataset fits into memory, or all of it.
         read_ahead_bytes: if seed.is_multiple_of(3) { 1 << 20 } else { 16 << 20 },
         ..StoreOptions::default()
     }
@@ -77,7 +78,7 @@ fn check(error: &Error) {
 
 type Records = Vec<Vec<u8>>;
 
-/// Reads in one of three ways. Also returns the number of errors.
+/// Reads in one of three ways. Returns the records and the number of errors.
 fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let (mut found, mut errors) = (BTreeMap::new(), 0);
     let mut take = |index: u64, result: Result<Vec<u8>, Error>| match result {
@@ -113,7 +114,7 @@ fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     (found, errors)
 }
 
-/// Returns whether all records were read, and whether any read failed.
+/// Runs one schedule. Returns whether all records were read, and whether any read failed.
 fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     let begun = Instant::now();
     let server = Server::start(folder, move |request: &Request| answer(seed, request));
@@ -135,7 +136,7 @@ fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     result
 }
 
-/// In parallel, because schedules spend most of the time waiting.
+/// Runs the schedules in parallel, because they spend most of the time waiting.
 fn campaign(seeds: u64) {
     let disk = Disk::varied(&[25, 1, 0, 34]);
     let right: Records = disk.open().iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect();

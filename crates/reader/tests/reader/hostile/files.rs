@@ -123,7 +123,7 @@ fn t08_not_a_regular_file() {
     assert_eq!(SalvageScan::open(&sparse, &Limits::default()).unwrap().count(), 1);
 }
 
-/// Two records of equal length.
+/// Returns a shard with two records of equal length, and its index.
 fn twins() -> (Vec<u8>, Index) {
     let mut samples = [TestSample::new(0), TestSample::new(0)];
     samples[1].id = 1;
@@ -156,7 +156,7 @@ fn t10_a_shard_of_another_dataset() {
     assert!(assert_format(open(), "another dataset").contains("dataset id"));
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     assert!(assert_format(open(), "another number").contains("shard number"));
-    // The footer of a shard with different samples, but of the same dataset and shard number.
+    // The footer is from a shard with different samples, but with the same dataset and shard number.
     let samples: Vec<TestSample> = (5..7).map(TestSample::new).collect();
     let stale = support::shard_with(Identity::new(ID, 1), &samples, &support::metadata(Some(2)));
     std::fs::write(disk.shard_path(1), stale).unwrap();
@@ -168,7 +168,7 @@ fn t10_a_shard_of_another_dataset() {
 fn t11_header_and_footer_disagree() {
     let dir = support::scratch();
     let bytes = small_shard(0..3);
-    // The offsets of the minor version, the optional features, the dataset id and the shard number.
+    // These are the offsets of the minor version, the optional features, the dataset id and the shard number.
     for at in [10, 24, 40, 48] {
         let mut header = bytes.clone();
         header[at] ^= 1;

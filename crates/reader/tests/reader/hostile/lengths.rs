@@ -23,14 +23,14 @@ fn l01_every_length_field_takes_every_hostile_value() {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
             (bytes, same)
         };
-        // In the footer: file bytes, record count, index offset and index bytes.
+        // Offsets in the footer: file bytes, record count, index offset and index bytes.
         for at in [end + 64, end + 72, end + 80, end + 88] {
             let (mut bytes, same) = put(at);
             fix_footer(&mut bytes);
             assert!(same || matches!(open_bytes(dir.path(), &bytes), Err(Error::Format(_) | Error::Limit(_))));
             salvaged_ids(dir.path(), &bytes);
         }
-        // In the index: record count, metadata bytes, key bytes, and every row of every column.
+        // Offsets in the index: record count, metadata bytes, key bytes, and every row of every column.
         for at in [8, 16, 24].map(|at| index_at + at).into_iter().chain((index_at + 64..end).step_by(8)) {
             let (mut bytes, same) = put(at);
             fix_index(&mut bytes, &footer);
@@ -42,7 +42,7 @@ fn l01_every_length_field_takes_every_hostile_value() {
                 at - index_at
             );
         }
-        // In the frame: record bytes and head bytes. In the field table: stored bytes and decoded bytes.
+        // Offsets in the frame: record bytes and head bytes. In the field table: stored bytes and decoded bytes.
         let offset = index.row(1).unwrap().offset as usize;
         for at in [16, 24, 72, 80, 96, 104].map(|at| offset + at) {
             let (mut bytes, same) = put(at);
@@ -110,8 +110,8 @@ fn l08_index_that_overlaps_something() {
 #[test]
 fn l09_lengths_stored_twice_must_agree() {
     let dir = support::scratch();
-    // The length in the frame differs from the index but stays within the padding, so that the next record
-    // keeps its place.
+    // The length in the frame differs from the index, but the record still ends within its padding, so the
+    // next record keeps its place.
     for change in [-1_i64, 1] {
         let mut bytes = small_shard(0..3);
         let (_, index) = index_of(&bytes);

@@ -1,5 +1,4 @@
-//! Hostile and broken shards and manifests. The tests have the numbers of the cases T, L, S and N in the list
-//! of hostile inputs.
+//! Hostile and broken shards and manifests: files (cases T), lengths (L), structure (S) and names (N).
 //!
 //! Cases about structure recompute the CRC32s, so that the reader must refuse the structure itself rather
 //! than the CRC32.
@@ -58,7 +57,7 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
 
 type EditRow<'a> = &'a dyn Fn(usize, &mut u64, &mut u64);
 
-/// `edit` changes the offset and length of each index row.
+/// Returns a shard after `edit` has changed the offset and length of each index row.
 fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
     let mut bytes = small_shard(0..3);
     let (footer, index) = index_of(&bytes);

@@ -1,4 +1,4 @@
-//! An in-memory store that counts requests, fails some of them, and may stop answering.
+//! An in-memory store that counts requests, fails some of them, and can stop answering.
 
 use async_trait::async_trait;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -21,9 +21,9 @@ pub(crate) enum Fault {
     EachNth(u64),
     /// Every n-th request succeeds, but its answer is lost.
     LostNth(u64),
-    /// From this request on, none is answered.
+    /// This request and all later ones get no answer.
     Dead(u64),
-    /// Requests that create, fill or complete a multipart upload take a while, and fail if this function
+    /// Requests that create, fill or complete a multipart upload take a while. They fail if this function
     /// returns true for their number, counted from 0. No other request fails.
     Parts(fn(u64) -> bool),
 }

@@ -1,4 +1,4 @@
-//! A dataset of bytes to write to stores, and the files that it must have in a folder.
+//! A dataset of bytes to write to stores, and the files that packing it into a folder must give.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub const SAMPLES: u64 = 40;
 
-/// Samples that consist of a repeated byte. `salt` changes the bytes.
+/// Samples that each consist of one repeated byte. `salt` changes the bytes.
 pub struct Bytes {
     schema: Schema,
     salt: u8,
@@ -28,7 +28,7 @@ impl Bytes {
         Self::of(salt, 1000)
     }
 
-    /// Returns samples for shards of more than 64 KiB.
+    /// Returns samples that fill shards of more than 64 KiB.
     pub fn large(salt: u8) -> Self {
         Self::of(salt, 20_000)
     }

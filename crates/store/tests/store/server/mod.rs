@@ -1,4 +1,4 @@
-//! An HTTP/1.1 file server with configurable faults. Its answers can be late, short, wrong or missing.
+//! An HTTP/1.1 file server whose answers can be late, short, wrong or missing.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ const MODIFIED: &str = "accept-ranges: bytes\r\nlast-modified: Wed, 21 Oct 2015 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Right,
-    /// The right answer, delayed by this many milliseconds.
+    /// The right answer after a delay of this many milliseconds.
     Late(u64),
     Status(u16),
     /// The connection is closed after this many bytes of the body.
@@ -251,7 +251,7 @@ impl Shared {
     }
 }
 
-/// Needed because Google's client escapes everything except letters and digits.
+/// Unescapes a path, because Google's client escapes everything except letters and digits.
 fn decoded(path: &str) -> String {
     let mut parts = path.split('%');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -47,9 +47,9 @@ const CASE: Case = Case {
     opened: false,
 };
 
-/// Reads that may wait for their bytes in parallel, as in the threads of a loader.
+/// Number of reads that may wait in parallel, as in the threads of a loader.
 const READERS: usize = 16;
-/// Shards announced ahead, as many as in the loader's scout.
+/// Number of shards announced ahead, as in the loader's scout.
 const SHARDS_AHEAD: usize = 64;
 const SLOTS: u64 = 4;
 
@@ -58,7 +58,7 @@ struct Figures {
     samples: u64,
     seconds: f64,
     first_batch_s: f64,
-    /// Number of samples in the last three quarters of the share, and the seconds they took.
+    /// Number of samples in the last three quarters of the share, and the seconds that they took.
     steady: (u64, f64),
     requests: u64,
     data_bytes: u64,
@@ -67,7 +67,7 @@ struct Figures {
     shards: u64,
     peak_in_flight: usize,
     peak_held: u64,
-    /// Maximum number of bytes in reads that were open at the same time.
+    /// Largest number of bytes in reads that were open at the same time.
     peak_open: u64,
 }
 
@@ -107,7 +107,7 @@ fn steps(case: &Case) -> Steps {
     Steps::new(Box::new(epoch), share)
 }
 
-/// A copy of the loader's scout.
+/// A copy of the loader's scout, which announces reads.
 struct Scout {
     steps: Steps,
     coming: VecDeque<Range<u64>>,
@@ -129,7 +129,7 @@ impl Scout {
         }
     }
 
-    /// Returns the bytes of the read; `None` if one of its shards is not open.
+    /// Announces the next read and returns its bytes, or `None` if one of its shards is not open.
     fn announce_next(&mut self, rank: &mut Rank) -> Option<u64> {
         self.come(rank);
         let ranges = bytes_of(&rank.case, self.coming.front()?.clone());
@@ -145,7 +145,7 @@ impl Scout {
         Some(sum)
     }
 
-    /// A read that has not been announced yet is announced now, or skipped if one of its shards is not open.
+    /// Announces a read that has not been announced yet, or skips it if one of its shards is not open.
     fn reach(&mut self, rank: &mut Rank) {
         match self.ahead.pop_front() {
             Some(bytes) => self.ahead_bytes -= bytes,
@@ -223,8 +223,8 @@ fn run(case: Case) -> Figures {
     found
 }
 
-/// A single machine that consumes 3,000 samples/s. First the dataset is mixed in runs of 4 MiB. Then it fits
-/// into the window of the order, and its samples are read one by one.
+/// A single machine that consumes 3,000 samples/s. The first dataset is mixed in runs of 4 MiB. The second
+/// fits into the window of the order, and its samples are read one by one.
 const ALONE: [(&str, Case); 2] = [
     (
         "110 GB, runs of 4 MiB",
@@ -306,8 +306,8 @@ fn the_table() {
     }
 }
 
-/// A hundredth of the size. Each byte of the share must be read once, in bounded memory, and as fast as the
-/// store and the number of requests allow.
+/// At a hundredth of the size, each byte of the share must be read once, in bounded memory, and as fast as
+/// the store and the number of requests allow.
 #[test]
 fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };

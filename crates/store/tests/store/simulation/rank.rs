@@ -1,4 +1,4 @@
-//! The rank of the simulation. It has the real schedule of requests, and a list of arrivals in place of the store.
+//! One rank of the simulation. It has the real schedule of requests, and a list of arrivals in place of the store.
 
 use super::schedule::{ObjectStatus, Pin, Request, Schedule, Transfer, Tuner};
 use super::{Case, Figures};
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An event. Its number breaks ties, so that runs are reproducible.
+/// An event. Events at the same time are ordered by number, so that runs are reproducible.
 enum Done {
     Transfer(Arc<Pin>, Arc<Transfer>),
     Open(u64),
