@@ -42,6 +42,8 @@ pub(super) enum Command {
     Cat(CatArgs),
     Salvage(SalvageArgs),
     Bench(Box<BenchArgs>),
+    #[cfg(feature = "store")]
+    Cache(CacheArgs),
     Report(Box<ReportArgs>),
 }
 
@@ -59,6 +61,44 @@ pub(super) struct InspectArgs {
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// List, check or clear the local cache of datasets in stores.
+///
+/// The cache may be in use. A reader that misses a block fetches it again.
+#[cfg(feature = "store")]
+#[derive(Debug, Args)]
+#[command(after_help = examples::CACHE)]
+pub(super) struct CacheArgs {
+    #[command(subcommand)]
+    pub task: CacheTask,
+}
+
+#[cfg(feature = "store")]
+#[derive(Debug, Subcommand)]
+pub(super) enum CacheTask {
+    /// List the datasets in the cache, with the number and size of their blocks
+    Ls(CacheFolderArgs),
+    /// Check every block and remove damaged ones
+    Verify(CacheFolderArgs),
+    /// Remove all blocks, or the blocks of one dataset
+    Clear {
+        #[command(flatten)]
+        folder: CacheFolderArgs,
+        /// Only the dataset with this URL, as `ls` shows it
+        #[arg(long, value_name = "URL")]
+        url: Option<String>,
+    },
+}
+
+#[cfg(feature = "store")]
+#[derive(Debug, Args)]
+pub(super) struct CacheFolderArgs {
+    /// Folder of the cache
+    pub folder: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -66,6 +66,12 @@ Examples:
   shardpack salvage damaged whole
   shardpack salvage train train";
 
+#[cfg(feature = "store")]
+pub(super) const CACHE: &str = "\
+Examples:
+  shardpack cache ls /scratch/cache
+  shardpack cache clear /scratch/cache --url s3://bucket/train";
+
 pub(super) const BENCH: &str = "\
 Examples:
   shardpack bench train --image rrc224

@@ -2,6 +2,8 @@
 
 mod args;
 mod bench;
+#[cfg(feature = "store")]
+mod cache;
 mod cat;
 mod examples;
 mod exit_status;
@@ -86,6 +88,8 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Cat(args) => cat::run(&args),
         Command::Salvage(args) => salvage::run(&args),
         Command::Bench(args) => bench::run(&args),
+        #[cfg(feature = "store")]
+        Command::Cache(args) => cache::run(&args),
         Command::Report(args) => report::run(&args),
     }));
     match outcome.unwrap_or_else(|panic| Err(shardpack_format::Error::panicked("command", &*panic).into())) {

@@ -85,6 +85,23 @@ class Stores(CommandTest):
                 self.assertIn("a size such as 500GB", self.expect(2, "inspect", server.url).err)
         self.assertEqual(digests(self.dataset), before)
 
+    def test_the_cache_is_listed_checked_and_cleared(self):
+        cache = self.tmp / "cache"
+        with Server(self.dataset) as server:
+            self.ok("verify", server.url, "--cache", cache)
+            (found,) = self.ok("cache", "ls", cache, "--json").json()["datasets"]
+            self.assertEqual(found["url"], server.url)
+            self.assertIn(server.url, self.ok("cache", "ls", cache).out)
+            block = next(cache.glob("*.block"))
+            block.write_bytes(block.read_bytes()[:-1] + b"?")
+            self.assertIn("were damaged and removed", self.expect(1, "cache", "verify", cache).out)
+            self.assertEqual(self.ok("cache", "verify", cache, "--json").json()["damaged"], {"blocks": 0, "bytes": 0})
+            removed = self.ok("cache", "clear", cache, "--url", server.url, "--json").json()["removed"]
+            self.assertEqual(removed["blocks"], found["blocks"] - 1)
+            self.assertEqual(self.ok("cache", "ls", cache).out, "the cache is empty\n")
+        self.assertIn("is not a cache", self.expect(2, "cache", "clear", self.tmp).err)
+        self.assertTrue(self.dataset.exists())
+
     def test_damage_is_found_over_the_network(self):
         shard = self.dataset / "shard-00001.shard"
         data = bytearray(shard.read_bytes())

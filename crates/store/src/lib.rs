@@ -40,6 +40,7 @@ mod remote;
 mod schedule;
 mod upload;
 
+pub use cache::{BlockCount, CacheCheck, CacheFolder, CachedDataset};
 pub use location::{SCHEMES, Scheme};
 pub use object_store::ObjectStore;
 pub use options::{Keys, StoreOptions};

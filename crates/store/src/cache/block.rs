@@ -23,6 +23,8 @@ pub(crate) const PAGE: u64 = 64 << 10;
 pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
+/// URLs, keys and ETags are much shorter.
+const MOST_IDENTITY: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct CachedObject {
@@ -143,6 +145,56 @@ impl PageSpan {
         let right = found == identity.as_bytes() && sum_of(&identity, sums) == u32::from_le_bytes(*sum);
         right.then(|| (head.len() as u64, sums.to_vec()))
     }
+}
+
+/// The header of a block whose object is not known.
+#[derive(Debug)]
+pub(crate) struct BlockHead {
+    pub(crate) store: String,
+    pub(crate) key: String,
+    object: CachedObject,
+    span: PageSpan,
+}
+
+impl BlockHead {
+    /// `None` if the header is damaged.
+    pub(crate) fn read(file: &File) -> Option<Self> {
+        let mut fixed = [0; HEAD];
+        file.read_exact_at(&mut fixed, 0).ok()?;
+        let (len, _) = fixed.strip_prefix(MAGIC)?.split_first_chunk()?;
+        let len = u64::from(u32::from_le_bytes(*len));
+        if len > MOST_IDENTITY || len > file.metadata().ok()?.len() {
+            return None;
+        }
+        let mut identity = vec![0; usize_of(len)];
+        file.read_exact_at(&mut identity, HEAD as u64).ok()?;
+        let identity = String::from_utf8(identity).ok()?;
+        let [pages, first, size, name] = identity.rsplitn(4, ' ').collect::<Vec<_>>().try_into().ok()?;
+        let (store, rest) = counted(name)?;
+        let (key, _) = counted(rest.strip_prefix(' ')?)?;
+        let object = CachedObject { name: name.to_owned(), size: size.parse().ok()? };
+        let span = PageSpan { first: first.parse().ok()?, pages: pages.parse().ok()? };
+        let is_span = span.pages.is_power_of_two() && span.pages <= WHOLE && span.first <= u64::MAX / PAGE - WHOLE;
+        is_span.then(|| Self { store: store.to_owned(), key: key.to_owned(), object, span })
+    }
+
+    /// Returns true if the block belongs to the dataset at `url`.
+    pub(crate) fn is_of(&self, url: &str) -> bool {
+        self.store.split(' ').next() == Some(url.trim_end_matches('/'))
+    }
+
+    /// Returns true if the file has this block's name, and all its pages have the right checksum.
+    pub(crate) fn is_whole(&self, name: &str, file: &File) -> bool {
+        let wanted = self.span.bytes(&self.object);
+        let mut bytes = vec![0; usize_of(wanted.end - wanted.start)];
+        self.span.file_name(&self.object) == name && self.span.read(&self.object, file, &wanted, &mut bytes).is_some()
+    }
+}
+
+/// Splits `5:store rest` into `store` and ` rest`.
+fn counted(text: &str) -> Option<(&str, &str)> {
+    let (len, rest) = text.split_once(':')?;
+    rest.split_at_checked(len.parse().ok()?)
 }
 
 pub(crate) const fn pages_of(bytes: &Range<u64>) -> Range<u64> {

@@ -5,9 +5,11 @@
 //! relative to the folder, and symlinks are not followed.
 
 mod block;
+mod contents;
 mod locks;
 
 pub(crate) use block::{CachedObject, PAGE, WHOLE, bytes_of, pages_of};
+pub use contents::{BlockCount, CacheCheck, CacheFolder, CachedDataset};
 pub(crate) use locks::BlockLocks;
 
 use block::{PageSpan, is_block};

@@ -7,7 +7,7 @@ use shardpack_io::{CacheStats, Storage as _};
 use shardpack_loader::order::Mode;
 use shardpack_loader::{Loader, LoaderOptions};
 use shardpack_reader::{Dataset, DatasetOptions};
-use shardpack_store::{Remote, StoreOptions};
+use shardpack_store::{CacheFolder, Remote, StoreOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -93,6 +93,52 @@ fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     // Blocks of other sizes have other names, so some may be written before the first failure.
     let (again, stats) = read(&server.url(), &options(&cache));
     assert!(again == right && stats.failed_writes > 0 && stats.dropped == 0, "{stats:?}");
+}
+
+#[test]
+fn a_cache_is_listed_checked_and_cleared_while_it_is_used() {
+    let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
+    let [first, second] = [0, 1].map(|_| Server::start(disk.path(), |_| Answer::Right));
+    let cache = folder.path().join("cache");
+    assert!(CacheFolder::open(folder.path()).is_err());
+    let right = records(&disk.open());
+    for server in [&first, &second] {
+        assert_eq!(read(&server.url(), &options(&cache)).0, right);
+    }
+    let opened = CacheFolder::open(&cache).unwrap();
+    let datasets = opened.datasets().unwrap();
+    let urls: Vec<&str> = datasets.iter().map(|dataset| dataset.url.as_str()).collect();
+    let mut expected = [first.url(), second.url()];
+    expected.sort();
+    assert_eq!(urls, expected);
+    let size = |paths: &[PathBuf]| paths.iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>();
+    let all = blocks(&cache);
+    assert_eq!(datasets.iter().map(|dataset| dataset.blocks).sum::<u64>(), all.len() as u64);
+    assert_eq!(datasets.iter().map(|dataset| dataset.bytes).sum::<u64>(), size(&all));
+    assert!(datasets.iter().all(|dataset| dataset.objects >= 2));
+    // A damaged page, a damaged header, and a block under the name of another one.
+    let check = opened.verify().unwrap();
+    assert_eq!((check.whole.blocks, check.damaged.blocks), (all.len() as u64, 0));
+    let flip = |path: &Path, at: fn(usize) -> usize| {
+        let mut bytes = fs::read(path).unwrap();
+        let at = at(bytes.len());
+        bytes[at] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    flip(&all[0], |len| len - 1);
+    flip(&all[1], |_| 20);
+    fs::copy(&all[2], &all[3]).unwrap();
+    let check = opened.verify().unwrap();
+    assert_eq!((check.whole.blocks, check.damaged.blocks), (all.len() as u64 - 3, 3));
+    assert_eq!(opened.verify().unwrap().damaged.blocks, 0);
+    // Only the blocks of one dataset, and then the others.
+    let removed = opened.clear(Some(&first.url())).unwrap();
+    assert!(removed.blocks > 0);
+    let left = opened.datasets().unwrap();
+    assert_eq!(left.iter().map(|dataset| &dataset.url).collect::<Vec<_>>(), [&second.url()]);
+    let removed = opened.clear(None).unwrap();
+    assert_eq!((removed.blocks, blocks(&cache).len()), (left[0].blocks, 0));
+    assert_eq!(read(&first.url(), &options(&cache)).0, right);
 }
 
 /// Reads two epochs in random order, with a cache of `halves` times half of the dataset. Returns the size of
