@@ -119,3 +119,56 @@ FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Ar
     if (is_nan32(mean)) mean = 0x7FC00000u;
     return float_output(no_data ? c.fill_with : mean, c.output);
 }
+
+// How cube_means converts a stored element of two bytes: as a float16, as an integer, or in the general way.
+enum Direct { DIRECT_NOTHING, DIRECT_F16, DIRECT_U16, DIRECT_I16 };
+
+FN u32 direct_of(const Cube& c) {
+    if (c.has_codes != 0 || c.fill != FILL_NOTHING) return DIRECT_NOTHING;
+    if (c.stored == F16) return c.decoded == F16 || c.decoded == F32 ? DIRECT_F16 : DIRECT_NOTHING;
+    // An integer that is decoded as float16 is rounded.
+    if (c.transform != AS_STORED && c.decoded != F32) return DIRECT_NOTHING;
+    return c.stored == U16 ? DIRECT_U16 : c.stored == I16 ? DIRECT_I16 : DIRECT_NOTHING;
+}
+
+FN float direct_value(u32 direct, u32 q) {
+    if (direct == DIRECT_F16) return f16_value((u16)q);
+    return direct == DIRECT_U16 ? (float)(u16)q : (float)(i16)(u16)q;
+}
+
+// The parts of a Cube that means need, kept in registers.
+struct Means {
+    u32 direct, bands, pixels, first_band, factor_bands;
+    bool difference;
+    float outside;
+};
+
+// Mean of the stored elements of four pixels in a band, as bits of a float32. `factors` are the band's, if there are any.
+// It equals `affine_value` before the conversion to the output type.
+template <bool HALF>
+FN u32 mean_of(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Means& m, const Array<u32, 4>& q,
+               const Array<float, 4>& weight, u32 inside, u32 band, uint2 factors) {
+    // A sum with -0 is the other summand, also if that is a zero.
+    float sum = -0.0f;
+    bool no_data = false;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const bool is_inside = inside >> i & 1;
+        float x = m.outside;
+        if (HALF || m.direct != DIRECT_NOTHING) {
+            float value = HALF ? f16_value((u16)q[i]) : direct_value(m.direct, q[i]);
+            const float scale = bits_float(factors.x), bias = bits_float(factors.y);
+            if (m.factor_bands != 0) value = scale == 0.0f ? bias : __fmaf_rn(value, scale, bias);
+            x = is_inside ? value : x;
+        } else if (is_inside && weight[i] != 0.0f) {
+            const u64 single = affine_single(c, slot, status, q[i], {band, band - m.first_band});
+            no_data = no_data || single >> 32;
+            x = bits_float((u32)single);
+        }
+        const float with = rounded_sum(sum, rounded_product(weight[i], x));
+        sum = weight[i] == 0.0f ? sum : with;
+    }
+    const u32 mean = float_bits(sum);
+    if (no_data) return c.fill_with;
+    return is_nan32(mean) ? 0x7FC00000u : mean;
+}

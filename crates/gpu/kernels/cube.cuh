@@ -132,7 +132,8 @@ struct Cube {
     u32 noise_key[2], noise_sample[2];
     // An Affine. If `flat`, an array of two axes is moved, whose columns are the bands.
     u32 affine, flat;
-    u32 unused;
+    // True if cube_means takes it rather than cube_affine.
+    u32 means;
 };
 
 FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {

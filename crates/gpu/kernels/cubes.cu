@@ -1,4 +1,4 @@
-// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Seven
+// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Eight
 // kernels run in this order, each for all cubes of a batch:
 //
 //   cube_frames    decodes zstd frames, one per warp
@@ -8,6 +8,7 @@
 //                  join bytes to elements, sum differences along the bands, and convert them into the output; quads
 //                  take the common case, band-major elements of two bytes, with four pixels per lane
 //   cube_affine    the same for cubes whose pixels are moved: each is made of four pixels, or of the nearest one
+//   cube_means     the same for the common case: means of four pixels, of elements of two bytes in a run of bands
 //   cube_noise     adds noise to the values of the cubes that have noise
 //
 // The host has checked all numbers except those inside LZ4 streams and zstd blocks.
@@ -19,6 +20,7 @@
 #define STREAM_WARPS 4u
 #define TILE_WARPS 4u
 #define AFFINE_WARPS 2u
+#define MEANS_WARPS 4u
 
 struct CubeParams {
     Ptr<u8> slot;
@@ -557,7 +559,7 @@ KERNEL(cube_affine, CubeParams, AFFINE_WARPS * 32) {
     SHARED(AffineMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
-    if (c.affine == AFFINE_NOTHING) return;
+    if (c.affine == AFFINE_NOTHING || c.means) return;
     const u32 unit = blockIdx.x * AFFINE_WARPS + warp;
     if (c.flat) {
         affine_flat(p, c, unit * CUBE_PIXELS + lane);
@@ -691,14 +693,15 @@ struct QuadBytes {
 };
 
 // All loads are issued before the first is used, because dependent loads are slow. A plane of one byte needs
-// no load. Every index is a compile-time constant, which keeps the arrays in registers.
-FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
+// no load. Every index is a compile-time constant, which keeps the arrays in registers. If `FOURS`, the elements'
+// numbers are multiples of four.
+template <bool FOURS> FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
     bool apart = false;
     b.shifts = 0;
 #pragma unroll
     for (u32 i = 0; i < 8; i++) {
         apart = apart || w.plane[i].z > 1;
-        if (w.plane[i].z == 1) b.shifts |= (w.plane[i].x & 3) << 2 * i;
+        if (w.plane[i].z == 1) b.shifts |= ((w.plane[i].x + (FOURS ? 0 : w.place[i / 2])) & 3) << 2 * i;
         b.low[i] = b.high[i] = w.plane[i].x * 0x01010101u;
     }
     if (apart) {
@@ -812,7 +815,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         quad_places(where, planes, bands, all_pixels, base, pixel);
         for (u32 band = base; band < end; band += 4) {
             QuadBytes bytes;
-            quad_bytes(bytes, p, where);
+            quad_bytes<true>(bytes, p, where);
             quad_places(where, planes, bands, all_pixels, band + 4, pixel);
             Array<uint2, 4> q;
 #pragma unroll
@@ -884,6 +887,302 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     }
 }
 
+// A warp of cube_means takes 8 × 4 pixels: whichever way they are turned, they are made of pixels of few rows. All
+// bytes of the four pixels are loaded before the first is used.
+#define MEANS_COLUMNS 8u
+#define MEANS_ROWS (CUBE_PIXELS / MEANS_COLUMNS)
+// Lanes that take a pixel, four bands each, if bands are stored side by side.
+#define MEANS_LANES 8u
+
+struct MeansWarp {
+    // Means of 32 pixels in 32 bands, as float32, a row of 33 words per pixel.
+    Array<u32, TILE_WORDS> values;
+    // For each pixel: the four pixels that it is made of, their weights as bits, which are inside, and the sums of their
+    // bands so far in halves of words.
+    Array<uint4, CUBE_PIXELS> pixels, weights;
+    Array<u32, CUBE_PIXELS> inside;
+    Array<uint2, CUBE_PIXELS> sums;
+};
+
+struct MeansMemory {
+    Array<MeansWarp, MEANS_WARPS> warps;
+};
+
+FN Array<u32, 4> four_of(uint4 x) { return {x.x, x.y, x.z, x.w}; }
+
+// Sums the differences of four bands of four pixels, whose elements are in `q`, from the first band on. The lanes of a
+// pixel have bands side by side. `so_far` holds the sums before the first of them.
+FN void means_sum(Array<uint2, 4>& q, uint2& so_far, u32 lane) {
+    const u32 part = lane % MEANS_LANES;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const u32 a = unzigzag_both(q[i].x), b = unzigzag_both(q[i].y);
+        q[i].x = sum_both(a, a << 16);
+        q[i].y = sum_both(sum_both(b, b << 16), (q[i].x >> 16) * 0x10001u);
+    }
+    const uint2 carry = so_far;
+    uint2 all = make_uint2(__byte_perm(q[0].y, q[1].y, 0x7632), __byte_perm(q[2].y, q[3].y, 0x7632));
+#pragma unroll
+    for (u32 n = 1; n < MEANS_LANES; n *= 2) {
+        const u32 x = __shfl_up_sync(0xFFFFFFFFu, all.x, n), y = __shfl_up_sync(0xFFFFFFFFu, all.y, n);
+        if (part >= n) all.x = sum_both(all.x, x), all.y = sum_both(all.y, y);
+    }
+    uint2 before = make_uint2(__shfl_up_sync(0xFFFFFFFFu, all.x, 1), __shfl_up_sync(0xFFFFFFFFu, all.y, 1));
+    if (part == 0) before = make_uint2(0, 0);
+    before = make_uint2(sum_both(before.x, carry.x), sum_both(before.y, carry.y));
+    so_far = make_uint2(sum_both(all.x, carry.x), sum_both(all.y, carry.y));
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const u32 word = i < 2 ? before.x : before.y, twice = __byte_perm(word, word, i % 2 == 0 ? 0x1010 : 0x3232);
+        q[i].x = sum_both(q[i].x, twice);
+        q[i].y = sum_both(q[i].y, twice);
+    }
+}
+
+// Reads four bands from `band` on of four pixels, from a payload in shape order.
+FN void means_read(const CubeParams& p, const Means& m, Ptr<const uint4> planes, const Array<u32, 4>& pixel, u32 band,
+                   Array<uint2, 4>& q) {
+    QuadPlaces where;
+    bool is_split = false;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const u32 e = pixel[i] * m.bands + band, block = e / CUBE_BLOCK;
+        where.place[i] = e % CUBE_BLOCK;
+        is_split = is_split || where.place[i] > CUBE_BLOCK - 4;
+        where.plane[2 * i] = planes[2 * block];
+        where.plane[2 * i + 1] = planes[2 * block + 1];
+    }
+    if (is_split) {
+        // Elements behind the array are not used.
+        const u32 last = m.bands * m.pixels - 1;
+#pragma unroll 1
+        for (u32 n = 0; n < 4; n++) {
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) {
+                const u32 element = element_at<2>(p, planes, min(pixel[i] * m.bands + band + n, last)) << n % 2 * 16;
+                if (n == 0) q[i] = make_uint2(0, 0);
+                if (n < 2) q[i].x |= element;
+                if (n >= 2) q[i].y |= element;
+            }
+        }
+        return;
+    }
+    QuadBytes bytes;
+    quad_bytes<false>(bytes, p, where);
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const u32 low = quad_byte(bytes, 2 * i), high = quad_byte(bytes, 2 * i + 1);
+        q[i] = make_uint2(__byte_perm(low, high, 0x5140), __byte_perm(low, high, 0x7362));
+    }
+}
+
+// Factors of a band, 0 if there are none.
+FN uint2 means_factors(const Means& m, const QuadsOut& o, u32 band) {
+    return factors_of(o, max(band, m.first_band) - m.first_band);
+}
+
+// Means of a chunk of bands of a payload in shape order: eight lanes take a pixel, four bands each.
+template <bool HALF>
+FN void means_by_pixel(const CubeParams& p, const Cube& c, const Means& m, const QuadsOut& o, MeansWarp& w, u32 chunk, u32 lane) {
+    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
+    const u32 part = lane % MEANS_LANES, band = chunk * 32 + 4 * part;
+    Array<uint2, 4> factors;
+#pragma unroll
+    for (u32 n = 0; n < 4; n++) factors[n] = means_factors(m, o, band + n);
+#pragma unroll 1
+    for (u32 at = lane / MEANS_LANES; at < CUBE_PIXELS; at += 32 / MEANS_LANES) {
+        Array<uint2, 4> q;
+        means_read(p, m, planes, four_of(w.pixels[at]), min(band, m.bands - 1), q);
+        if (m.difference) {
+            uint2 so_far = w.sums[at];
+            means_sum(q, so_far, lane);
+            __syncwarp();
+            if (part == MEANS_LANES - 1) w.sums[at] = so_far;
+        }
+        const uint4 bits = w.weights[at];
+        const Array<float, 4> weight = {bits_float(bits.x), bits_float(bits.y), bits_float(bits.z), bits_float(bits.w)};
+        const u32 inside = w.inside[at];
+#pragma unroll
+        for (u32 n = 0; n < 4; n++) {
+            Array<u32, 4> element;
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) element[i] = (n < 2 ? q[i].x : q[i].y) >> n % 2 * 16 & 0xFFFF;
+            w.values[33 * at + 4 * part + n] =
+                mean_of<HALF>(c, p.slot, p.status, m, element, weight, inside, band + n, factors[n]);
+        }
+    }
+}
+
+// The four pixels that a lane's pixel is made of, and the range of their numbers among all lanes.
+struct MeansPixels {
+    Array<u32, 4> pixel, sums;
+    Array<float, 4> weight;
+    u32 inside, least, greatest;
+};
+
+// Reads two bands of four pixels from a band-major payload. All lanes find the same planes if the pixels of both bands
+// are in one block each.
+FN void means_read_bands(const CubeParams& p, const Means& m, Ptr<const uint4> planes, const MeansPixels& t, u32 band,
+                         Array<Array<u32, 4>, 2>& q) {
+    Array<u32, 2> start, block;
+    bool together = true;
+#pragma unroll
+    for (u32 n = 0; n < 2; n++) {
+        start[n] = min(band + n, m.bands - 1) * m.pixels;
+        block[n] = (start[n] + t.least) / CUBE_BLOCK;
+        together = together && (start[n] + t.greatest) / CUBE_BLOCK == block[n];
+    }
+    if (!together) {
+#pragma unroll
+        for (u32 n = 0; n < 2; n++) {
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) q[n][i] = element_at<2>(p, planes, start[n] + t.pixel[i]);
+        }
+        return;
+    }
+#pragma unroll
+    for (u32 n = 0; n < 2; n++) {
+        const uint4 low = planes[2 * block[n]], high = planes[2 * block[n] + 1];
+        const Ptr<const u8> from_low = place_of(p, (u64)low.y << 32 | low.x), from_high = place_of(p, (u64)high.y << 32 | high.x);
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            const u32 place = (start[n] + t.pixel[i]) % CUBE_BLOCK;
+            q[n][i] = from_low[place * low.z] | (u32)from_high[place * high.z] << 8;
+        }
+    }
+}
+
+// Means of a chunk of bands of a band-major payload: a lane takes a pixel.
+template <bool HALF>
+FN void means_by_band(const CubeParams& p, const Cube& c, const Means& m, const QuadsOut& o, MeansWarp& w, MeansPixels& t, u32 chunk,
+                      u32 lane) {
+    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
+#pragma unroll 1
+    for (u32 turn = 0; turn < 32 && chunk * 32 + turn < m.bands; turn += 2) {
+        const u32 band = chunk * 32 + turn;
+        Array<Array<u32, 4>, 2> q;
+        means_read_bands(p, m, planes, t, band, q);
+#pragma unroll
+        for (u32 n = 0; n < 2; n++) {
+            if (m.difference) {
+#pragma unroll
+                for (u32 i = 0; i < 4; i++) q[n][i] = t.sums[i] = (t.sums[i] + unzigzag(q[n][i])) & 0xFFFF;
+            }
+            w.values[33 * lane + turn + n] =
+                mean_of<HALF>(c, p.slot, p.status, m, q[n], t.weight, t.inside, band + n, means_factors(m, o, band + n));
+        }
+    }
+}
+
+// Writes the means of a chunk of bands. `start` is the output index of the lane's first value, `present` has a bit for each
+// lane with a pixel.
+FN void means_out(const QuadsOut& o, const MeansWarp& w, u32 start, u32 present, bool by_band, u32 chunk, u32 behind, u32 lane) {
+    const u32 base = chunk * 32, from = max(base, o.first_band), to = min(base + 32, behind);
+    if (by_band) {
+        u32 n = start + (from - o.first_band) * o.step_band;
+        for (u32 band = from; band < to; band++, n += o.step_band) {
+            const u32 value = float_output(w.values[33 * lane + band - base], o.type);
+            if ((present >> lane & 1) == 0) continue;
+            if (o.type == F32)
+                cast<u32>(o.out)[n] = value;
+            else
+                cast<u16>(o.out)[n] = (u16)value;
+        }
+        return;
+    }
+    const u32 band = base + 4 * (lane % MEANS_LANES);
+    for (u32 at = lane / MEANS_LANES; at < CUBE_PIXELS; at += 32 / MEANS_LANES) {
+        const u32 n = __shfl_sync(0xFFFFFFFFu, start, at) + band - o.first_band;
+        if ((present >> at & 1) == 0) continue;
+        Array<u32, 4> value;
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) value[i] = float_output(w.values[33 * at + band - base + i], o.type);
+        if (band >= from && band + 4 <= to && (o.offset + o.unit_bytes * n) % (4 * o.unit_bytes) == 0) {
+            floats_put(o, n, value[0], value[1], value[2], value[3]);
+            continue;
+        }
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            if (band + i < from || band + i >= to) continue;
+            if (o.type == F32)
+                cast<u32>(o.out)[n + i] = value[i];
+            else
+                cast<u16>(o.out)[n + i] = (u16)value[i];
+        }
+    }
+}
+
+// Finds the pixels that pixel `number` of the region is made of, for this lane and for the lanes that share it.
+FN void means_pixels(const Cube& c, MeansWarp& w, MeansPixels& t, u32 number, u32 lane) {
+    const Taps taps = taps_of(c, number);
+    t.weight = taps.weight;
+    t.inside = taps.inside;
+    t.least = 0xFFFFFFFFu;
+    t.greatest = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        t.sums[i] = 0;
+        t.pixel[i] = pixel_of(c, taps.pixel[i]);
+        if ((t.inside >> i & 1) == 0) continue;
+        t.least = min(t.least, t.pixel[i]);
+        t.greatest = max(t.greatest, t.pixel[i]);
+    }
+#pragma unroll
+    for (u32 n = 1; n < 32; n *= 2) {
+        t.least = min(t.least, __shfl_xor_sync(0xFFFFFFFFu, t.least, n));
+        t.greatest = max(t.greatest, __shfl_xor_sync(0xFFFFFFFFu, t.greatest, n));
+    }
+    // Pixels outside are read too, but not used.
+    if (t.least > t.greatest) t.least = t.greatest = c.first_pixel;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++)
+        if ((t.inside >> i & 1) == 0) t.pixel[i] = t.least;
+    w.pixels[lane] = make_uint4(t.pixel[0], t.pixel[1], t.pixel[2], t.pixel[3]);
+    w.weights[lane] = make_uint4(float_bits(t.weight[0]), float_bits(t.weight[1]), float_bits(t.weight[2]), float_bits(t.weight[3]));
+    w.inside[lane] = t.inside;
+    w.sums[lane] = make_uint2(0, 0);
+    __syncwarp();
+}
+
+template <bool HALF>
+FN void means(const CubeParams& p, const Cube& c, MeansWarp& w, u32 unit, u32 lane) {
+    const u32 columns = c.region_columns, rows = c.region_rows, across = (columns + MEANS_COLUMNS - 1) / MEANS_COLUMNS;
+    const u32 parts = (c.chunks + c.chunks_each - 1) / c.chunks_each, tile = unit / parts, skip = unit % parts * c.chunks_each;
+    if (tile / across * MEANS_ROWS >= rows) return;
+    const u32 x = tile % across * MEANS_COLUMNS + lane % MEANS_COLUMNS, y = tile / across * MEANS_ROWS + lane / MEANS_COLUMNS;
+    const u32 present = __ballot_sync(0xFFFFFFFFu, x < columns && y < rows);
+    MeansPixels t;
+    // Lanes without a pixel repeat one at the edge.
+    means_pixels(c, w, t, min(y, rows - 1) * columns + min(x, columns - 1), lane);
+    const u32 unit_bytes = c.output == F32 ? 4 : 2, start = c.origin + y * c.step_row + x * c.step_column;
+    const Means m = {direct_of(c), c.bands, c.pixels, c.first_band, c.factor_bands, c.difference != 0, bits_float((u32)c.outside)};
+    const QuadsOut o = {p.out + c.out, (u32)(c.out & 15), c.mode,         unit_bytes, c.first_band, c.step_band,
+                        c.output,      c.factor_bands,    cast<const uint2>(p.slot + c.factors)};
+    const u32 behind = c.first_band + c.picks_count, begin = c.first_chunk + skip, end = begin + min(c.chunks_each, c.chunks - skip);
+    const bool is_by_band = c.walk == WALK_BANDS, out_by_band = c.out_by_band;
+    for (u32 chunk = begin; chunk < end; chunk++) {
+        if (is_by_band)
+            means_by_band<HALF>(p, c, m, o, w, t, chunk, lane);
+        else
+            means_by_pixel<HALF>(p, c, m, o, w, chunk, lane);
+        __syncwarp();
+        means_out(o, w, start, present, out_by_band, chunk, behind, lane);
+        __syncwarp();
+    }
+}
+
+// Takes cube `blockIdx.y` of the batch, if its pixels are means of four pixels, of elements of two bytes in a run of bands.
+KERNEL_BESIDE(cube_means, CubeParams, MEANS_WARPS * 32, 8) {
+    SHARED(MeansMemory, memory);
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, unit = blockIdx.x * MEANS_WARPS + warp;
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (!c.means || c.chunks == 0) return;
+    if (direct_of(c) == DIRECT_F16)
+        means<true>(p, c, memory.warps[warp], unit, lane);
+    else
+        means<false>(p, c, memory.warps[warp], unit, lane);
+}
+
 // Four random words of Philox4x32-10 for this key, sample and block `n`.
 FN uint4 noise_block(const Cube& c, u32 n) {
     uint4 x = make_uint4(c.noise_sample[0], c.noise_sample[1], n, 2);
@@ -953,6 +1252,7 @@ KERNEL(cube_config, CubeConfig, 32) {
                          sizeof(Cube),       CUBE_BLOCK,         CUBE_PIXELS,       CUBE_PIECE_THREADS, STREAM_WARPS,
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
                          FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD,
-                         FILL_NANS,          NOISE_BUT,         NOISE_THREADS,      AFFINE_MEAN,       AFFINE_WARPS};
+                         FILL_NANS,          NOISE_BUT,         NOISE_THREADS,      AFFINE_MEAN,       AFFINE_WARPS,
+                         MEANS_WARPS,        MEANS_COLUMNS};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

@@ -12,6 +12,7 @@ pub(crate) const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
         "cube_values",
         "cube_quads",
         "cube_affine",
+        "cube_means",
         "cube_noise",
         "cube_config",
     ],

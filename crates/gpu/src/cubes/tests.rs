@@ -4,6 +4,7 @@ mod damage;
 pub(crate) mod generate;
 mod harness;
 mod lz4;
+mod moved;
 mod strategies;
 mod values;
 mod zstd;

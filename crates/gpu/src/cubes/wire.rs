@@ -42,10 +42,14 @@ const AFFINE_NEAREST: u32 = 1;
 const AFFINE_MEAN: u32 = 2;
 /// Warps per block of `cube_affine`.
 pub(super) const AFFINE_WARPS: u32 = 2;
+/// Warps per block of `cube_means`, and the columns and rows of pixels that a warp takes.
+pub(super) const MEANS_WARPS: u32 = 4;
+const MEANS_COLUMNS: u32 = 8;
+const MEANS_ROWS: u32 = TILE_PIXELS as u32 / MEANS_COLUMNS;
 
 /// Expected output of `cube_config`: struct sizes and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 25] = [
+pub(super) const CONFIG: [u32; 27] = [
     48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
@@ -71,6 +75,8 @@ pub(super) const CONFIG: [u32; 25] = [
     NOISE_THREADS,
     AFFINE_MEAN,
     AFFINE_WARPS,
+    MEANS_WARPS,
+    MEANS_COLUMNS,
 ];
 
 /// Returns the bands per chunk for stored elements of `width` bytes.
@@ -270,6 +276,10 @@ impl AffineRow {
         let outside = bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
         Self { kind, map: *map, outside }
     }
+
+    pub(super) const fn makes_means(&self) -> bool {
+        self.kind == AFFINE_MEAN
+    }
 }
 
 /// `Cube`.
@@ -314,6 +324,8 @@ pub(super) struct CubeRow {
     pub(super) affine: AffineRow,
     /// True if the bands are the columns of an array of two axes, which is moved.
     pub(super) flat: bool,
+    /// True if `cube_means` takes the cube rather than `cube_affine`.
+    pub(super) means: bool,
 }
 
 impl CubeRow {
@@ -327,7 +339,7 @@ impl CubeRow {
 
     /// Returns the number of warps of `cube_affine`.
     pub(super) fn moved_units(&self) -> u64 {
-        if self.affine == AffineRow::NONE {
+        if self.affine == AffineRow::NONE || self.means {
             return 0;
         }
         match self.flat {
@@ -336,8 +348,22 @@ impl CubeRow {
         }
     }
 
+    /// Returns the number of warps of `cube_means`.
+    pub(super) fn means_units(&self) -> u64 {
+        let tiles = |pixels: u32, each: u32| u64::from(pixels.div_ceil(each));
+        match self.means {
+            true => tiles(self.region_columns, MEANS_COLUMNS) * tiles(self.region_rows, MEANS_ROWS) * self.parts(),
+            false => 0,
+        }
+    }
+
     fn units_of_tiles(&self) -> u64 {
-        self.region_pixels().div_ceil(TILE_PIXELS) * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
+        self.region_pixels().div_ceil(TILE_PIXELS) * self.parts()
+    }
+
+    /// Returns the number of warps that share the bands of a tile of pixels.
+    fn parts(&self) -> u64 {
+        self.chunks.div_ceil(self.chunks_each.max(1)).into()
     }
 
     /// Returns the number of blocks of `cube_quads` that this cube needs.
@@ -411,7 +437,7 @@ impl Wire for CubeRow {
             sample_high,
             self.affine.kind,
             self.flat.into(),
-            0,
+            self.means.into(),
         ];
         put_all([], &words, out);
     }

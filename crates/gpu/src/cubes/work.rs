@@ -3,8 +3,8 @@
 use super::places::BlockPlaces;
 use super::staged::{StagedArray, align};
 use super::wire::{
-    AFFINE_WARPS, CubeRow, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource, StreamTask, TILE_WARPS,
-    Wire,
+    AFFINE_WARPS, CubeRow, MEANS_WARPS, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource,
+    StreamTask, TILE_WARPS, Wire,
 };
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
@@ -98,6 +98,7 @@ pub(crate) fn assemble(
         units: most(CubeRow::units)?,
         quads: most(CubeRow::quads)?,
         moved_units: most(CubeRow::moved_units)?,
+        means_units: most(CubeRow::means_units)?,
         noise: most(CubeRow::noise)?,
     })
 }
@@ -115,10 +116,12 @@ pub(crate) struct CubeWork {
     status_at: u64,
     cubes_at: u64,
     /// Largest values over all cubes: the number of warps for `cube_values`, the number of blocks for
-    /// `cube_quads`, the number of warps for `cube_affine`, and the number of blocks for `cube_noise`.
+    /// `cube_quads`, the number of warps for `cube_affine` and for `cube_means`, and the number of blocks for
+    /// `cube_noise`.
     units: u32,
     quads: u32,
     moved_units: u32,
+    means_units: u32,
     noise: u32,
 }
 
@@ -141,7 +144,7 @@ impl CubeWork {
     /// Returns the kernels to run, in order. The arguments are the addresses of the slot, of the values kept
     /// on the device (if there are any), and of the output.
     #[must_use]
-    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 7] {
+    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 8] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,
@@ -169,6 +172,7 @@ impl CubeWork {
             of_cubes("cube_values", self.units.div_ceil(TILE_WARPS), 32 * TILE_WARPS),
             of_cubes("cube_quads", self.quads, 32 * TILE_WARPS),
             of_cubes("cube_affine", self.moved_units.div_ceil(AFFINE_WARPS), 32 * AFFINE_WARPS),
+            of_cubes("cube_means", self.means_units.div_ceil(MEANS_WARPS), 32 * MEANS_WARPS),
             of_cubes("cube_noise", self.noise, NOISE_THREADS),
         ]
     }

@@ -14,7 +14,7 @@ use shardpack_gpu_play::MANNERS;
 
 const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
 
-fn compare(items: &[Item]) {
+pub(super) fn compare(items: &[Item]) {
     let expected: Vec<Vec<u8>> = items.iter().map(|item| item.on_the_host().unwrap()).collect();
     for manner in MANNERS {
         let found = play(items, manner);
