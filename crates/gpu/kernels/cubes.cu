@@ -976,9 +976,12 @@ FN void means_read(const CubeParams& p, const Means& m, Ptr<const uint4> planes,
     }
 }
 
-// Factors of a band, 0 if there are none.
+// Factors of a band, 0 if there are none. There are one pair or one for each band, so this needs no division.
 FN uint2 means_factors(const Means& m, const QuadsOut& o, u32 band) {
-    return factors_of(o, max(band, m.first_band) - m.first_band);
+    if (m.factor_bands == 0) return make_uint2(0, 0);
+    u32 n = m.factor_bands == 1 ? 0 : max(band, m.first_band) - m.first_band;
+    while (n >= m.factor_bands) n -= m.factor_bands;
+    return o.factors[n];
 }
 
 // Means of a chunk of bands of a payload in shape order: eight lanes take a pixel, four bands each.
@@ -1172,7 +1175,7 @@ FN void means(const CubeParams& p, const Cube& c, MeansWarp& w, u32 unit, u32 la
 }
 
 // Takes cube `blockIdx.y` of the batch, if its pixels are means of four pixels, of elements of two bytes in a run of bands.
-KERNEL_BESIDE(cube_means, CubeParams, MEANS_WARPS * 32, 8) {
+KERNEL_BESIDE(cube_means, CubeParams, MEANS_WARPS * 32, 6) {
     SHARED(MeansMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, unit = blockIdx.x * MEANS_WARPS + warp;
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
