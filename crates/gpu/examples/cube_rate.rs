@@ -59,6 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             (Coder::Blosc2Zstd, Filter::Shuffle, true, by_band),
             (Coder::Blosc2Zstd, Filter::Bytedelta, true, by_band),
             (Coder::Blosc2Zstd, Filter::Shuffle, false, as_shape),
+            (Coder::Zstd, Filter::None, false, as_shape),
         ] {
             let level = coder.default_level();
             let settings = ArraySettings { values: ValueRule::Keep, coder, level, filter, band_difference, layout };

@@ -1,7 +1,7 @@
 // Decodes one zstd frame (RFC 8878, whose sections are cited below) with the 32 lanes of a warp. Tables are
 // built in shared memory, four lanes decode the four streams of literals, and all lanes read the sequences
 // and copy. Every length, offset and state is checked before use. Frames that libzstd refuses are refused,
-// and so are a few that it accepts but no writer makes: several segments, an offset of 0, codes of 12 bits.
+// and so are a few that it accepts but no writer makes: no content size, an offset of 0, codes of 12 bits.
 #pragma once
 #include "device.cuh"
 
@@ -569,6 +569,12 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
     return true;
 }
 
+// Most bytes of a block of a frame whose header has this window descriptor (3.1.1.1.2): the window, up to 128 KiB.
+FN u32 zstd_most(u32 window) {
+    const u32 base = 1u << (10 + min(window >> 3, 8u));
+    return min(base + base / 8 * (window & 7), ZSTD_BLOCK);
+}
+
 // Decodes a frame of `bytes` bytes, which begins `at` bytes (at most 15) after `from`, a multiple of 16. The
 // frame must fill the `out_bytes` bytes at `out`, which is `skew` bytes after a multiple of 4. The host has
 // checked magic, header and block headers. 16 bytes on each side of the frame are readable. Returns true if
@@ -577,13 +583,15 @@ FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew,
                    u32 lane) {
     const u32 end = at + bytes;
     if (bytes < 9) return false;
-    // In a single segment, the window is the whole content (3.1.1.1.1).
-    const u32 descriptor = from[at + 4], size = descriptor >> 6;
-    if ((descriptor & 0x20) == 0) return false;
+    // In a single segment, the window is the whole content (3.1.1.1.1). Otherwise a byte describes the window. Offsets may
+    // exceed it, because all earlier output is there.
+    const u32 descriptor = from[at + 4], size = descriptor >> 6, is_single = descriptor >> 5 & 1;
+    if (!is_single && size == 0) return false;
+    const u32 block = is_single ? ZSTD_BLOCK : zstd_most(from[at + 5]);
     Zstd z;
     z.from = from;
     z.out = out;
-    z.at = at + 5 + (1u << size);
+    z.at = at + 6 - is_single + (1u << size);
     z.done = 0;
     z.skew = skew;
     z.recent[0] = 1;
@@ -594,7 +602,7 @@ FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew,
     for (bool last = false; !last;) {
         if (z.at + 3 > end) return false;
         const u32 head = zstd_peek(from, 8 * z.at), kind = head >> 1 & 3, count = head >> 3 & 0x1FFFFF;
-        const u32 most = min(out_bytes - z.done, ZSTD_BLOCK);
+        const u32 most = min(out_bytes - z.done, block);
         last = head & 1;
         z.at += 3;
         if (kind < 2) {
@@ -611,7 +619,7 @@ FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew,
             continue;
         }
         // A compressed block is shorter than its content.
-        if (kind != 2 || count < 2 || count > min(ZSTD_BLOCK, out_bytes) || count > end - z.at) return false;
+        if (kind != 2 || count < 2 || count > min(block, out_bytes) || count > end - z.at) return false;
         const u32 behind = z.at + count;
         ZstdLiterals literals;
         if (!zstd_literals(z, memory, behind, z.done + most, literals, lane)) return false;

@@ -61,6 +61,11 @@ impl Blocks {
         Self { needed: (0..).zip(placed).map(|(number, &placed)| !placed && self.has(number)).collect() }
     }
 
+    /// Returns true if all blocks of an array are needed.
+    pub(super) const fn is_all(&self) -> bool {
+        self.needed.is_empty()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         !self.needed.is_empty() && !self.needed.contains(&true)
     }

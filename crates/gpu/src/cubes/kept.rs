@@ -58,7 +58,7 @@ pub(super) type KeptStream = [u8; 16];
 /// will be at offset `at` of the kept memory.
 ///
 /// # Errors
-/// `Usage` if the payload is plain zstd, because only the host decodes it. The appended bytes are then meaningless.
+/// `Usage` if the payload is plain zstd, because the host decodes parts of it. The appended bytes are then meaningless.
 pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>) -> Result<()> {
     let mut words = |words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     let number = |n: usize| u32::try_from(n).map_err(|_| Error::limit("chunk", "u32", u32::MAX.into(), n as u64));
@@ -71,7 +71,9 @@ pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>
             return Ok(());
         }
         Units::Zstd(_) => {
-            return Err(Error::usage("plain zstd arrays cannot stay on a device, because only the host decodes them"));
+            return Err(Error::usage(
+                "plain zstd arrays cannot stay on a device, because the host decodes their parts",
+            ));
         }
         Units::Blosc2(chunks) => chunks,
     };

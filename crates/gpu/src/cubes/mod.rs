@@ -3,8 +3,8 @@
 //! The host parses a payload and checks every number in it ([`PreparedArray`]). Compressed bytes are uploaded
 //! to the device unchanged, and only once. There, kernels decode the requested region in two steps. First,
 //! LZ4 streams, zstd frames and bit planes become bytes. Then bytes become values: the kernels apply band
-//! differences, transforms, reserved codes, and the conversion to the type and order of the output. Plain
-//! zstd is an exception: its frames are too long for the device, so the host decodes them into the slot.
+//! differences, transforms, reserved codes, and the conversion to the type and order of the output. Parts of
+//! arrays in plain zstd are an exception: the host decodes their frames into the slot.
 //!
 //! The values are the same, bit for bit, as from [`ArrayDecoder`](shardpack_array::ArrayDecoder) followed by
 //! [`Finish::apply`](shardpack_array::Finish::apply).

@@ -27,7 +27,14 @@ pub(super) type Chunk<'a> = (usize, Holds<'a>);
 pub(super) enum Holds<'a> {
     Stored,
     Repeated([u8; 8]),
-    Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: Streams<'a> },
+    /// One zstd frame of the whole unit.
+    Frame,
+    Blocks {
+        coder: StreamCoder,
+        filters: Filters,
+        block_bytes: usize,
+        streams: Streams<'a>,
+    },
 }
 
 #[derive(Clone, Copy)]
@@ -37,7 +44,8 @@ pub(super) enum Streams<'a> {
 }
 
 impl PayloadSource<'_> {
-    /// Returns the chunks of the payload, one per unit. Returns `None` if the payload has no chunks.
+    /// Returns the chunks of the payload, one per unit; in plain zstd they are frames. Returns `None` if the payload has
+    /// no chunks.
     pub(super) fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
         match self {
             Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
@@ -53,7 +61,10 @@ impl PayloadSource<'_> {
                 };
                 Ok((chunk.bytes().len(), holds))
             }))),
-            Self::Walked(Units::Raw(_) | Units::Zstd(_), _) => None,
+            Self::Walked(Units::Zstd(frames), _) => {
+                Some(Box::new(frames.iter().map(|frame| Ok((frame.len(), Holds::Frame)))))
+            }
+            Self::Walked(Units::Raw(_), _) => None,
             Self::Kept(kept, _) => Some(Box::new(kept.chunks()?.map(|chunk| {
                 let chunk = chunk.unwrap_or_else(|| bug("the kept tables of an array have changed"));
                 let holds = match chunk.content {

@@ -4,7 +4,8 @@
 //!
 //! Bytes that can be read in place are not moved: a stored stream is a byte plane in the payload itself, and
 //! a run is one byte of the constants at the start of each slot. LZ4 streams and zstd frames are decoded to
-//! scratch memory, where bit planes and byte differences are undone in place.
+//! scratch memory, where bit planes and byte differences are undone in place. If a part of an array in plain zstd is
+//! requested, the host decodes the whole array into the slot.
 
 use super::blocks::Blocks;
 use super::payload::{Holds, PayloadSource, Streams};
@@ -103,7 +104,7 @@ impl<'a> Placer<'a, '_> {
     /// Fills `planes` for a payload that decodes to `stored_bytes`.
     pub(super) fn place(&mut self, payload: &'a PayloadSource<'_>, stored_bytes: usize) -> Result<()> {
         let from = self.payload_at.map_or(PayloadBytes::Host(payload.bytes()), PayloadBytes::Slot);
-        if let PayloadSource::Walked(Units::Zstd(frames), _) = payload {
+        if let Some(frames) = for_the_host(payload, self.blocks) {
             let (at, to) = self.room.take(stored_bytes)?;
             for (frame, unit) in frames.iter().zip(to.chunks_mut(UNIT_BYTES)) {
                 self.zstd.decode_unit(frame, unit)?;
@@ -115,7 +116,7 @@ impl<'a> Placer<'a, '_> {
         for chunk in chunks {
             let (bytes, holds) = chunk?;
             let unit = UNIT_BYTES.min(left);
-            self.chunk(from.after(pos), &holds, unit).map_err(|e| e.at(pos as u64))?;
+            self.chunk((from.after(pos), bytes), &holds, unit).map_err(|e| e.at(pos as u64))?;
             pos += bytes;
             left -= unit;
         }
@@ -149,8 +150,9 @@ impl<'a> Placer<'a, '_> {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    fn chunk(&mut self, from: PayloadBytes<'a>, holds: &Holds<'_>, unit: usize) -> Result<()> {
+    fn chunk(&mut self, (from, bytes): (PayloadBytes<'a>, usize), holds: &Holds<'_>, unit: usize) -> Result<()> {
         match holds {
+            Holds::Frame => self.frame(from, bytes, unit),
             Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
             Holds::Repeated(item) => {
                 for _ in 0..unit.div_ceil(BLOCK_ELEMENTS * self.width) {
@@ -172,6 +174,16 @@ impl<'a> Placer<'a, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// Decodes a frame of plain zstd, whose elements are not filtered, to scratch memory.
+    fn frame(&mut self, from: PayloadBytes<'a>, bytes: usize, unit: usize) -> Result<()> {
+        self.number += 1;
+        let at = self.room.at_of(from, 0, bytes)?;
+        let to = self.room.scratch(unit);
+        self.stream(StreamSource::Zstd(at), (bytes, unit), to)?;
+        (0..unit as u64).step_by(BLOCK_ELEMENTS * self.width).for_each(|start| self.interleaved(to + start));
+        Ok(())
     }
 
     fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[ChunkStream], items: usize) -> Result<()> {
@@ -295,7 +307,7 @@ impl<'a> Placer<'a, '_> {
             StreamSource::Stored(at) => Ok(DecodedBytes::At(at, false)),
             source @ (StreamSource::Lz4(_) | StreamSource::Zstd(_)) => {
                 let to = self.room.scratch(stream.out_bytes);
-                self.stream(source, stream, to)?;
+                self.stream(source, (stream.bytes, stream.out_bytes), to)?;
                 Ok(DecodedBytes::At(to, true))
             }
         }
@@ -303,12 +315,12 @@ impl<'a> Placer<'a, '_> {
 
     fn decode_to(&mut self, chunk: Placed<'a>, stream: &ChunkStream, to: u64) -> Result<()> {
         let source = self.source(chunk, stream)?;
-        self.stream(source, stream, to)
+        self.stream(source, (stream.bytes, stream.out_bytes), to)
     }
 
-    fn stream(&mut self, source: StreamSource, stream: &ChunkStream, to: u64) -> Result<()> {
-        let size = |n: usize| u32::try_from(n).map_err(|_| Error::format("blosc2 stream", "below 2^32 bytes", n));
-        let (bytes, out_bytes) = (size(stream.bytes)?, size(stream.out_bytes)?);
+    fn stream(&mut self, source: StreamSource, (bytes, out_bytes): (usize, usize), to: u64) -> Result<()> {
+        let size = |n: usize| u32::try_from(n).map_err(|_| Error::format("coded stream", "below 2^32 bytes", n));
+        let (bytes, out_bytes) = (size(bytes)?, size(out_bytes)?);
         self.tasks.streams.push(StreamTask { source, to, bytes, out_bytes, row: 0, number: self.number - 1 });
         Ok(())
     }
@@ -364,15 +376,24 @@ fn blocks_of<'a>(
     })
 }
 
+/// Returns the frames of plain zstd if the host decodes them: a part of an array needs whole frames of 4 MiB, and a core
+/// decodes these faster than a warp.
+fn for_the_host<'a>(payload: &'a PayloadSource<'_>, blocks: &Blocks) -> Option<&'a [&'a [u8]]> {
+    match payload {
+        PayloadSource::Walked(Units::Zstd(frames), _) if !blocks.is_all() => Some(frames),
+        _ => None,
+    }
+}
+
 /// Returns how many bytes the device needs of a payload on the host that decodes to `stored_bytes`. These are
-/// the compressed bytes of the blocks or, for plain zstd, the decoded bytes.
+/// the compressed bytes of the blocks or, for parts of arrays in plain zstd, the decoded bytes of the whole.
 pub(super) fn needed_bytes(
     payload: &PayloadSource<'_>,
     blocks: &Blocks,
     stored_bytes: usize,
     width: usize,
 ) -> Result<usize> {
-    if let PayloadSource::Walked(Units::Zstd(_), _) = payload {
+    if for_the_host(payload, blocks).is_some() {
         return Ok(stored_bytes);
     }
     let block_bytes = BLOCK_ELEMENTS * width.max(1);
@@ -381,7 +402,8 @@ pub(super) fn needed_bytes(
         next += 1;
         blocks.has(next - 1)
     };
-    let mut of_unit = |holds: &Holds<'_>, unit: usize| match holds {
+    let mut of_unit = |(bytes, holds): &(usize, Holds<'_>), unit: usize| match holds {
+        Holds::Frame => *bytes,
         Holds::Blocks { block_bytes, streams, .. } => {
             let needed = blocks_of(*streams, *block_bytes, unit, width).filter(|_| needs_next());
             let bytes = |streams: Streams<'_>| {
@@ -397,11 +419,11 @@ pub(super) fn needed_bytes(
             if matches!(holds, Holds::Stored) { bytes } else { 0_usize }
         }
     };
-    let Some(chunks) = payload.chunks() else { return Ok(of_unit(&Holds::Stored, stored_bytes)) };
+    let Some(chunks) = payload.chunks() else { return Ok(of_unit(&(stored_bytes, Holds::Stored), stored_bytes)) };
     let (mut needed, mut left) = (0_usize, stored_bytes);
     for chunk in chunks {
         let unit = UNIT_BYTES.min(left);
-        needed = needed.saturating_add(of_unit(&chunk?.1, unit));
+        needed = needed.saturating_add(of_unit(&chunk?, unit));
         left -= unit;
     }
     Ok(needed)

@@ -130,13 +130,14 @@ impl<'a> PreparedArray<'a> {
         places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
     }
 
-    /// Returns how many bytes to upload for these blocks, not counting tables. For plain zstd these are the
-    /// decoded bytes. Otherwise they are the compressed bytes, or none if the payload is already in the slot.
+    /// Returns how many bytes to upload for these blocks, not counting tables. For parts of arrays in plain zstd these are
+    /// the decoded bytes. Otherwise they are the compressed bytes, or none if the payload is already in the slot.
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.out_bytes == 0 => Ok(0),
             PayloadSource::Kept(_, KeptPayload::Device(_)) => Ok(0),
             PayloadSource::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => Ok(0),
+            PayloadSource::Walked(Units::Zstd(_), _) if is_in_slot && blocks.is_all() => Ok(0),
             payload => needed_bytes(payload, blocks, self.stored_bytes, self.width),
         }
     }
@@ -353,9 +354,18 @@ pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
 }
 
-/// Returns true if the device takes the stored bytes of the array as they are, so that the host decodes nothing.
-pub(crate) fn is_taken_as_stored(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> bool {
-    matches!(Units::walk(codec, descriptor, payload, limits), Ok(Units::Raw(_) | Units::Blosc2(_)))
+/// Returns true if the device takes the stored bytes of the array, or of the part, as they are, so that the host decodes
+/// nothing.
+pub(crate) fn is_taken_as_stored(
+    (codec, descriptor, payload): (Codec, &ArrayDescriptor, &[u8]),
+    is_part: bool,
+    limits: &Limits,
+) -> bool {
+    match Units::walk(codec, descriptor, payload, limits) {
+        Ok(Units::Raw(_) | Units::Blosc2(_)) => true,
+        Ok(Units::Zstd(_)) => !is_part,
+        Err(_) => false,
+    }
 }
 
 /// Fails unless the host's decoder accepts these types too.

@@ -43,7 +43,7 @@ impl Decoding {
         match *example {
             RecordValue::Array { codec, descriptor, bytes, region, limits, .. } if self != Self::Host => {
                 !cubes::Most::of(descriptor, region).is_small()
-                    && cubes::is_taken_as_stored(codec, descriptor, bytes, limits)
+                    && cubes::is_taken_as_stored((codec, descriptor, bytes), region.is_some(), limits)
             }
             _ => false,
         }
@@ -110,8 +110,10 @@ fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: 
         FieldSource::Array { stored, part } => {
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
             let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
-                // The host decodes plain zstd.
-                Codec::Zstd => record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)),
+                // The host decodes parts of arrays in plain zstd.
+                Codec::Zstd if part.is_some() => {
+                    record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows))
+                }
                 _ => most(descriptor).coded_bytes(rows, record_bytes),
             };
             let needed = stored.iter().map(needed).max().unwrap_or(record_bytes);

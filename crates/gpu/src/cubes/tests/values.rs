@@ -172,6 +172,23 @@ fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference)
     super::harness::upload_bytes(&items[..1]) < encoded.payload.len() / 2
 }
 
+/// The array has two frames of plain zstd, whose windows are shorter than they are.
+#[test]
+fn an_array_of_several_frames() {
+    let array = array(Dtype::U16, vec![1100, 2000], Fill::Counts, 3);
+    for layout in [ArrayLayout::AsShape, ArrayLayout::BandMajor] {
+        let (values, coder, filter) = (ValueRule::Keep, Coder::Zstd, Filter::None);
+        let settings = ArraySettings { values, coder, level: Some(1), filter, band_difference: false, layout };
+        let whole = Item::of(&ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap());
+        let part = Item { region: Some(Region::new(1000, 1900, 100, 50)), ..whole.clone() };
+        let items = [Item { staged: true, finish: As::F32.into(), ..whole.clone() }, whole, part];
+        compare(&items);
+        // The host decodes a whole array for its part.
+        let uploaded = [1, 2].map(|n| super::harness::upload_bytes(&items[n..=n]));
+        assert!(uploaded[0] < items[0].payload.len() + (64 << 10) && uploaded[1] > 4_400_000, "{uploaded:?}");
+    }
+}
+
 /// The arrays have two-byte elements that fill several blocks and a short block.
 #[test]
 fn long_cubes_of_each_arrangement() {

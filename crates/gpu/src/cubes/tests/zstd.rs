@@ -119,6 +119,32 @@ fn blocks_share_tables() {
     ]);
 }
 
+/// Such frames have a window shorter than the content, as every unit of plain zstd has at low levels.
+#[test]
+fn frames_longer_than_their_window_are_decoded() {
+    let contents = [(content(3, 1_300_000, 6), 1), (content(2, 700_000, 7), -3), (content(6, 2_500_000, 8), 3)];
+    for (bytes, level) in &contents {
+        let frame = zstd::bulk::compress(bytes, *level).unwrap();
+        assert_eq!(frame[4] & 0x20, 0, "not in a single segment");
+    }
+    assert_decoded(&contents);
+}
+
+/// With a window of 1 KiB, no block may have more bytes than that.
+#[test]
+fn blocks_longer_than_the_window_are_refused() {
+    let plain = content(2, 700_000, 7);
+    let mut frame = zstd::bulk::compress(&plain, 1).unwrap();
+    frame[5] = 0;
+    assert!(zstd::bulk::decompress(&frame, plain.len()).is_err());
+    // Without a single segment, this descriptor announces no content size.
+    let mut unsized_frame = zstd::bulk::compress(&plain, 1).unwrap();
+    unsized_frame[4] &= 0x3F;
+    for manner in MANNERS {
+        assert_eq!(play(&[(frame.clone(), plain.len()), (unsized_frame.clone(), plain.len())], manner), [None, None]);
+    }
+}
+
 #[test]
 fn truncated_frames_and_wrong_lengths_are_refused() {
     let plain = content(2, 5_000, 9);
@@ -157,7 +183,8 @@ proptest! {
     ) {
         let plain = content(kind, bytes, seed);
         let frame = zstd::bulk::compress(&plain, level).unwrap();
-        // Skip the magic number, the descriptor, the content size, and the header of the only block.
+        // Skip the magic number, the descriptor, the content size, and the header of the only block. A frame this short is
+        // in a single segment.
         let body = 5 + (1 << (frame[4] >> 6)) + 3;
         prop_assume!(frame.len() > body);
         let frames: Vec<_> = hurts.iter().map(|(at, byte, how)| {
