@@ -60,8 +60,6 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
 
 /// Per byte: 16 threads read it from the page cache and check its CRC, and it crosses the bus. This is 28 GB/s.
 const STAGE_NS: f64 = 0.036;
-/// Host threads that decompress for the device if a coder has no kernel.
-const STAGING_CORES: f64 = 16.0;
 
 // Times of kernels per stored byte. The times of the coders' kernels are in the coders' files.
 const DEVICE_VALUES_NS: f64 = 0.0025;
@@ -81,11 +79,7 @@ const KERNELS_SHARE: f64 = 0.25;
 pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     let (payload, stored, coded) = (work.payload_bytes as f64, work.stored_bytes as f64, work.coded_bytes as f64);
     let coder = settings.coder.spec();
-    let (staging_ns, coder_ns) = match coder.device_ns {
-        Some(device_ns) => (payload * STAGE_NS, coded * device_ns),
-        // The host decompresses, and the decompressed bytes cross the bus.
-        None => (stored * STAGE_NS + coded * coder.decode_ns / STAGING_CORES, 0.0),
-    };
+    let (staging_ns, coder_ns) = (payload * STAGE_NS, coded * coder.device_ns);
     let mut per_byte = DEVICE_VALUES_NS;
     per_byte += match settings.filter {
         Filter::None => 0.0,

@@ -23,7 +23,7 @@ pub(crate) const LZ4: CoderSpec = CoderSpec {
     levels: Levels::One,
     has_filters: true,
     decode_ns: LZ4_NS,
-    device_ns: Some(DEVICE_LZ4_NS),
+    device_ns: DEVICE_LZ4_NS,
     encoder: |level, filter| Ok(Box::new(blosc2::Encoder::new(Blosc2Coder::Lz4, level, filter)?)),
 };
 
@@ -38,7 +38,7 @@ pub(crate) const ZSTD: CoderSpec = CoderSpec {
     name: "blosc2-zstd",
     levels: Levels::List { default: 1, all: &ZSTD_LEVELS, noun: "the zstd levels that Blosc2 can reach" },
     decode_ns: zstd::DECODE_NS,
-    device_ns: Some(DEVICE_ZSTD_NS),
+    device_ns: DEVICE_ZSTD_NS,
     encoder: |level, filter| Ok(Box::new(blosc2::Encoder::new(Blosc2Coder::Zstd, level, filter)?)),
     ..LZ4
 };

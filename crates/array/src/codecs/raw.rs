@@ -15,7 +15,7 @@ pub(crate) const RAW: CoderSpec = CoderSpec {
     levels: Levels::One,
     has_filters: false,
     decode_ns: 0.0,
-    device_ns: Some(0.0),
+    device_ns: 0.0,
     encoder: |_, _| Ok(Box::new(Raw)),
 };
 

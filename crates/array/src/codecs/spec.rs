@@ -15,9 +15,8 @@ pub(crate) struct CoderSpec {
     /// Nanoseconds that one core needs per decoded byte, as measured by `examples/candidates.rs` (see
     /// docs/adr/0002-choosing-a-codec.md).
     pub(crate) decode_ns: f64,
-    /// Nanoseconds that the device kernel needs per decoded byte. `None` if there is no kernel; then the host
-    /// decodes, and the decoded bytes cross the bus.
-    pub(crate) device_ns: Option<f64>,
+    /// Nanoseconds that the device kernel needs per decoded byte.
+    pub(crate) device_ns: f64,
     pub(crate) encoder: fn(Option<i32>, Filter) -> Result<Box<dyn UnitEncoder>>,
 }
 

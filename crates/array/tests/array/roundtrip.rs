@@ -386,7 +386,7 @@ fn the_trial_is_deterministic_and_respects_the_options() {
 }
 
 #[test]
-fn a_trial_for_a_device_prefers_coders_with_kernels() {
+fn a_trial_for_a_device_prefers_coders_of_many_streams() {
     let noise = |i: u32| (i.wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0;
     let value = |i: u32| (1.0 + ((i % 50) as f32 * 0.1).sin() + (i / 50 % 97) as f32 * 1e-2) * (1.0 + 0.01 * noise(i));
     let cube = (0..100_000).flat_map(|i| value(i).to_le_bytes()).collect();
@@ -406,7 +406,8 @@ fn a_trial_for_a_device_prefers_coders_with_kernels() {
         device.settings,
         first.payload_bytes
     );
-    // A codec that the host has to decompress is used if the user asks for it by name.
+    // Plain zstd has too few frames for a device, so it is tried only if the user asks for it by name.
+    assert!(device.table.iter().all(|row| row.settings.coder != Coder::Zstd));
     let asked = ArrayOptions { prefer: Prefer::Device, coder: Some(Coder::Zstd), ..Default::default() };
     assert!(trial(&samples, &asked).unwrap().table.iter().all(|row| row.settings.coder == Coder::Zstd));
 }
