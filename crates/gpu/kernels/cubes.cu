@@ -555,7 +555,7 @@ FN void affine_flat(const CubeParams& p, const Cube& c, u32 n) {
 }
 
 // Takes cube `blockIdx.y` of the batch, if its pixels are moved.
-KERNEL(cube_affine, CubeParams, AFFINE_WARPS * 32) {
+KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     SHARED(AffineMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
