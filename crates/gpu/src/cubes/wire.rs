@@ -44,8 +44,8 @@ const AFFINE_MEAN: u32 = 2;
 pub(super) const AFFINE_WARPS: u32 = 2;
 /// Warps per block of `cube_means`, and the columns and rows of pixels that a warp takes.
 pub(super) const MEANS_WARPS: u32 = 4;
-const MEANS_COLUMNS: u32 = 8;
-const MEANS_ROWS: u32 = TILE_PIXELS as u32 / MEANS_COLUMNS;
+const MEANS_COLUMNS: u64 = 8;
+const MEANS_ROWS: u64 = TILE_PIXELS / MEANS_COLUMNS;
 
 /// Expected output of `cube_config`: struct sizes and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
@@ -76,7 +76,7 @@ pub(super) const CONFIG: [u32; 27] = [
     AFFINE_MEAN,
     AFFINE_WARPS,
     MEANS_WARPS,
-    MEANS_COLUMNS,
+    MEANS_COLUMNS as u32,
 ];
 
 /// Returns the bands per chunk for stored elements of `width` bytes.
@@ -350,7 +350,7 @@ impl CubeRow {
 
     /// Returns the number of warps of `cube_means`.
     pub(super) fn means_units(&self) -> u64 {
-        let tiles = |pixels: u32, each: u32| u64::from(pixels.div_ceil(each));
+        let tiles = |pixels: u32, each| u64::from(pixels).div_ceil(each);
         match self.means {
             true => tiles(self.region_columns, MEANS_COLUMNS) * tiles(self.region_rows, MEANS_ROWS) * self.parts(),
             false => 0,
