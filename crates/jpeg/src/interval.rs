@@ -20,7 +20,7 @@ const STORED: f64 = 1.25;
 const CROP: (f64, f64) = (0.68, 0.75);
 
 /// Maximum number of blocks in a segment, unless a single MCU has more.
-const LONGEST: u32 = 24;
+pub(super) const LONGEST: u32 = 24;
 
 /// Maximum cost of an interval that divides the row, relative to the best interval.
 const DIVISOR: f64 = 1.04;
@@ -103,16 +103,36 @@ impl Interval {
 /// ```
 #[must_use]
 pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_bytes: usize) -> u16 {
-    #[allow(clippy::cast_precision_loss, reason = "a model: the neighbour of the best is nearly as good")]
+    let cost = cost(mcus_per_row, mcu_rows, source_bytes);
+    let cost = |k: u32| cost(k) * if mcus_per_row.is_multiple_of(k) { 1.0 } else { DIVISOR };
+    narrow((1..=most(mcus_per_row, blocks)).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
+}
+
+/// Returns the number of MCUs in a segment of an index, for a picture like that of [`restart_interval`] with
+/// restart markers every `restarts` MCUs (0: none), which the number divides.
+///
+/// The rule is that of tiles, so that the segments of both take a device equally long. But nobody cuts a JPEG
+/// by an index, so divisors of the row are not preferred.
+pub(super) fn index_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_bytes: usize, restarts: u32) -> u32 {
+    let cost = cost(mcus_per_row, mcu_rows, source_bytes);
+    let fitting = (1..=most(mcus_per_row, blocks)).filter(|&k| restarts.is_multiple_of(k));
+    fitting.min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1)
+}
+
+/// Returns the cost of segments of `k` MCUs, as a function of `k`.
+#[allow(clippy::cast_precision_loss, reason = "a model: the neighbour of the best is nearly as good")]
+fn cost(mcus_per_row: u32, mcu_rows: u32, source_bytes: usize) -> impl Fn(u32) -> f64 {
     let mcu_bytes = source_bytes as f64 / (f64::from(mcus_per_row) * f64::from(mcu_rows)).max(1.0);
-    let cost = |k: u32| {
+    move |k| {
         let stored = mcu_bytes + SEGMENT_BYTES / f64::from(k);
         let touched = (CROP.0 + CROP.1 * f64::from(k) / f64::from(mcus_per_row)).min(1.0);
-        let weight = if mcus_per_row.is_multiple_of(k) { 1.0 } else { DIVISOR };
-        stored * (STORED + touched) * weight
-    };
-    let most = LONGEST.checked_div(blocks).unwrap_or(1).clamp(1, mcus_per_row.max(1));
-    narrow((1..=most).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
+        stored * (STORED + touched)
+    }
+}
+
+/// Returns the maximum number of MCUs in a segment.
+fn most(mcus_per_row: u32, blocks: u32) -> u32 {
+    LONGEST.checked_div(blocks).unwrap_or(1).clamp(1, mcus_per_row.max(1))
 }
 
 /// Converts an interval to 16 bits. It always fits, because a row has at most 65535 / 8 MCUs.
@@ -133,6 +153,18 @@ mod tests {
             prop_assert!((1..=columns).contains(&interval) && interval * blocks <= LONGEST);
             prop_assert_eq!(u32::from(Interval::Row.of(grid, bytes)), columns);
         }
+
+        #[test]
+        fn no_segment_of_an_index_is_long(
+            (columns, rows) in (1u32..8192, 1u32..8192),
+            blocks in 1u32..7,
+            bytes in 0usize..1 << 30,
+            restarts in 0u32..100,
+        ) {
+            let interval = index_interval(columns, rows, blocks, bytes, restarts);
+            prop_assert!((1..=columns).contains(&interval) && interval * blocks <= LONGEST);
+            prop_assert!(restarts.is_multiple_of(interval));
+        }
     }
 
     #[test]
@@ -142,5 +174,15 @@ mod tests {
         assert_eq!(intervals, [16, 8, 8, 4, 1]);
         // MCUs of 2 × 2 luma blocks and two chroma blocks have 6 blocks, so four MCUs have 24.
         assert_eq!(restart_interval(64, 48, 6, 64 * 48 * 10), 4);
+    }
+
+    #[test]
+    fn segments_of_an_index_are_about_as_long_as_tiles() {
+        // 500 × 375 pixels in 4:4:4, upright and turned: no preference for the divisors of 63, and 47 is prime.
+        assert_eq!([110_000, 1_000_000].map(|bytes| index_interval(63, 47, 3, bytes, 0)), [6, 2]);
+        assert_eq!([110_000, 1_000_000].map(|bytes| index_interval(47, 63, 3, bytes, 0)), [5, 2]);
+        // The number divides the restart interval.
+        assert_eq!([63, 62, 47].map(|restarts| index_interval(63, 47, 3, 110_000, restarts)), [7, 2, 1]);
+        assert_eq!(index_interval(48, 1, 1, 18, 0), 24);
     }
 }

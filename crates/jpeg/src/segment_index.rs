@@ -7,6 +7,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Result, saturating_u32};
+use std::ops::Range;
 
 /// Size of the head, which precedes the packed numbers, in bytes.
 const HEAD_BYTES: usize = 28;
@@ -41,17 +42,42 @@ impl Packed<'_> {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a number has at most 32 bits")]
     fn get(self, position: usize) -> u32 {
+        self.window(position) as u32 & mask(self.bits)
+    }
+
+    /// Returns at least 57 bits that begin with the number at this position, with zeros after the last byte.
+    #[inline]
+    fn window(self, position: usize) -> u64 {
         let first = position * self.bits as usize;
         let rest = self.bytes.get(first / 8..).unwrap_or_default();
         let window = match rest.first_chunk::<8>() {
             Some(bytes) => u64::from_le_bytes(*bytes),
             None => (0..).zip(rest).fold(0, |sum, (n, &byte)| sum | u64::from(byte) << (8 * n)),
         };
-        (window >> (first % 8)) as u32 & mask(self.bits)
+        window >> (first % 8)
+    }
+
+    /// Returns the sum of the numbers at these positions. It takes several numbers from each window, because
+    /// a decoder adds up the lengths of all segments before the first one that it needs.
+    fn sum(self, positions: Range<usize>) -> u64 {
+        const WINDOW_BITS: u32 = u64::BITS - 7;
+        let (mask, together) = (u64::from(mask(self.bits)), (WINDOW_BITS / self.bits.max(1)) as usize);
+        let (mut sum, mut next) = (0, positions.start);
+        while next < positions.end {
+            let count = together.min(positions.end - next);
+            let mut window = self.window(next);
+            for _ in 0..count {
+                sum += window & mask;
+                window >>= self.bits;
+            }
+            next += count;
+        }
+        sum
     }
 }
 
 /// Returns a number whose lowest `bits` bits (at most 32) are ones.
+#[inline]
 const fn mask(bits: u32) -> u32 {
     if bits == 0 { 0 } else { u32::MAX >> (32 - bits) }
 }
@@ -158,7 +184,7 @@ impl<'a> SegmentIndex<'a> {
         if stored != computed {
             return Err(wrong("its CRC32", format!("{stored:08x}"), format!("{computed:08x}")));
         }
-        let bits = self.starts().last().unwrap_or_default();
+        let bits = self.bits(0..self.segments);
         if bits.div_ceil(8) != u64::from(self.scan_bytes) {
             return Err(wrong("the sum of its lengths", format!("up to the end of {} bytes", self.scan_bytes), bits));
         }
@@ -238,6 +264,15 @@ impl<'a> SegmentIndex<'a> {
             at += u64::from(lengths.get(segment));
             start
         })
+    }
+
+    /// Returns the number of bits from the start of the first of these segments to the end of the last one.
+    ///
+    /// Adding up many lengths at once is several times as fast as [`starts`](Self::starts).
+    #[inline]
+    #[must_use]
+    pub fn bits(&self, segments: Range<u32>) -> u64 {
+        self.lengths.sum(segments.start as usize..segments.end as usize)
     }
 
     /// Returns the last DC coefficient of a component before a segment, or 0 before the first segment. It is

@@ -53,8 +53,8 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
         }
     }
     sections.edges = align(tables);
-    for edges in entries.iter().flat_map(|entry| &entry.edges) {
-        TableWriter(tables).edges(edges);
+    for entry in entries {
+        tables.extend_from_slice(entry.edges.as_flattened());
     }
     sections.groups = align(tables);
     let mut groups = Vec::with_capacity(totals.groups as usize);

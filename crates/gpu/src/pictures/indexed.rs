@@ -4,8 +4,8 @@
 
 use super::Reason;
 use super::frame::{McuGrid, McuRect};
-use super::layout::ANY;
-use super::segments::{Edges, Segment, Tail, end, offset, runs};
+use super::layout::{ANY, EDGES_BYTES};
+use super::segments::{self, Edges, Segment, Tail, offset, runs};
 use shardpack_base::Marks;
 use shardpack_jpeg::SegmentIndex;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Lists to which [`select`] appends.
 pub(super) struct Selection<'s> {
     pub(super) segments: &'s mut Vec<Segment>,
-    pub(super) edges: &'s mut Vec<Edges>,
+    pub(super) edges: &'s mut Vec<[u8; EDGES_BYTES]>,
     /// Parts of the scan that hold the segments.
     pub(super) ranges: &'s mut Vec<Range<usize>>,
 }
@@ -34,34 +34,35 @@ pub(super) fn select(
     selection: Selection<'_>,
 ) -> Result<usize, Reason> {
     let Selection { segments: found, edges, ranges } = selection;
-    let mut starts = (0..).zip(index.starts());
     let in_row = (shown.right - shown.left).div_ceil(frame.interval) + 1;
     let most = frame.segments().min(in_row.saturating_mul(shown.bottom - shown.top)) as usize;
     found.reserve_exact(most + 1);
     edges.reserve_exact(most);
-    let mut bytes = 0;
+    let (mut bytes, mut end, mut next_number) = (0, 0, 0);
     for run in runs(frame, shown) {
         let (first, last) = (*run.start(), *run.end());
-        let (_, start) = starts.find(|&(number, _)| number == first).ok_or(Reason::Index)?;
+        let mut start = end + index.bits(next_number..first);
+        next_number = last + 1;
         let run_start = byte_of(start)?;
-        let (mut start, mut run_end) = (start, run_start);
+        let mut run_end = run_start;
         let follows_marker = first.checked_sub(1).is_some_and(|before| frame.marker_after(before).is_some());
         let mut predictions = if follows_marker { [0; 3] } else { last_dc(index, first) };
         for number in run {
-            let (_, next) = starts.next().ok_or(Reason::Index)?;
+            let next = start + index.bits(number..number + 1);
             let after = last_dc(index, number + 1);
             let tail = tail_of(frame, number, start..next, number == last)?;
             let is_marked = tail == Tail::Marker;
             let unused = if is_marked { ANY } else { (8 - bit_of(next)) & 7 };
             found.push(Segment { offset: offset(bytes + byte_of(start)? - run_start)?, number, tail });
-            edges.push(Edges { start: predictions, end: after, bit: bit_of(start), unused });
+            edges.push(Edges { start: predictions, end: after, bit: bit_of(start), unused }.to_bytes());
             (start, run_end) = (next, byte_of(next.next_multiple_of(8))?);
             predictions = if is_marked { [0; 3] } else { after };
         }
+        end = start;
         ranges.push(run_start..run_end);
         bytes += run_end - run_start;
     }
-    found.push(end(bytes)?);
+    found.push(segments::end(bytes)?);
     Ok(bytes)
 }
 

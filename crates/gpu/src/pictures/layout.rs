@@ -20,7 +20,7 @@ pub(crate) const CONFIG: [u32; 19] = [
     CHANGE_THREADS,
     LEVELS_BYTES,
     LEVELS_THREADS,
-    EDGES_BYTES,
+    EDGES_BYTES as u32,
 ];
 
 pub(crate) const KERNELS: [&str; 8] = [
@@ -37,7 +37,7 @@ pub(crate) const KERNELS: [&str; 8] = [
 pub(super) const PICTURE_BYTES: u32 = 408;
 /// Sizes of table entries, followed by constants of the kernels.
 pub(super) const SEGMENT_BYTES: usize = 8;
-pub(super) const EDGES_BYTES: u32 = 16;
+pub(super) const EDGES_BYTES: usize = 16;
 pub(super) const TILE_BYTES: usize = 8;
 pub(super) const CODE_BYTES: usize = 8;
 pub(super) const HUFFMAN_BYTES: u32 = 1024 + 17 * 8 + 256;

@@ -1,6 +1,6 @@
 //! Writes `struct Picture`, `Segment` and `Edges` of `kernels/pictures.cuh` byte by byte.
 
-use super::layout::{NONE, TableWriter};
+use super::layout::{EDGES_BYTES, NONE, TableWriter};
 use super::segments::{Edges, Segment};
 use super::staged::StagedPicture;
 use super::totals::Totals;
@@ -44,10 +44,13 @@ impl TableWriter<'_> {
     pub(super) fn segment(&mut self, segment: &Segment) {
         self.u32s([segment.offset, segment.number | (segment.tail as u32) << 30]);
     }
+}
 
-    pub(super) fn edges(&mut self, edges: &Edges) {
-        let predictions = [edges.start, edges.end];
-        self.0.extend(predictions.as_flattened().iter().flat_map(|prediction| prediction.to_le_bytes()));
-        self.0.extend([edges.bit, edges.unused].map(u16::to_le_bytes).as_flattened());
+impl Edges {
+    pub(super) fn to_bytes(self) -> [u8; EDGES_BYTES] {
+        let [[s0, s1, s2], [e0, e1, e2]] = [self.start, self.end].map(|of| of.map(i16::cast_unsigned));
+        let numbers = [s0, s1, s2, e0, e1, e2, self.bit, self.unused];
+        let bytes = numbers.iter().rev().fold(0, |all, number| all << 16 | u128::from(*number));
+        bytes.to_le_bytes()
     }
 }

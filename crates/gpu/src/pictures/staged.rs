@@ -1,7 +1,8 @@
 use super::changes::Changes;
 use super::frame::{McuGrid, McuRect};
+use super::layout::EDGES_BYTES;
 use super::options::Output;
-use super::segments::{Edges, Segment};
+use super::segments::Segment;
 use super::totals::Totals;
 use crate::gather::Piece;
 use shardpack_jpeg::Placement;
@@ -22,8 +23,8 @@ pub(crate) struct StagedPicture {
     pub(super) tile: (u32, u32),
     /// Segments, followed by an end entry. Their bytes are in staging memory in ascending order.
     pub(super) segments: Vec<Segment>,
-    /// Edges of each segment; empty without a segment index.
-    pub(super) edges: Vec<Edges>,
+    /// Edges of each segment, as in the table; empty without a segment index.
+    pub(super) edges: Vec<[u8; EDGES_BYTES]>,
     /// Position in staging memory, and number of symbols, of each Huffman code.
     pub(super) codes: Vec<[u32; 2]>,
     pub(super) dc: [u32; 3],

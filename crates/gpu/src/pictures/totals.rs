@@ -46,7 +46,7 @@ impl Totals {
         let Self { pictures, segments, edges, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
         PICTURE_BYTES as usize * pictures as usize
             + SEGMENT_BYTES * (segments as usize + groups as usize)
-            + EDGES_BYTES as usize * edges as usize
+            + EDGES_BYTES * edges as usize
             + TILE_BYTES * tiles as usize
             + CODE_BYTES * codes as usize
             + CHANGED_BYTES as usize * changed as usize

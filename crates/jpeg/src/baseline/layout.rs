@@ -1,6 +1,7 @@
 //! Geometry of a picture, and the parts that must be decoded for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
+use crate::interval::LONGEST;
 use crate::{JpegHeader, Rect, SegmentIndex};
 use shardpack_format::saturating_u32;
 use std::ops::Range;
@@ -37,17 +38,6 @@ pub(super) struct Layout {
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
     pub(super) band: usize,
-}
-
-/// Maximum number of blocks in a segment of an index.
-const INDEX_BLOCKS: usize = 24;
-
-/// Returns the number of MCUs in a segment of an index, for a row of `columns` MCUs of `blocks` blocks each
-/// and restart markers every `restart_interval` MCUs (0: none). It is the largest number that is at most a
-/// row, has at most 24 blocks, and divides the restart interval.
-pub(super) fn index_interval(columns: usize, blocks: usize, restart_interval: usize) -> usize {
-    let most = (INDEX_BLOCKS / blocks.max(1)).clamp(1, columns.max(1));
-    (1..=most).rev().find(|&mcus| restart_interval.is_multiple_of(mcus)).unwrap_or(1)
 }
 
 impl Layout {
@@ -109,9 +99,9 @@ impl Layout {
         })
     }
 
-    /// Returns true if restart markers divide the picture into segments as short as an index would have.
+    /// Returns true if restart markers divide the picture into segments that need no index.
     pub(super) const fn has_short_segments(&self) -> bool {
-        self.short && self.interval * self.blocks <= INDEX_BLOCKS
+        self.short && self.interval * self.blocks <= LONGEST as usize
     }
 
     /// Returns the MCUs of a segment, counted row by row.

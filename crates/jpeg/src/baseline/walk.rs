@@ -3,13 +3,15 @@
 
 use super::bits::Bits;
 use super::huffman::{CodeEntry, Huffman, LOOKUP};
-use super::layout::{Layout, index_interval};
+use super::layout::Layout;
 use super::streams::TURN;
 use super::tables::Tables;
+use crate::interval::index_interval;
 use crate::segment_index::SegmentList;
 use crate::shared::KEPT_BYTES;
 use crate::{JpegHeader, Rect};
 use memchr::memchr;
+use shardpack_format::saturating_u32;
 
 /// Number of zeros after the entropy-coded data, so that eight bytes can be read from any position in it.
 const PADDING: usize = 8;
@@ -62,7 +64,11 @@ impl ScanWalker {
         let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).unwrap_or_default();
         let restart_interval = if layout.interval < layout.columns * layout.rows { layout.interval } else { 0 };
         let interval = match wanted.map(|mcus| mcus as usize) {
-            None => index_interval(layout.columns, layout.blocks, restart_interval),
+            None => {
+                let numbers = [layout.columns, layout.rows, layout.blocks, restart_interval].map(saturating_u32);
+                let [columns, rows, blocks, restarts] = numbers;
+                index_interval(columns, rows, blocks, scan.len(), restarts) as usize
+            }
             Some(mcus) if mcus <= layout.columns && restart_interval.is_multiple_of(mcus) => mcus,
             Some(_) => return Walked::Other,
         };
