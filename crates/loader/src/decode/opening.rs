@@ -102,10 +102,11 @@ impl Opening<'_> {
             cuts.fields.push(field);
         }
         // Values outside the batch are read only for the CRC.
+        let wanted = recipe.fields.positions();
+        let wanted = wanted.flat_map(|position| [shard.stored_at(position), shard.segments_at(position)]);
+        let wanted: Vec<_> = wanted.flatten().filter_map(|position| places.get(position)?.as_ref()).collect();
         for place in places.iter().flatten() {
-            let mut wanted =
-                recipe.fields.positions().filter_map(|position| places.get(shard.stored_at(position)?)?.as_ref());
-            let is_wanted = wanted.any(|wanted| wanted == place);
+            let is_wanted = wanted.contains(&place);
             if !cuts.has(&place.bytes) && !is_wanted {
                 steps(&place.bytes, part_bytes).for_each(|bytes| cuts.push_unused(bytes, None));
             }

@@ -2,7 +2,7 @@
 
 use super::recipe::Recipe;
 use super::shape::Shape;
-use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of};
+use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of, segments_of};
 use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
 use crate::supply::{LargeRecord, StagedValue};
@@ -69,16 +69,15 @@ impl<'a> RowRecord<'a> {
     }
 
     /// Returns the segment index of the picture in stored field `position`, if its record has one.
-    pub(crate) fn segments(&self, position: usize) -> Result<Option<&'a [u8]>, FormatError> {
-        let value = match (self.shard.segments_at(position), self.payload) {
-            (None, _) => None,
-            (Some(own), RecordBytes::Whole { frame, bytes } | RecordBytes::Scene { frame, bytes, .. }) => {
-                Record::field_at(frame, bytes, own, self.limits())?
+    pub(crate) fn segments(&self, position: usize) -> Option<&'a [u8]> {
+        let own = self.shard.segments_at(position)?;
+        segments_of(match self.payload {
+            RecordBytes::Whole { frame, bytes } | RecordBytes::Scene { frame, bytes, .. } => {
+                Record::field_at(frame, bytes, own, self.limits())
             }
-            // The parts of a large record that were read do not include it.
-            (Some(_), RecordBytes::Parts { .. } | RecordBytes::Elsewhere) => None,
-        };
-        Ok(value.map(|value| value.bytes))
+            RecordBytes::Parts { large, staged } => large.value(staged, own, self.limits()),
+            RecordBytes::Elsewhere => return None,
+        })
     }
 
     pub(crate) fn rendering<'v>(

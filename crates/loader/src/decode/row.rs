@@ -121,7 +121,6 @@ impl RowDecoder {
         let RowTarget { row, dims, .. } = target;
         let start = Instant::now();
         self.begin();
-        let counted = |pictures: &PictureDecoder| [pictures.narrowed(), pictures.wrong_indexes()];
         let before = counted(&self.tools.pictures);
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let Some(dims) = dims.get_mut(field.dims_range()) else { bug("a row has too few axes") };
@@ -152,19 +151,21 @@ impl RowDecoder {
                 self.notes.missing.extend(u32::try_from(number));
             }
         }
-        let after = counted(&self.tools.pictures);
-        for ((before, after), counter) in
-            before.into_iter().zip(after).zip([&counters.narrowed, &counters.wrong_indexes])
-        {
-            if after > before {
-                add(counter, after - before);
-            }
-        }
+        self.count_since(before, counters);
         self.notes.objects = self.objects(record)?;
         self.notes.patch = self.tools.window.filter(|window| window.origin.is_some()).map(|w| w.at(record.at.patch));
         self.finish(record, row, dims)?;
         add_since(&counters.decode, start);
         Ok(())
+    }
+
+    /// Adds what the decoder of pictures has counted since `before` to the counters of the loader.
+    pub(super) fn count_since(&self, before: [u64; 2], counters: &Counters) {
+        let after = counted(&self.tools.pictures);
+        let all = before.into_iter().zip(after).zip([&counters.narrowed, &counters.wrong_indexes]);
+        for ((before, after), counter) in all.filter(|((before, after), _)| after > before) {
+            add(counter, after - before);
+        }
     }
 
     /// If an array was decoded in parts, applies its window to the whole row.
@@ -210,4 +211,9 @@ impl RowDecoder {
         let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field has no decoder") };
         decoder.decode(&mut self.tools, of, out, dims)
     }
+}
+
+/// Returns the numbers of pictures that were reduced to 8 bits, and whose segment index was wrong.
+pub(super) const fn counted(pictures: &PictureDecoder) -> [u64; 2] {
+    [pictures.narrowed(), pictures.wrong_indexes()]
 }

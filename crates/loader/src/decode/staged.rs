@@ -5,6 +5,7 @@ use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_size};
 use super::recipe::Context;
 use super::record::{RecordBytes, RowField, RowRecord};
+use super::row::counted;
 use crate::stage::{Prepared, Spot, StageSlot};
 use crate::supply::{Residence, ResidentValue, check, read_alone};
 use crate::task::{MendedRow, OddRow};
@@ -108,6 +109,7 @@ impl RowDecoder {
         let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, ..record };
         let record = self.placed(record).map_err(|error| record.named(error))?;
         self.begin();
+        let before = counted(&self.tools.pictures);
         for (number, _) in &odd.fields {
             let number = to_usize(*number);
             let found = context.recipe.fields.plans.get(number).zip(odd.handle.spot(number));
@@ -127,6 +129,7 @@ impl RowDecoder {
                 return Err(record.named(name_field(&field.name, missing)));
             }
         }
+        self.count_since(before, context.counters);
         Ok(())
     }
 

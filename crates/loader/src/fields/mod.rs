@@ -13,7 +13,7 @@ pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
-pub(crate) use picture::{Followed, JPEG, orientation_of};
+pub(crate) use picture::{Followed, JPEG, orientation_of, segments_of};
 pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 

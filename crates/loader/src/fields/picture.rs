@@ -1,7 +1,7 @@
 //! Properties of a picture that its own field and the fields that follow the picture need.
 
 use super::axis::Col;
-use shardpack_format::{Codec, FieldValue};
+use shardpack_format::{Codec, Error, FieldValue};
 use shardpack_jpeg::{Frames, View};
 use shardpack_reader::Shard;
 
@@ -24,4 +24,10 @@ pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, va
     let list = Frames::of(media_type, value.bytes).ok().filter(Frames::is_list);
     let (is_jpeg, bytes) = list.map_or((value.codec == Codec::Jpeg, value.bytes), |list| (true, list.first()));
     shardpack_reader::raw::orientation(stored, is_jpeg, bytes)
+}
+
+/// Returns the segment index of a picture from the value of its field. An index that cannot be read is as wrong as
+/// an empty one, which decoders count before they decode the picture from its start.
+pub(crate) fn segments_of<'a>(value: Result<Option<FieldValue<'a>>, Error>) -> Option<&'a [u8]> {
+    value.map_or(Some(&[]), |value| value.map(|value| value.bytes))
 }

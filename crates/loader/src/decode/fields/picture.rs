@@ -65,7 +65,7 @@ impl FieldDecoder for PictureFieldDecoder {
             None => {
                 let Some(value) = of.value(position)? else { return Ok(None) };
                 let (media_type, how) = of.record.rendering(&value, view, orientation)?;
-                let segments = of.record.segments(position)?;
+                let segments = of.record.segments(position);
                 (StoredPicture { media_type, bytes: value.bytes, segments }, how)
             }
         };
@@ -89,7 +89,7 @@ impl PictureFieldDecoder {
             let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
             return Err(Error::format("value", expected, "a list of pictures"));
         }
-        let segments = of.record.segments(position)?;
+        let segments = of.record.segments(position);
         Ok(Some((StoredPicture { media_type, bytes: value.bytes, segments }, how)))
     }
 

@@ -1,7 +1,7 @@
 //! Reads and checks a dataset once, with all threads and before the first batch, and keeps its values on a device.
 
 use super::{ArrayForm, Residence, Resident, ResidentValue};
-use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of};
+use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of, segments_of};
 use crate::patches::ClassPlan;
 use crate::stage::{Keeper, RecordValue, slots};
 use crate::supply::record::check;
@@ -300,8 +300,7 @@ impl Filling<'_> {
                 FieldType::Picture(PictureField { orientation, .. }) => {
                     stored.orientation = orientation_of(*orientation, shard, record, &value);
                     if let Some(position) = shard.segments_at(position) {
-                        let index = Record::field_at(&frame, bytes, position, &limits).map_err(place)?;
-                        stored.segments = index.map(|index| index.bytes);
+                        stored.segments = segments_of(Record::field_at(&frame, bytes, position, &limits));
                     }
                 }
                 _ => continue,
