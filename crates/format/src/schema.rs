@@ -113,12 +113,24 @@ const SEGMENTS: &str = ".segments";
 /// assert_eq!(schema.scalar_bytes(), 8);
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
     #[serde(deserialize_with = "json::objects")]
     fields: Vec<Field>,
+    /// True if the shards lack the bit of segment indexes, so that a field with the name of one has no special
+    /// meaning. Only the headers of shards tell, so it is not written, and schemas are compared without it.
+    #[serde(skip)]
+    lacks_segment_indexes: bool,
 }
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
+}
+
+impl Eq for Schema {}
 
 impl Schema {
     /// Creates a schema of these fields.
@@ -127,9 +139,23 @@ impl Schema {
     /// `Format` if a name is not allowed or occurs twice, if a scalar lacks a dtype or another kind has one,
     /// or if more than 65,535 fields have a payload.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
-        let schema = Self { fields };
+        let schema = Self { fields, lacks_segment_indexes: false };
         schema.check(&Limits::none())?;
         Ok(schema)
+    }
+
+    /// Returns the schema of shards with these optional-feature bits (spec §7). Without the bit of segment indexes, a
+    /// field with the name of one is a field of the user's. A new schema is one of shards with the bits that it needs.
+    ///
+    /// ```
+    /// use shardpack_format::{Field, FieldKind, Schema};
+    /// let schema = Schema::new(vec![Field::stored("image", FieldKind::Image), Field::segments("image")])?;
+    /// assert_eq!(schema.with_features(0).user_fields().count(), 2);
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_features(self, optional_features: u64) -> Self {
+        Self { lacks_segment_indexes: optional_features & SEGMENT_INDEXES == 0, ..self }
     }
 
     /// Returns all fields, in order.
@@ -182,7 +208,8 @@ impl Schema {
     /// Returns whether a field holds the segment indexes of a picture field.
     #[must_use]
     pub fn is_segment_index(&self, field: &Field) -> bool {
-        let picture = Field::picture_of_segments(&field.name).filter(|_| field.kind == FieldKind::Bytes);
+        let may_be = field.kind == FieldKind::Bytes && !self.lacks_segment_indexes;
+        let picture = Field::picture_of_segments(&field.name).filter(|_| may_be);
         let is = |other: &Field| other.kind == FieldKind::Image && picture == Some(other.name.as_str());
         picture.is_some() && self.fields.iter().any(is)
     }
@@ -192,6 +219,9 @@ impl Schema {
     #[must_use]
     pub fn segments_position(&self, picture: usize) -> Option<usize> {
         let of = self.stored().nth(picture).filter(|field| field.kind == FieldKind::Image)?;
+        if self.lacks_segment_indexes {
+            return None;
+        }
         self.stored().position(|field| {
             field.kind == FieldKind::Bytes && Field::picture_of_segments(&field.name) == Some(of.name.as_str())
         })
@@ -381,6 +411,10 @@ mod tests {
         let places: Vec<_> = (0..8).map(|position| schema.segments_position(position)).collect();
         assert_eq!(places, [Some(1), None, None, None, None, None, None, None]);
         assert_eq!(schema.optional_features(), SEGMENT_INDEXES);
+        let of_user = schema.clone().with_features(0);
+        assert_eq!((of_user.user_fields().count(), of_user.optional_features()), (8, 0));
+        assert_eq!((of_user.segments_position(0), &of_user), (None, &schema));
+        assert_eq!(of_user.with_features(SEGMENT_INDEXES).user_fields().count(), 7);
         let without = fields.into_iter().filter(|field| field.name != "image.segments").collect();
         assert_eq!(Schema::new(without).unwrap().optional_features(), 0);
     }

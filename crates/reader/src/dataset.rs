@@ -102,12 +102,14 @@ impl Dataset {
             shard: OnceLock::new(),
             damage: OnceLock::new(),
         };
+        let mut metadata = shard.index().metadata().clone();
+        metadata.schema = metadata.schema.with_features(shard.identity().optional_features);
         let inner = Inner {
             path: shard.path().into(),
             samples: shard.len(),
             dataset_id: shard.identity().dataset_id,
             parts: std::iter::once(0..shard.len()).collect(),
-            metadata: shard.index().metadata().clone(),
+            metadata,
             source: None,
             storage,
             options: shard.options().clone(),

@@ -6,7 +6,7 @@ use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::manifest_file::{is_being_packed, read_manifest, shard_names};
 use crate::shard::{Shard, ShardOptions};
-use shardpack_format::{HEADER_MAGIC, Hint, Limits, Manifest, Metadata, Voice};
+use shardpack_format::{HEADER_BYTES, HEADER_MAGIC, Hint, Identity, Limits, Manifest, Metadata, Voice};
 use shardpack_io::{Folder, ReadAt, Storage, open_regular, read_exact_at};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -138,7 +138,12 @@ impl DatasetOptions {
         Ok(Dataset::of_lone_shard(shard, Some(storage)))
     }
 
-    fn with_manifest(&self, storage: Arc<dyn Storage>, path: PathBuf, manifest: Manifest) -> Result<Dataset> {
+    fn with_manifest(&self, storage: Arc<dyn Storage>, path: PathBuf, mut manifest: Manifest) -> Result<Dataset> {
+        if manifest.schema.optional_features() != 0
+            && let Some(features) = first_features(&*storage, &manifest)
+        {
+            manifest.schema = manifest.schema.with_features(features);
+        }
         let handles = Arc::new(Handles::new(Arc::clone(&storage), self.max_open_files));
         let mut first = 0_u64;
         let slots = manifest.shards.iter().map(|entry| {
@@ -175,6 +180,15 @@ impl DatasetOptions {
             known: OnceLock::new(),
         })))
     }
+}
+
+/// Returns the optional-feature bits of the first shard, which the manifest does not state; `None` if its header cannot
+/// be read, which is reported when the shard is opened.
+fn first_features(storage: &dyn Storage, manifest: &Manifest) -> Option<u64> {
+    let name = &manifest.shards.first()?.name;
+    let mut header = vec![0; usize::try_from(HEADER_BYTES).ok()?];
+    read_exact_at(&*storage.open(name).ok()?, &storage.path().join(name), &mut header, 0).ok()?;
+    Identity::parse_header(&header).ok().map(|identity| identity.optional_features)
 }
 
 /// Returns true if the content is a shard. The name decides only if the content is neither a shard nor a manifest.

@@ -38,6 +38,16 @@ impl Union {
             }
         }
         let schema = Schema::new(fields.into_iter().map(|(field, _)| field.clone()).collect())?;
+        // If a field is the user's in one dataset, it is shown, even if it holds indexes in another one.
+        let is_users = |field: &Field| {
+            let mut schemas = datasets.iter().map(Dataset::schema).filter(|schema| schema.fields().contains(field));
+            schemas.any(|known| !known.is_segment_index(field))
+        };
+        let schema = if schema.fields().iter().any(|field| schema.is_segment_index(field) && is_users(field)) {
+            schema.with_features(0)
+        } else {
+            schema
+        };
         Ok(Self { classes: classes(datasets)?, schema })
     }
 

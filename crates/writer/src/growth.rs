@@ -20,8 +20,8 @@ use crate::target::Target;
 use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknesses};
 use serde_json::{Map, Value};
 use shardpack_format::{
-    Hint, Limits, MANIFEST_NAME, Manifest, Setting, generation_name, generation_of_name, shard_name, shard_name_of,
-    to_usize, visible_path,
+    FOOTER_BYTES, HEADER_BYTES, Hint, Identity, Limits, MANIFEST_NAME, Manifest, Setting, generation_name,
+    generation_of_name, shard_name, shard_name_of, to_usize, visible_path,
 };
 use shardpack_io::{Disk, Holder};
 use std::collections::{BTreeMap, HashSet};
@@ -94,7 +94,15 @@ impl<'a> Growth<'a> {
         }
         let lock = RunLock::take(&target, None, &Holder::this_process())?;
         settle(&target)?;
-        let (manifest, _) = read_manifest(&target, MANIFEST_NAME)?;
+        let (mut manifest, _) = read_manifest(&target, MANIFEST_NAME)?;
+        // Only the headers of shards tell whether a field that is named like one of segment indexes is one.
+        if manifest.schema.optional_features() != 0
+            && let Some(first) = manifest.shards.first()
+            && let Ok(ends) = target.read_ends(&first.name, HEADER_BYTES, FOOTER_BYTES)
+            && let Ok(identity) = Identity::parse_header(&ends.head)
+        {
+            manifest.schema = manifest.schema.with_features(identity.optional_features);
+        }
         Ok(Self { target, lock, manifest, ready: Mutex::default() })
     }
 

@@ -72,8 +72,11 @@ pub fn add_indexes(dataset: &Path, options: &RewriteOptions<'_>) -> crate::Resul
         let text = format!("`{}` has no field of pictures that are kept byte for byte", dataset.display());
         bail!(Hinted::new(text, "tiles and re-encoded pictures need no segment index"));
     }
-    let has_index = |name: &&&str| base.schema.fields().contains(&Field::segments(name));
-    if wanted.iter().all(|name| has_index(&name)) {
+    let has_index = |name: &&str| {
+        let index = Field::segments(name);
+        base.schema.fields().contains(&index) && base.schema.is_segment_index(&index)
+    };
+    if wanted.iter().all(has_index) {
         let generation = opened.generation();
         let (indexed, index_bytes, damaged, shards, bytes_out) = (0, 0, 0, 0, 0);
         return Ok(IndexReport { generation, indexed, index_bytes, damaged, shards, bytes_out, notes: Vec::new() });
@@ -130,6 +133,11 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
         recipe.set_pictures(name, &PictureOptions::Keep { segment_index: true });
     }
     let schema = Schema::new(fields)?;
+    let is_users = |field: &&Field| schema.is_segment_index(field) && !base.schema.is_segment_index(field);
+    if let Some(field) = base.schema.fields().iter().find(is_users) {
+        let text = format!("cannot add segment indexes: the dataset has a field `{}` of its own", field.name);
+        bail!(Hinted::new(text, "pack the dataset again, with another name for that field"));
+    }
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
 }
 
