@@ -1,9 +1,14 @@
 //! Tests which pictures get a segment index, that indexes change no pixel, and that wrong ones are noticed.
 
 use crate::make::segments::strip;
+use crate::make::shard::{FixtureValue, Shard};
+use crate::make::valid::sample;
 use crate::making::run;
-use shardpack::{Dataset, View};
-use shardpack_format::{Codec, Field, Limits, SEGMENT_INDEXES};
+use shardpack::{Dataset, Scalar, View};
+use shardpack_format::{
+    ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Metadata, RecordBuilder, SEGMENT_INDEXES, Schema,
+    StoredField,
+};
 use shardpack_jpeg::SegmentIndexer;
 use shardpack_loader::order::End;
 use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Kind, Sample, SampleValue};
@@ -11,6 +16,10 @@ use shardpack_pack::grow::{AddOptions, OnKnownKey, RewriteOptions, add, add_inde
 use shardpack_pack::pack::{Hooks, PackOptions};
 use shardpack_recipe::{Jpeg, PictureOptions};
 use shardpack_sources::{OnBadInput, SourceOptions};
+use shardpack_writer::{
+    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, SampleSource, WriteOptions, write_dataset,
+};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +37,18 @@ fn write_pictures(folder: &Path) -> PathBuf {
     fs::write(src.join("b.jpg"), strip(130)).unwrap();
     fs::write(src.join("c.jpg"), crate::make::valid::jpeg()).unwrap();
     src
+}
+
+/// Returns a grey JPEG with more blocks than a GPU decodes without restart markers or an index: 48 × 48, all alike.
+fn large() -> Vec<u8> {
+    let strip = strip(255);
+    let place = |marker: [u8; 2]| strip.windows(2).position(|bytes| bytes == marker).unwrap();
+    let (frame, scan) = (place([0xFF, 0xC0]), place([0xFF, 0xDA]) + 10);
+    let mut large = strip[..scan].to_vec();
+    large[frame + 5..frame + 7].copy_from_slice(&384_u16.to_be_bytes());
+    large.extend([0; 48 * 48 * 2 / 8]);
+    large.extend([0xFF, 0xD9]);
+    large
 }
 
 /// Returns the picture and the index of each sample, by key.
@@ -57,6 +78,14 @@ fn indexed(found: &BTreeMap<String, (Vec<u8>, Option<Vec<u8>>)>) -> Vec<&str> {
 
 fn recipe(dataset: &Path) -> String {
     serde_json::to_string(&Dataset::open(dataset).unwrap().recipe()["image"]).unwrap()
+}
+
+/// Returns the pictures that a GPU is expected to decode.
+fn for_gpus(dataset: &Path) -> Vec<String> {
+    let dataset = Dataset::open(dataset).unwrap();
+    let is = |sample: &shardpack::Sample| sample.scalar("gpu_jpeg").unwrap() == Scalar::Bool(true);
+    let samples = (0..dataset.len()).map(|i| dataset.get(i).unwrap()).filter(is);
+    samples.map(|sample| sample.key().to_owned()).collect()
 }
 
 /// Returns the rows of a view in the middle of the pictures, by key, and the number of wrong indexes.
@@ -217,17 +246,21 @@ fn programs_get_indexes_beside_each_kept_picture_and_cannot_name_a_field_like_on
 fn an_older_dataset_gets_indexes_in_a_generation_of_its_own() {
     let scratch = tempfile::tempdir().unwrap();
     let src = write_pictures(scratch.path());
+    fs::write(src.join("d.jpg"), large()).unwrap();
     let (out, packed) = (scratch.path().join("out"), scratch.path().join("packed"));
     run(&src, &out, &with(false)).unwrap();
     run(&src, &packed, &with(true)).unwrap();
     let before = batch(&out);
+    assert!(!for_gpus(&out).contains(&"d.jpg".to_owned()));
     let report = add_indexes(&out, &RewriteOptions::default()).unwrap();
     let bytes: usize = stored(&packed, "image").values().filter_map(|(_, index)| index.as_ref()).map(Vec::len).sum();
-    assert_eq!((report.generation, report.indexed, report.index_bytes, report.damaged), (2, 2, bytes as u64, 0));
+    assert_eq!((report.generation, report.indexed, report.index_bytes, report.damaged), (2, 3, bytes as u64, 0));
     assert_eq!(stored(&out, "image"), stored(&packed, "image"));
     assert_eq!(recipe(&out), recipe(&packed));
     assert_eq!(Dataset::open(&out).unwrap().schema(), Dataset::open(&packed).unwrap().schema());
     assert_eq!(batch(&out), before);
+    assert_eq!(for_gpus(&out), for_gpus(&packed));
+    assert!(for_gpus(&out).contains(&"d.jpg".to_owned()), "an index is enough for a GPU");
     assert!(shardpack::verify(&out).unwrap().report.is_whole());
     // The first generation remains until `compact` deletes it, and a second call rewrites nothing.
     assert_eq!(add_indexes(&out, &RewriteOptions::default()).unwrap().shards, 0);
@@ -261,6 +294,120 @@ fn a_wrong_index_changes_no_pixel_and_is_counted() {
     assert!(seen > 15);
     // Without the feature bit, the field is not an index.
     assert_eq!(batch(&root.join("valid/field-named-like-a-segment-index.shard")).1, 0);
+}
+
+/// An index is used, and found to be wrong, also beside a cube that is decoded in parts.
+#[test]
+fn pictures_beside_large_cubes_use_their_indexes() {
+    let picture = strip(255);
+    let index = |jpeg: &[u8]| {
+        let mut index = Vec::new();
+        SegmentIndexer::new().index(jpeg, &Limits::default(), &mut index).unwrap();
+        FixtureValue::plain(FieldKind::Bytes, &index)
+    };
+    let sound = index(&picture);
+    let unreadable = FixtureValue { decoded_bytes: 1 << 60, ..sound.clone() };
+    let scratch = tempfile::tempdir().unwrap();
+    let mut seen = Vec::new();
+    for (value, expected) in [(sound, 0), (index(&strip(254)), 1), (unreadable, 1)] {
+        for cube_bytes in [16, 1 << 16] {
+            let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![cube_bytes]);
+            let cube = vec![7; cube_bytes as usize];
+            let values = vec![
+                Some(FixtureValue::picture(Codec::Jpeg, "image/jpeg", &picture)),
+                Some(value.clone()),
+                Some(FixtureValue::array(Codec::Raw, &descriptor, cube.clone(), cube)),
+            ];
+            let fields = vec![
+                Field::stored("image", FieldKind::Image),
+                Field::segments("image"),
+                Field::stored("cube", FieldKind::Array),
+            ];
+            let mut shard = Shard::new(fields, vec![sample(0, "a", values)]);
+            shard.identity.optional_features = SEGMENT_INDEXES;
+            let path = scratch.path().join("one.shard");
+            fs::write(&path, shard.bytes()).unwrap();
+            let dataset = Dataset::open(&path).unwrap();
+            let options = dataset.loader().batch_size(1).image(View::center_crop(8, (8, 8))).part_bytes(1 << 12);
+            let mut loader = options.fields(["image", "cube"]).open().unwrap();
+            let batch = loader.epoch(0).next().unwrap().unwrap();
+            assert!(batch.field("cube").unwrap().to_host().unwrap().iter().all(|&byte| byte == 7));
+            seen.push(batch.field("image").unwrap().to_host().unwrap().to_vec());
+            assert_eq!(loader.stats().wrong_indexes, expected, "{cube_bytes} bytes");
+        }
+    }
+    assert!(seen.iter().all(|pixels| *pixels == seen[0]));
+}
+
+/// Without the feature bit, a field with the name of a segment index is one of the user's.
+#[test]
+fn a_field_of_the_user_may_have_the_name_of_an_index() {
+    let scratch = tempfile::tempdir().unwrap();
+    let lone = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/valid/field-named-like-a-segment-index.shard");
+    let names = |dataset: &Dataset| dataset.schema().user_fields().map(|field| field.name.clone()).collect::<Vec<_>>();
+    let lone = Dataset::open(lone).unwrap();
+    assert_eq!(names(&lone), ["image", "image.segments"]);
+
+    let fields = vec![Field::stored("image", FieldKind::Image), Field::segments("image")];
+    let source = OneSample(Schema::new(fields).unwrap().with_features(0));
+    let metadata = Metadata { schema: source.0.clone(), ..Metadata::default() };
+    let planned = PlanSample { key: "one", source_bytes: 1, stored_bytes: 200, ..PlanSample::default() };
+    let plan = Plan::new([planned].into_iter(), metadata, PlanOptions::default()).unwrap();
+    let out = scratch.path().join("out");
+    write_dataset(&out, &plan, &source, &WriteOptions::default()).unwrap();
+    let error = add_indexes(&out, &RewriteOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("a field `image.segments` of its own"), "{error}");
+
+    let collector = Collector::append(&out, None, AppendOptions::default()).unwrap();
+    let sample = Sample::new().with_key("two").with("image", SampleValue::Bytes(strip(255)));
+    collector.add(sample.with("image.segments", SampleValue::Bytes(b"mine".to_vec()))).unwrap();
+    collector.commit(None, None).unwrap();
+    let dataset = Dataset::open(&out).unwrap();
+    assert_eq!(names(&dataset), ["image", "image.segments"]);
+    for number in dataset.shard_numbers() {
+        assert_eq!(dataset.shard(number).unwrap().identity().optional_features, 0);
+    }
+    let found = stored(&out, "image");
+    assert_eq!(found["two"], (strip(255), Some(b"mine".to_vec())));
+    assert!(shardpack::verify(&out).unwrap().report.is_whole());
+    // In a concatenation with indexes of the same name, the field is shown.
+    let indexed = scratch.path().join("indexed");
+    run(&write_pictures(scratch.path()), &indexed, &with(true)).unwrap();
+    let both = Dataset::concat(&[Dataset::open(&indexed).unwrap(), dataset]).unwrap();
+    assert!(names(&both).contains(&"image.segments".to_owned()));
+}
+
+/// One sample, whose field `image.segments` holds a byte.
+struct OneSample(Schema);
+
+impl SampleSource for OneSample {
+    type Tally = ();
+    type Error = shardpack_format::Error;
+
+    fn key(&self, _: u64) -> Cow<'_, str> {
+        "one".into()
+    }
+
+    fn memory_bytes(&self, _: u64) -> u64 {
+        1 << 10
+    }
+
+    fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> Result<Encoded<()>, Self::Error> {
+        let picture = strip(130);
+        let media = b"image/jpeg";
+        let image = StoredField {
+            codec: Codec::Jpeg,
+            decoded_bytes: picture.len() as u64,
+            descriptor: media,
+            stored_bytes: picture.len() as u64,
+        };
+        let fields = [Some(image), Some(StoredField::raw(1))];
+        let mut record = RecordBuilder::new(buffer, &self.0, shard, sample, "one", &[], &fields)?;
+        record.field_mut(0).copy_from_slice(&picture);
+        record.field_mut(1).copy_from_slice(b"x");
+        let (record, frame) = record.finish();
+        Ok(Encoded::Record(EncodedSample { record, frame, scalars: Vec::new(), source_bytes: 1, tally: () }))
+    }
 }
 
 #[test]

@@ -141,6 +141,14 @@ fn metadata(base: &Manifest, wanted: &[&str]) -> crate::Result<Metadata> {
     Ok(Metadata { schema, classes: base.classes.clone(), recipe: recipe.to_map(), shards: None })
 }
 
+/// Returns the place of the column `gpu_jpeg` in the packed scalars. It describes the only field of pictures.
+fn gpu_jpeg(schema: &Schema) -> Option<usize> {
+    let pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image).count();
+    let (position, dtype) = schema.scalar_position("gpu_jpeg")?;
+    let before = schema.scalars().take(position).map(|(_, dtype)| dtype.size()).sum();
+    (pictures == 1 && dtype == Dtype::Bool).then_some(before)
+}
+
 /// Returns the memory for a record of this size: its bytes, a copy, and the buffers of the indexer.
 const fn memory(record_bytes: u64) -> u64 {
     record_bytes.saturating_mul(4)
@@ -151,6 +159,8 @@ struct IndexedRecords<'a> {
     schema: &'a Schema,
     limits: &'a Limits,
     records: Vec<(Arc<Shard>, u64)>,
+    /// Place of `gpu_jpeg` in the packed scalars, if the dataset has this column.
+    gpu_jpeg: Option<usize>,
     idle: Mutex<Vec<SegmentIndexer>>,
     indexed: AtomicU64,
     index_bytes: AtomicU64,
@@ -165,7 +175,8 @@ impl<'a> IndexedRecords<'a> {
             records.extend((0..shard.len()).map(|record| (Arc::clone(&shard), record)));
         }
         let (idle, indexed, index_bytes, damaged) = Default::default();
-        Ok(Self { schema, limits, records, idle, indexed, index_bytes, damaged })
+        let gpu_jpeg = gpu_jpeg(schema);
+        Ok(Self { schema, limits, records, gpu_jpeg, idle, indexed, index_bytes, damaged })
     }
 
     fn shards(&self) -> crate::Result<Vec<(u32, Vec<KeptSample>)>> {
@@ -234,6 +245,13 @@ impl SampleSource for IndexedRecords<'_> {
             })
             .collect();
         lock(&self.idle).push(indexer);
+        let mut scalars = record.scalars.to_vec();
+        // A GPU decodes every picture with an index.
+        if indexes.iter().flatten().any(|index| !index.is_empty())
+            && let Some(value) = self.gpu_jpeg.and_then(|at| scalars.get_mut(at))
+        {
+            *value = 1;
+        }
         let fields = self.schema.stored().zip(&indexes).map(|(field, index)| match index {
             None => old(&field.name),
             Some(index) if index.is_empty() => None,
@@ -243,7 +261,7 @@ impl SampleSource for IndexedRecords<'_> {
             }
         });
         let fields = fields.collect();
-        let record = Record { fields, ..record };
+        let record = Record { fields, scalars: &scalars, ..record };
         let totals = FidelityTotals::of_record(self.schema, record.key, record.scalars);
         let copy = copy_record(&record, self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
         Ok(Encoded::Record(copy.into_sample(record.frame.record_bytes, totals)))
