@@ -66,10 +66,13 @@ impl McuGrid {
         fits.then_some(Self { interval: index.interval(), ..self })
     }
 
+    pub(super) const fn has_markers(&self) -> bool {
+        self.restart_interval < self.columns * self.rows
+    }
+
     pub(super) fn marker_after(&self, segment: u32) -> Option<u8> {
         let (mcus, all) = ((segment + 1) * self.interval, self.columns * self.rows);
-        let has_markers = self.restart_interval < all;
-        let is_marked = has_markers && mcus < all && mcus.is_multiple_of(self.restart_interval);
+        let is_marked = self.has_markers() && mcus < all && mcus.is_multiple_of(self.restart_interval);
         is_marked.then(|| 0xD0 | (mcus / self.restart_interval - 1).to_le_bytes()[0] & 7)
     }
 
