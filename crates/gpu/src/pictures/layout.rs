@@ -20,7 +20,7 @@ pub(crate) const CONFIG: [u32; 19] = [
     CHANGE_THREADS,
     LEVELS_BYTES,
     LEVELS_THREADS,
-    EDGES_BYTES as u32,
+    16,
 ];
 
 pub(crate) const KERNELS: [&str; 8] = [
