@@ -20,6 +20,7 @@ from shardpack._concat import Concat
 from shardpack._dataset import Dataset, names
 from shardpack._options import Numbers
 from shardpack._warn import warn
+from shardpack.view import Crop, crop
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Order in which a loader draws samples."""
@@ -286,6 +287,24 @@ def _single(name: str, value: Any) -> float:
     if isfinite(number) and abs(number) > float(np.finfo(np.float32).max):
         raise _shardpack.UsageError(f"{name}: expected a number within the range of float32, found {number!r}")
     return number
+
+
+def _crops(crops: Sequence[str | Crop] | None) -> list[Crop]:
+    """Return the crops one by one, so that each gives one field."""
+    if crops is None:
+        return []
+    if isinstance(crops, str) or not isinstance(crops, Sequence):
+        raise TypeError(f"crops: expected a list of views, such as ['rrc224', 'rrc224'], found {crops!r}")
+    several = []
+    for given in crops:
+        one = crop(given) if isinstance(given, str) else given
+        if not isinstance(one, Crop):
+            raise TypeError(f"crops: expected views such as 'rrc224', or results of shardpack.view.crop, found {given!r}")
+        names = [one.name] if one.name is None or one.times == 1 else [f"{one.name}_{n}" for n in range(one.times)]
+        several += [Crop(one.view, one.augment, 1, name) for name in names * (one.times // len(names))]
+    if not several:
+        raise _shardpack.UsageError("crops: expected at least one crop, found none")
+    return several
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:

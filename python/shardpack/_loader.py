@@ -21,6 +21,7 @@ from shardpack._size import Size
 from shardpack._state import checked
 from shardpack._transform import Transform
 from shardpack._travel import travelling
+from shardpack.view import Crop
 
 __all__ = ["Loader", "Shuffle", "Weights"]
 
@@ -75,6 +76,14 @@ class Loader:
         picture at its own proportions, centred on grey), ``"raw"`` (stored bytes, ragged). :mod:`shardpack.view`
         writes these texts with more parameters: ``sp.view.random_resized_crop((224, 160), scale=(0.25, 1))``. Pixels
         are uint8, or floats (see ``dtype`` and ``mean``). Pictures are turned upright.
+    crops : sequence of str or Crop, optional
+        Several crops of each picture, in place of ``image``, for contrastive and self-supervised training. Each is a
+        field of its own, with draws of its own: ``crops=["rrc224", "rrc224"]`` gives ``image_0`` and ``image_1``.
+        :func:`shardpack.view.crop` adds augmentations, a number and a name: ``crops=[sp.view.crop("rrc224",
+        times=2, name="global"), sp.view.crop("rrc96", times=8, name="local")]`` gives ``global_0``, ``global_1``,
+        ``local_0`` … ``local_7``. The augmentations of ``augment`` come first. Order and state do not change. Each
+        picture is read once, and decoded once for all crops. ``fields``, ``dtype``, ``mean`` and ``std`` name the
+        picture field of the dataset (``image``).
     frames : int or str, default "all"
         Frames of clips, ``[rows, time, height, width, 3]`` (with ``layout="chw"`` ``[rows, time, 3, height,
         width]``). ``8``: eight frames, evenly spaced. ``"window8"``: eight consecutive frames from a random start.
@@ -258,6 +267,7 @@ class Loader:
         rank: int | None = None,
         world_size: int | None = None,
         image: str = "full",
+        crops: Sequence[str | Crop] | None = None,
         frames: int | str = "all",
         cube: str = "whole",
         patches_per_sample: int = 1,
@@ -299,8 +309,8 @@ class Loader:
         # fmt: off
         self._keywords = LoaderKeywords(
             batch_size=batch_size, shuffle=shuffle, lanes=lanes, seed=seed, epoch=epoch, rank=rank,
-            world_size=world_size, image=image, frames=frames, cube=cube, patches_per_sample=patches_per_sample,
-            patches=patches, overlap=overlap, open_scenes=open_scenes, bands=bands, layout=layout, dtype=dtype,
+            world_size=world_size, image=image, crops=crops, frames=frames, cube=cube,
+            patches_per_sample=patches_per_sample, patches=patches, overlap=overlap, open_scenes=open_scenes, bands=bands, layout=layout, dtype=dtype,
             fields=fields, align=align, weights=weights, mix=mix, threads=threads, prefetch=prefetch, window=window,
             max_batch=max_batch, end=end, skip_corrupt=skip_corrupt, to=to, device=device, decode=decode,
             resident=resident, mean=mean, std=std, no_data=no_data, augment=augment, augment_batch=augment_batch,

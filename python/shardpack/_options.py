@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shardpack import _shardpack
 from shardpack._workers import Workers
+from shardpack.view import Crop
 
 State: TypeAlias = "tuple[str, int, int, int, str]"
 """Fingerprint, seed, epoch, samples consumed, and the unit of that count: ``samples``, or a kind of patches."""
@@ -31,6 +32,7 @@ class Options:
     lanes: int
     end: str
     image: str
+    crops: list[Crop]
     frames: str
     cube: str
     patches: int

@@ -19,6 +19,7 @@ from shardpack._arguments import (
     Weights,
     _augment,
     _bands,
+    _crops,
     _dtype,
     _fields,
     _holds,
@@ -43,6 +44,7 @@ from shardpack._options import Options
 from shardpack._size import Size, size
 from shardpack._transform import Rows, Transform
 from shardpack._workers import Workers
+from shardpack.view import Crop
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class LoaderKeywords:
     rank: int | None
     world_size: int | None
     image: str
+    crops: Sequence[str | Crop] | None
     frames: int | str
     cube: str
     patches_per_sample: int
@@ -119,7 +122,8 @@ class Prepared:
             convert = converter(given.to or "numpy", f"cuda:{stage.number}")
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
-        check_aligned(given.image, fields, dataset, given.align)
+        crops = _crops(given.crops)
+        check_aligned(crops[0].view if crops else given.image, fields, dataset, given.align)
         check_rows(fields, dataset, given.align)
         workers = _workers(given.transform, given.transform_workers)
         options = Options(
@@ -132,6 +136,7 @@ class Prepared:
             lanes=_lanes(given.lanes, given.shuffle, given.weights),
             end=_text("end", given.end, "pad"),
             image=_text("image", given.image, "rrc224"),
+            crops=crops,
             frames=_frames(given.frames),
             cube=_text("cube", given.cube, "patch64x64"),
             **_patches(given.patches_per_sample, given.patches, given.overlap, given.open_scenes, str(given.cube)),
@@ -159,13 +164,16 @@ class Prepared:
             stage=stage,
             resident=bool(given.resident),
         )
+        pictures = frozenset(field.name for field in dataset.schema if field.kind == "image")
+        cropped = {name: [crop.name or f"{name}_{n}" for n, crop in enumerate(crops)] for name in pictures} if crops else {}
+        shown = [name for field in fields for name in cropped.get(field, [field])]
         change_batch = None if given.transform_batch is None else _function("transform_batch", given.transform_batch)
         batches = BatchFormat(
             convert=convert,
-            fields=fields,
+            fields=shown,
             # Do not use a bound method here, because a batch that is kept would then keep the threads alive.
             objects=partial(_read, arrays, convert),
-            pictures=frozenset(field.name for field in dataset.schema if field.kind == "image"),
+            pictures=pictures.union(name for of, names in cropped.items() for name in names),
             # If the program passed `fields`, it knows their order.
             unpacks=given.fields is not None,
             members=dataset._members,

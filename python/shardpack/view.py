@@ -6,7 +6,7 @@ they are cropped, and are resized with antialiasing. The interpolation is biline
 ``interpolation="bicubic"``. Both give the result of torchvision with ``antialias=True`` to within one level. The
 same holds for Pillow's bilinear interpolation; Pillow's bicubic interpolation differs by two levels in single
 values. ``"nearest"`` takes the pixel that contains the centre of the new pixel, like torchvision's
-``NEAREST_EXACT``. With ``"nearest"`` and ``"bicubic"``, the host decodes even if there is a device.
+``NEAREST_EXACT``.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, SupportsIndex
 
-__all__ = ["center_crop", "pad", "random_resized_crop", "resize", "whole"]
+__all__ = ["Crop", "center_crop", "crop", "pad", "random_resized_crop", "resize", "whole"]
 
 Size = SupportsIndex | Sequence[SupportsIndex]
 """Size in pixels: one number for a square, or (height, width)."""
@@ -141,6 +142,57 @@ def whole(hflip: float = 0.0) -> str:
         Probability of mirroring left to right.
     """
     return _text("full", None, [("flip", _number("hflip", hflip), "0.0")])
+
+
+@dataclass(frozen=True)
+class Crop:
+    """One or several crops of each picture, each a field of its own. :func:`crop` makes it."""
+
+    view: str
+    """View of the picture."""
+    augment: str | None = None
+    """Augmentations of these crops alone, as text."""
+    times: int = 1
+    """Number of crops."""
+    name: str | None = None
+    """Name of the field, or the start of the names of several fields."""
+
+
+def crop(
+    view: str, augment: str | Sequence[str] | None = None, *, times: SupportsIndex = 1, name: str | None = None
+) -> Crop:
+    """One or several crops of each picture, for ``Loader(crops=[…])``. Each is a field of its own.
+
+    Parameters
+    ----------
+    view : str
+        The view, such as ``"rrc96,scale=0.05..0.25"`` or a result of another function of this module.
+    augment : str or sequence of str, optional
+        Augmentations of pictures from :mod:`shardpack.augment`, for these crops alone. They follow those of the
+        loader's ``augment``, which all crops have in common.
+    times : int, default 1
+        Number of crops with this view and these augmentations. Each has draws of its own.
+    name : str, optional
+        Name of the field. With ``times=2``, ``name="local"`` gives ``local_0`` and ``local_1``. Default: the name of
+        the picture field, and the number among all crops, such as ``image_0``.
+
+    Examples
+    --------
+    >>> import shardpack as sp
+    >>> sp.view.crop(sp.view.random_resized_crop(96, scale=(0.05, 0.25)), times=8, name="local")
+    Crop(view='rrc96,scale=0.05..0.25', augment=None, times=8, name='local')
+    """
+    if not isinstance(view, str):
+        raise TypeError(f"view: expected a text such as 'rrc96', found {view!r}")
+    words = [] if augment is None else [augment] if isinstance(augment, str) else list(augment)
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError(f"augment: expected results of shardpack.augment, found {augment!r}")
+    if not (name is None or isinstance(name, str)):
+        raise TypeError(f"name: expected a text, found {name!r}")
+    count = _integer("times", times, "a whole number")
+    if count < 1:
+        raise ValueError(f"times: expected at least 1, found {count}")
+    return Crop(view, ",".join(words) or None, count, name)
 
 
 def _text(name: str, size: Size | None, options: Sequence[tuple[str, str, str]]) -> str:

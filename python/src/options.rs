@@ -2,7 +2,7 @@
 
 use crate::dataset::PyDataset;
 use crate::device::Stage;
-use crate::errors::raise;
+use crate::errors::{UsageError, raise};
 use crate::transform::Function;
 use crate::values::indices;
 use crate::workers::Workers;
@@ -13,8 +13,8 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, Mix, NoData, OnCorrupt, OrderOptions, OutputOptions,
-    PatchClasses, Patches, ResourceOptions, ViewOptions, parse_augment, parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, Factors, ImageMode, LoaderOptions, Mix, NoData, OnCorrupt, OrderOptions,
+    OutputOptions, PatchClasses, Patches, PictureCrop, ResourceOptions, ViewOptions, parse_augment, parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
@@ -43,6 +43,31 @@ enum NoDataOption {
     Fields(Vec<(String, f32)>),
 }
 
+/// One of several crops of each picture.
+#[derive(FromPyObject)]
+struct CropOption {
+    view: String,
+    augment: Option<String>,
+    name: Option<String>,
+}
+
+impl CropOption {
+    fn crop(&self) -> PyResult<PictureCrop> {
+        let ImageMode::View(view) = self.view.parse().map_err(raise)? else {
+            return Err(UsageError::new_err("crops: `raw` gives stored bytes, which have no crops"));
+        };
+        let augment = match &self.augment {
+            None => Augments::default(),
+            Some(text) => parse_augment(text).map_err(raise)?,
+        };
+        if !augment.arrays.is_none() || !augment.bands.is_empty() {
+            let text = "crops: the augmentation of a crop is for pictures, but it has one of arrays";
+            return Err(UsageError::new_err(format!("{text}\nhint: pass it to `augment` of the loader")));
+        }
+        Ok(PictureCrop { view, augment: augment.pictures, name: self.name.clone() })
+    }
+}
+
 /// The options that Python passes. Each is checked where it is used.
 #[derive(FromPyObject)]
 pub(crate) struct Options<'py> {
@@ -55,6 +80,7 @@ pub(crate) struct Options<'py> {
     lanes: u64,
     end: String,
     image: String,
+    crops: Vec<CropOption>,
     frames: String,
     cube: String,
     /// Number of patches per sample. 0 means all patches of a grid.
@@ -184,6 +210,7 @@ impl Options<'_> {
         };
         Ok(ViewOptions {
             image: self.image.parse().map_err(raise)?,
+            crops: self.crops.iter().map(CropOption::crop).collect::<PyResult<_>>()?,
             frames: self.frames.parse().map_err(raise)?,
             cube: self.cube.parse().map_err(raise)?,
             patches: match self.patches {

@@ -46,6 +46,36 @@ def test_whole_pictures_are_those_of_the_host(big: Path, floats: dict[str, Any],
     compare(big, layout=layout, **floats)
 
 
+@pytest.mark.parametrize("layout", ["hwc", "chw"])
+@pytest.mark.parametrize("floats", [{}, NORMALISED], ids=["uint8", "float16"])
+@pytest.mark.parametrize("name", ["rrc96", "center64", "resize70x50", "pad96,fill=1:20:255,flip=0.5", "pad80x33"])
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
+def test_every_view_is_that_of_the_host(big: Path, name: str, interpolation: str, floats: dict[str, Any], layout: str) -> None:
+    image = f"{name},interpolation={interpolation}"
+    stats = compare(big, image=image, layout=layout, **floats)
+    assert stats["device_rows"] >= BIG * 3 // 4, stats["refused"]
+    if name.startswith("pad"):
+        augment = [sp.augment.trivial_augment_wide(), sp.augment.gaussian_blur(5)]
+        compare(big, image=image, layout=layout, augment=augment, fields=["image", "label"], resident=True, **floats)
+
+
+@pytest.mark.parametrize("resident", [False, True])
+@pytest.mark.parametrize("floats", [{}, NORMALISED], ids=["uint8", "float16"])
+def test_crops_are_those_of_the_host(big: Path, floats: dict[str, Any], resident: bool) -> None:
+    large, small = sp.view.random_resized_crop(96, (0.25, 1), interpolation="bicubic"), "rrc48,scale=0.05..0.25"
+    crops = [
+        sp.view.crop(large, sp.augment.gaussian_blur(9)),
+        sp.view.crop(large, sp.augment.random_solarize(128, p=0.2)),
+        sp.view.crop(small, times=6, name="small"),
+        "pad64",
+    ]
+    augment = [sp.augment.color_jitter(0.4, 0.4, 0.2, 0.1)]
+    options: dict[str, Any] = {"crops": crops, "augment": augment, "fields": ["image", "label"], "layout": "chw", **floats}
+    stats = compare(big, epochs=2, resident=resident, **options)
+    assert stats["device_rows"] >= 9 * BIG, stats["refused"]
+    assert stats["grown_slots"] == 0 and (not resident or stats["resident_values"] <= BIG)
+
+
 RECIPES: dict[str, list[str]] = {
     "trivial": [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(value=(1, 2, 250))],
     "rand": [sp.augment.rand_augment(num_ops=3)],

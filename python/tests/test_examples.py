@@ -77,6 +77,15 @@ def test_imagenet_recipe(tmp_path: Path) -> None:
     assert right > 90
 
 
+def test_simclr_dino() -> None:
+    pytest.importorskip("torch")
+    output = run("simclr_dino")
+    assert len(losses(output)) == 10 and losses(output)[-1] < losses(output)[0]
+    right = int(re.findall(r"nearest neighbours: (\d+) of 150", output)[0])
+    # There are three classes, so chance would give 50.
+    assert right > 60
+
+
 def test_clips() -> None:
     pytest.importorskip("torch")
     output = run("clips")

@@ -100,6 +100,7 @@ fn keywords_of_the_loader_have_the_defaults_of_the_library() {
     assert_eq!((signature["open_scenes"], order.open_scenes), ("None", 0));
     assert!(signature["weights"] == "None" && signature["mix"] == "None" && order.sampling.is_none());
     assert_eq!(word("image").parse::<ImageMode>().expect("a view"), view.image);
+    assert_eq!((signature["crops"], view.crops), ("None", Vec::new()));
     assert_eq!(word("frames").parse::<FrameMode>().expect("frames"), view.frames);
     assert_eq!(word("cube").parse::<CubeMode>().expect("a view"), view.cube);
     assert_eq!((number("patches_per_sample"), view.patches), (1, Patches::One));

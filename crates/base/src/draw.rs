@@ -32,6 +32,21 @@ pub struct DrawKey {
 }
 
 impl DrawKey {
+    /// Returns the key of one of several crops of the sample's picture. Each crop has a seed of its own:
+    /// `seed + crop · 0x9E3779B97F4A7C15`, modulo 2⁶⁴. So crop 0 has the draws of a picture that is loaded once.
+    ///
+    /// ```
+    /// use shardpack_base::DrawKey;
+    /// let key = DrawKey { seed: 7, epoch: 0, sample: 41 };
+    /// assert_eq!(key.of_crop(0), key);
+    /// assert_ne!(key.of_crop(1).draws().pair(3), key.draws().pair(3));
+    /// ```
+    #[must_use]
+    pub const fn of_crop(self, crop: u32) -> Self {
+        // The fraction of the golden ratio, so that nearby seeds of runs are not those of each other's crops.
+        Self { seed: self.seed.wrapping_add((crop as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)), ..self }
+    }
+
     /// Returns the draws of this sample in this epoch.
     ///
     /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high, 0, 0),

@@ -331,6 +331,16 @@ FN void put_level(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 level
     else put<3>(out, how, at, channel, level);
 }
 
+// Writes a pixel whose channels are `channel` elements apart.
+FN void put_pixel(Ptr<u8> out, const Output& how, u64 at, u64 channel, u32 rgb) {
+    if (how.dtype == PACKED) {
+        cast<u32>(out)[at] = rgb;
+        return;
+    }
+#pragma unroll
+    for (u32 c = 0; c < 3; c++) put_level(out, how, at + c * channel, c, rgb >> 8 * c & 255);
+}
+
 // Writes each lane's pixel. Neighbouring lanes write neighbouring elements. With channels last, a lane
 // therefore gets two of its three levels from other lanes.
 FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u32 rgb) {

@@ -1,8 +1,8 @@
 // Turns entropy-coded segments of baseline JPEGs into resized and turned pixels.
 //
 // The kernels run in this order: picture_tables and picture_weights build tables, picture_bytes removes the
-// stuffing, picture_blocks decodes, and picture_pixels writes the output, or the levels that picture_changes
-// needs. A damaged segment makes the content of its picture unspecified, but the row is flagged, no other row
+// stuffing, picture_blocks decodes, and picture_pixels or picture_cubic and picture_borders write the output,
+// or the levels that picture_changes needs. A damaged segment makes the content of its picture unspecified, but the row is flagged, no other row
 // changes, and no access leaves the buffers.
 #include "changes.cuh"
 #include "entropy.cuh"
@@ -46,6 +46,8 @@ KERNEL(pictures_config, ConfigParams, 32) {
     p.out[16] = sizeof(Levels);
     p.out[17] = LEVELS_THREADS;
     p.out[18] = sizeof(Edges);
+    p.out[19] = sizeof(Border);
+    p.out[20] = BORDER_THREADS;
 }
 
 struct TablesParams {
@@ -112,37 +114,47 @@ struct WeightsShared {
     u64 largest;
 };
 
-// A triangle filter with the weights of fast_image_resize: they are computed in doubles, and every operation
-// is rounded.
-struct Triangle {
+// A triangle or a cubic with the weights of fast_image_resize: they are computed in doubles, and every
+// operation is rounded.
+struct Filter {
     double scale, radius, narrow, in;
     double start;
+    bool is_cubic;
 };
 
-FN Triangle triangle_of(const Axis& axis) {
-    Triangle t;
-    t.scale = (axis.end - axis.start) / (double)axis.out;
-    t.radius = max(t.scale, 1.0);
-    t.narrow = 1.0 / t.radius;
-    t.in = (double)axis.in;
-    t.start = axis.start;
-    return t;
+FN Filter filter_of(const Axis& axis) {
+    Filter f;
+    f.is_cubic = axis.filter == CUBIC;
+    f.scale = (axis.end - axis.start) / (double)axis.out;
+    double widened = max(f.scale, 1.0);
+    f.radius = f.is_cubic ? 2.0 * widened : widened;
+    f.narrow = 1.0 / widened;
+    f.in = (double)axis.in;
+    f.start = axis.start;
+    return f;
 }
 
-// Returns the source pixels of the n-th output pixel, without those at both ends whose weight is zero. Also
-// computes the sum of their weights and the largest weight.
-FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& largest) {
-    double in_centre = t.start + ((double)n + 0.5) * t.scale;
-    u32 first = (u32)max(floor(in_centre - t.radius), 0.0);
-    u32 last = (u32)min(ceil(in_centre + t.radius), t.in);
+FN double weight_of(const Filter& f, u32 x, double centre) {
+    double d = fabs(((double)x - centre) * f.narrow);
+    if (!f.is_cubic) return d < 1.0 ? 1.0 - d : 0.0;
+    if (d < 1.0) return (1.5 * d - 2.5) * d * d + 1.0;
+    return d < 2.0 ? (((d - 5.0) * d + 8.0) * d - 4.0) * -0.5 : 0.0;
+}
+
+// Returns the source pixels of the n-th output pixel. A triangle has none at its ends whose weight is zero; a
+// cubic keeps them, so that the first pixels of neighbours ascend. Also computes the sum of their weights and
+// the largest weight.
+FN Span span_of(const Filter& f, u32 n, double& centre, double& sum, double& largest) {
+    double in_centre = f.start + ((double)n + 0.5) * f.scale;
+    u32 first = (u32)max(floor(in_centre - f.radius), 0.0);
+    u32 last = (u32)min(ceil(in_centre + f.radius), f.in);
     centre = in_centre - 0.5;
     sum = 0.0;
     largest = 0.0;
     u32 begin = first, end = first;
     for (u32 x = first; x < last; x++) {
-        double w = fabs(((double)x - centre) * t.narrow);
-        w = w < 1.0 ? 1.0 - w : 0.0;
-        if (w == 0.0) {
+        double w = weight_of(f, x, centre);
+        if (w == 0.0 && !f.is_cubic) {
             if (x == begin) begin = end = x + 1;
             continue;
         }
@@ -156,16 +168,29 @@ FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& l
     return span;
 }
 
+// Returns the pixel that contains the centre of the n-th output pixel. A centre this close to the border of two
+// pixels counts as on the border.
+#define TIE 1e-7
+
+FN u32 nearest_of(const Axis& axis, u32 n) {
+    bool is_mirrored = axis.filter == NEAREST_MIRRORED;
+    double start = is_mirrored ? (double)axis.in - axis.end : axis.start;
+    double step = (axis.end - axis.start) / (double)axis.out;
+    u32 place = is_mirrored ? axis.out - 1 - n : n;
+    u32 at = min((u32)max(start + ((double)place + 0.5) * step + TIE, 0.0), axis.in - 1);
+    return is_mirrored ? axis.in - 1 - at : at;
+}
+
 // Builds the weights of a picture's two axes, one axis per block.
 KERNEL(picture_weights, WeightsParams, 128) {
     SHARED(WeightsShared, s);
     const Picture& pic = p.pictures[blockIdx.x / 2];
     const Axis& axis = blockIdx.x % 2 ? pic.y : pic.x;
-    if (axis.copies) {
-        // A pixel that is copied has a single weight of 1.
+    if (axis.filter == COPY || axis.filter >= NEAREST) {
+        // A single pixel has a weight of 1.
         for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
             Span span;
-            span.start = (u32)axis.start + n;
+            span.start = axis.filter == COPY ? (u32)axis.start + n : nearest_of(axis, n);
             span.size = 1;
             p.spans[axis.spans + n] = span;
             p.weights[axis.weights + n * axis.taps] = 1 << 14;
@@ -174,12 +199,12 @@ KERNEL(picture_weights, WeightsParams, 128) {
         if (threadIdx.x == 0) p.precisions[blockIdx.x] = 14;
         return;
     }
-    Triangle t = triangle_of(axis);
+    Filter f = filter_of(axis);
     if (threadIdx.x == 0) s.largest = 0;
     __syncthreads();
     double most = 0.0, centre, sum, largest;
     for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
-        span_of(t, n, centre, sum, largest);
+        span_of(f, n, centre, sum, largest);
         if (sum != 0.0) largest = largest / sum;
         most = max(most, largest);
     }
@@ -195,12 +220,11 @@ KERNEL(picture_weights, WeightsParams, 128) {
     }
     double unit = (double)(1u << precision);
     for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
-        Span span = span_of(t, n, centre, sum, largest);
+        Span span = span_of(f, n, centre, sum, largest);
         span.size = min(span.size, axis.taps);
         p.spans[axis.spans + n] = span;
         for (u32 k = 0; k < span.size; k++) {
-            double w = fabs(((double)(span.start + k) - centre) * t.narrow);
-            w = w < 1.0 ? 1.0 - w : 0.0;
+            double w = weight_of(f, span.start + k, centre);
             if (sum != 0.0) w = w / sum;
             p.weights[axis.weights + n * axis.taps + k] = (i16)round(w * unit);
         }
@@ -493,6 +517,35 @@ template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target&
     }
 }
 
+// A block's tile of the output, and the part of the picture that the tile needs. The part's first and last
+// columns are multiples of four, and its rows count from the window.
+struct Part {
+    u32 left, top, columns, rows;
+    u32 x0, y0, width, height;
+    Ptr<const Span> across, down;
+};
+
+FN Part part_of(const PixelsParams& p, const Tile& tile, const Picture& pic) {
+    Part part;
+    part.left = (tile.place & 0xFFFF) * pic.tile_width;
+    part.top = (tile.place >> 16) * pic.tile_height;
+    part.columns = min(pic.tile_width, pic.x.out - part.left);
+    part.rows = min(pic.tile_height, pic.y.out - part.top);
+    Ptr<const Span> across = part.across = p.spans + pic.x.spans + part.left;
+    Ptr<const Span> down = part.down = p.spans + pic.y.spans + part.top;
+    part.x0 = (pic.window_x + across[0].start) & ~3u;
+    part.width = (pic.window_x + across[part.columns - 1].start + across[part.columns - 1].size - part.x0 + 3) & ~3u;
+    part.y0 = down[0].start;
+    part.height = down[part.rows - 1].start + down[part.rows - 1].size - part.y0;
+    return part;
+}
+
+// Loads every source pixel of the part once.
+FN void load_part(PixelsShared& s, const PixelsParams& p, const Picture& pic, const Part& part) {
+    for (Walk w = walk_of(part.width / 4); w.y < part.height; step(w))
+        four_of(s.pixels, w.y * part.width + w.x * 4) = pixels_at(p.planes, pic, part.x0 + w.x * 4, pic.window_y + part.y0 + w.y);
+}
+
 // Makes one tile of the output per block: first loads every source pixel once, then resizes along the
 // columns, then along the rows. As in fast_image_resize, the result between the passes is rounded to 8 bits.
 // Inputs shared by four pixels are loaded once: the chroma of four neighbours in a row, a row's weights for
@@ -501,20 +554,15 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     SHARED(PixelsShared, s);
     Tile tile = p.tiles[blockIdx.x];
     const Picture& pic = p.pictures[tile.picture];
-    u32 left = (tile.place & 0xFFFF) * pic.tile_width, top = (tile.place >> 16) * pic.tile_height;
-    u32 columns = min(pic.tile_width, pic.x.out - left), rows = min(pic.tile_height, pic.y.out - top);
-    Ptr<const Span> across = p.spans + pic.x.spans + left;
-    Ptr<const Span> down = p.spans + pic.y.spans + top;
-    // The part of the picture that the tile needs. Its first and last columns are multiples of four.
-    u32 x0 = (pic.window_x + across[0].start) & ~3u;
-    u32 width = (pic.window_x + across[columns - 1].start + across[columns - 1].size - x0 + 3) & ~3u;
-    u32 y0 = down[0].start, height = down[rows - 1].start + down[rows - 1].size - y0;
+    Part part = part_of(p, tile, pic);
+    Ptr<const Span> across = part.across, down = part.down;
+    u32 left = part.left, top = part.top, columns = part.columns, rows = part.rows;
+    u32 x0 = part.x0, y0 = part.y0, width = part.width, height = part.height;
     if (width > TILE_PIXELS || height > TILE_PIXELS || width * height > TILE_PIXELS || width * rows > TILE_BETWEEN) {
         if (threadIdx.x == 0) atomicOr(p.status + tile.picture, ODD_TILE);
         return;
     }
-    for (Walk w = walk_of(width / 4); w.y < height; step(w))
-        four_of(s.pixels, w.y * width + w.x * 4) = pixels_at(p.planes, pic, x0 + w.x * 4, pic.window_y + y0 + w.y);
+    load_part(s, p, pic, part);
     __syncthreads();
     u32 precision = p.precisions[tile.picture * 2 + 1];
     for (Walk w = walk_of(width / 4); w.y < rows; step(w)) {
@@ -570,6 +618,83 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         else if (p.output.dtype == 2) write<2>(p.out, p.output, target, rgb, lines);
         else if (p.output.dtype == PACKED) write<PACKED>(p.out, p.output, target, rgb, lines);
         else write<3>(p.out, p.output, target, rgb, lines);
+    }
+}
+
+// Returns the sum of a span's pixels, which are `step` words apart from `at` on, rounded and clamped. The
+// weights may be negative.
+template <u32 N> FN u32 weighted_sum(const Array<u32, N>& pixels, u32 at, u32 step, const Span& span, Ptr<const i16> weights, u32 precision) {
+    i32 red = 1 << (precision - 1), green = red, blue = red;
+    for (u32 k = 0; k < span.size; k++, at += step) {
+        i32 weight = weights[k];
+        u32 rgb = pixels[at];
+        red += weight * (i32)red_of(rgb);
+        green += weight * (i32)green_of(rgb);
+        blue += weight * (i32)blue_of(rgb);
+    }
+    return clamped(red >> precision, green >> precision, blue >> precision, 0);
+}
+
+// Makes one tile of the output per block with a cubic along at least one axis. The passes run in the picture's
+// order, because the result between them is rounded and clamped.
+KERNEL(picture_cubic, PixelsParams, PIXEL_THREADS) {
+    SHARED(PixelsShared, s);
+    Tile tile = p.tiles[blockIdx.x];
+    const Picture& pic = p.pictures[tile.picture];
+    Part part = part_of(p, tile, pic);
+    u32 columns = part.columns, rows = part.rows, width = part.width, height = part.height;
+    bool x_first = pic.turn & X_FIRST;
+    // Sides of the result of the first pass.
+    u32 wide = x_first ? columns : width, high = x_first ? height : rows;
+    if (width > TILE_PIXELS || height > TILE_PIXELS || width * height > TILE_PIXELS || wide * high > TILE_BETWEEN) {
+        if (threadIdx.x == 0) atomicOr(p.status + tile.picture, ODD_TILE);
+        return;
+    }
+    load_part(s, p, pic, part);
+    __syncthreads();
+    Ptr<const i16> x_weights = p.weights + (pic.x.weights + part.left * pic.x.taps);
+    Ptr<const i16> y_weights = p.weights + (pic.y.weights + part.top * pic.y.taps);
+    u32 x_precision = p.precisions[tile.picture * 2], y_precision = p.precisions[tile.picture * 2 + 1];
+    for (Walk w = walk_of(wide); w.y < high; step(w)) {
+        Span span = x_first ? part.across[w.x] : part.down[w.y];
+        u32 first = x_first ? w.y * width + pic.window_x + span.start - part.x0 : (span.start - part.y0) * width + w.x;
+        Ptr<const i16> weights = x_first ? x_weights + w.x * pic.x.taps : y_weights + w.y * pic.y.taps;
+        u32 precision = x_first ? x_precision : y_precision;
+        s.between[w.y * wide + w.x] = weighted_sum(s.pixels, first, x_first ? 1 : width, span, weights, precision);
+    }
+    __syncthreads();
+    u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
+    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1;
+    u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
+    for (Walk w = walk_of(columns); w.y < rows; step(w)) {
+        Span span = x_first ? part.down[w.y] : part.across[w.x];
+        u32 first = x_first ? (span.start - part.y0) * wide + w.x : w.y * wide + pic.window_x + span.start - part.x0;
+        Ptr<const i16> weights = x_first ? y_weights + w.y * pic.y.taps : x_weights + w.x * pic.x.taps;
+        u32 precision = x_first ? y_precision : x_precision;
+        u32 rgb = weighted_sum(s.between, first, x_first ? wide : 1, span, weights, precision);
+        u32 x = part.left + w.x, y = part.top + w.y;
+        if (pic.turn & MIRRORED_X) x = pic.x.out - 1 - x;
+        if (pic.turn & MIRRORED_Y) y = pic.y.out - 1 - y;
+        put_pixel(p.out, p.output, pic.out + (x * beside + y * below) * pixel, channel, rgb);
+    }
+}
+
+struct BordersParams {
+    Ptr<const Border> borders;
+    Ptr<u8> out;
+    Output output;
+};
+
+// Fills the padding of one picture per column of blocks.
+KERNEL(picture_borders, BordersParams, BORDER_THREADS) {
+    const Border& border = p.borders[blockIdx.x];
+    u32 pixels = border.height * border.width;
+    u64 channel = p.output.channels_first ? pixels : 1;
+    u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
+    for (u32 n = blockIdx.y * blockDim.x + threadIdx.x; n < pixels; n += gridDim.y * blockDim.x) {
+        u32 y = n / border.width, x = n - y * border.width;
+        bool is_inside = x >= border.left && x < border.right && y >= border.top && y < border.bottom;
+        if (!is_inside) put_pixel(p.out, p.output, border.out + n * pixel, channel, border.fill);
     }
 }
 

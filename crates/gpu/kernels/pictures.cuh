@@ -9,6 +9,7 @@
 #define DECODE_THREADS 128
 #define BYTES_THREADS 128
 #define PIXEL_THREADS 256
+#define BORDER_THREADS 256
 // Capacities in shared memory: the source pixels of an output tile, and the pixels between the two resizing passes.
 #define TILE_PIXELS 6144
 #define TILE_BETWEEN 4096
@@ -20,6 +21,14 @@
 #define TRANSPOSED 1u
 #define MIRRORED_X 2u
 #define MIRRORED_Y 4u
+#define X_FIRST 8u  // The first of the two passes is along the rows.
+
+// How the pixels along an axis are made.
+#define TRIANGLE 0u
+#define COPY 1u
+#define CUBIC 2u
+#define NEAREST 3u
+#define NEAREST_MIRRORED 4u  // If a centre is between two pixels, the one before it is used.
 
 struct Axis {
     double start;  // Start of the shown part, in window pixels.
@@ -29,11 +38,11 @@ struct Axis {
     u32 taps;      // Weights kept per output pixel, an even number.
     u32 spans;     // Index of the first span.
     u32 weights;   // Index of the first weight.
-    u32 copies;    // If not 0, pixels are copied from `start` on.
+    u32 filter;
 };
 
 struct Picture {
-    u64 out;              // First element in the output.
+    u64 out;              // First element in the output. Padding may surround the picture.
     Axis x, y;            // Axes of the stored picture.
     u32 window_x, window_y;
     u32 out_width, out_height;
@@ -95,6 +104,15 @@ struct Group {
 struct Tile {
     u32 picture;
     u32 place;  // Column, and row in the upper half, in tiles.
+};
+
+// The padding of a picture, which surrounds a rectangle of the output.
+struct Border {
+    u64 out;  // First element in the output.
+    u32 height, width;
+    u32 left, top, right, bottom;
+    u32 fill;  // Red in the lowest byte.
+    Array<u32, 3> unused;
 };
 
 // A Huffman table in the uploaded bytes: 16 counts, then the symbols.

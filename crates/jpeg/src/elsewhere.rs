@@ -6,6 +6,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::orientation::Orientation;
+use super::resize::Resizing;
 use super::view::{Area, Crop};
 use super::walk::Walk;
 use super::{Interpolation, JpegHeader, Rect, Rendering};
@@ -154,12 +155,31 @@ pub struct Placement {
     pub height: u32,
     /// Number of columns of the output.
     pub width: u32,
-    /// True if these numbers do not suffice, because the picture is padded, or is resized with an
-    /// [`Interpolation`] other than the triangle. Use [`JpegDecoder`](super::JpegDecoder) instead.
-    pub is_incomplete: bool,
+    /// Position of the picture in the output, after turning and mirroring. It is the whole output unless
+    /// there is padding.
+    pub inner: Rect,
+    /// Red, green and blue of the padding.
+    pub fill: [u8; 3],
 }
 
-/// One axis of resizing with an antialiased triangle filter.
+/// How the pixels along one axis are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AxisFilter {
+    /// Pixels are copied unchanged, from the start on.
+    Copy,
+    /// Each pixel is the one that contains its centre ([`Interpolation::Nearest`]).
+    Nearest {
+        /// True if the left or upper pixel is used when the centre is between two pixels. The upright picture
+        /// is mirrored along this axis then.
+        mirrored: bool,
+    },
+    /// An antialiased triangle, two output pixels wide.
+    Triangle,
+    /// An antialiased cubic, four output pixels wide.
+    Cubic,
+}
+
+/// One axis of resizing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizedAxis {
     /// Start of the shown part, in pixels of the window.
@@ -170,8 +190,8 @@ pub struct ResizedAxis {
     pub pixels: u32,
     /// Number of pixels after resizing.
     pub resized: u32,
-    /// True if pixels are copied unchanged, from `start` on.
-    pub copies: bool,
+    /// How the pixels are made.
+    pub filter: AxisFilter,
 }
 
 impl Placement {
@@ -185,33 +205,58 @@ impl Placement {
         let crop = how.view.resolve(w, h, &how.key)?;
         let area = turn.stored_area(crop.area, width, height);
         let window = turn.stored_rect(crop.window, width, height);
-        let Crop { height, width, flip, .. } = crop;
-        let (columns, rows) = turn.size(width, height);
+        let Crop { height, width, flip, inner, fill, .. } = crop;
+        let (columns, rows) = turn.size(inner.width, inner.height);
+        // As in `RenderPlan`, a reflection does not change which of two equally near pixels is used.
+        let Resizing { interpolation, mirrored: [across, down], .. } = turn.resizing(how.view.interpolation);
         let turn = if flip { turn.flipped() } else { turn };
-        let exact = area.rect().is_some_and(|rect| (rect.width, rect.height) == (columns, rows));
         let Area { x, y, width: shown_width, height: shown_height } = area;
         let (transposed, mirrored_x, mirrored_y) = turn.parts();
         Ok(Self {
             window,
-            x: ResizedAxis::new(x, shown_width, window.x, window.width, columns),
-            y: ResizedAxis::new(y, shown_height, window.y, window.height, rows),
+            x: ResizedAxis::new([x, shown_width], window.x, window.width, columns, filter(interpolation, across)),
+            y: ResizedAxis::new([y, shown_height], window.y, window.height, rows, filter(interpolation, down)),
             transposed,
             mirrored_x,
             mirrored_y,
             height,
             width,
-            is_incomplete: crop.is_padded() || !exact && how.view.interpolation != Interpolation::Bilinear,
+            inner,
+            fill,
         })
+    }
+
+    /// Returns true if the output has padding.
+    #[must_use]
+    pub fn is_padded(&self) -> bool {
+        self.inner != Rect::whole(self.width, self.height)
+    }
+
+    /// Returns true if a cubic filter is applied along at least one axis. Of its two passes, each rounded and
+    /// clamped, the first is along the rows of the upright picture. The triangle's first pass is along the
+    /// columns of the stored picture.
+    #[must_use]
+    pub fn is_cubic(&self) -> bool {
+        self.x.filter == AxisFilter::Cubic || self.y.filter == AxisFilter::Cubic
+    }
+}
+
+const fn filter(interpolation: Interpolation, mirrored: bool) -> AxisFilter {
+    match interpolation {
+        Interpolation::Nearest => AxisFilter::Nearest { mirrored },
+        Interpolation::Bilinear => AxisFilter::Triangle,
+        Interpolation::Bicubic => AxisFilter::Cubic,
     }
 }
 
 impl ResizedAxis {
     /// Computes one axis like `Resizer::resize` and the crate that it uses.
-    fn new(at: f64, extent: f64, window: u32, pixels: u32, resized: u32) -> Self {
+    fn new([at, extent]: [f64; 2], window: u32, pixels: u32, resized: u32, filter: AxisFilter) -> Self {
         let start = (at - f64::from(window)).max(0.0);
         let extent = extent.min(f64::from(pixels) - start);
         let copies = f64::from(resized) == extent && start == start.round();
-        Self { start, end: start + extent, pixels, resized, copies }
+        let filter = if copies { AxisFilter::Copy } else { filter };
+        Self { start, end: start + extent, pixels, resized, filter }
     }
 }
 
@@ -249,12 +294,20 @@ mod tests {
         // The upright picture is 24 × 40: stored rows become columns, starting with the last row.
         let placed = Placement::new(&how, 40, 24).unwrap();
         assert_eq!(placed.window, Rect { x: 5, y: 1, width: 10, height: 20 });
-        assert!(placed.x.copies && placed.y.copies && placed.transposed);
+        assert_eq!([placed.x.filter, placed.y.filter], [AxisFilter::Copy; 2]);
+        assert!(placed.transposed && !placed.is_padded());
         assert_eq!((placed.height, placed.width, placed.x.resized), (10, 20, 10));
         let place = |view| Placement::new(&Rendering { view, ..Default::default() }, 40, 24).unwrap();
-        assert!(place(View::pad(40)).is_incomplete && !place(View::pad((12, 20))).is_incomplete);
-        let bicubic = |view: View| place(view.with_interpolation(Interpolation::Bicubic));
-        assert!(bicubic(View::resize((12, 20))).is_incomplete && !bicubic(View::whole()).is_incomplete);
+        let padded = place(View::pad(50));
+        assert_eq!((padded.inner, padded.fill), (Rect { x: 0, y: 10, width: 50, height: 30 }, [114; 3]));
+        assert_eq!((padded.x.resized, padded.y.resized, padded.height), (50, 30, 50));
+        assert!(padded.is_padded() && !place(View::pad((12, 20))).is_padded());
+        let cubic = |view: View| place(view.with_interpolation(Interpolation::Bicubic)).is_cubic();
+        assert!(cubic(View::resize((12, 20))) && cubic(View::resize((24, 20))) && !cubic(View::whole()));
+        let view = View::resize((12, 20)).with_interpolation(Interpolation::Nearest);
+        let placed = Placement::new(&Rendering { view, orientation: 2, ..Default::default() }, 40, 24).unwrap();
+        assert_eq!(placed.x.filter, AxisFilter::Nearest { mirrored: true });
+        assert_eq!(placed.y.filter, AxisFilter::Nearest { mirrored: false });
         let crop = Rendering { view: View::random_resized_crop(30), key: DrawKey::default(), ..Default::default() };
         let placed = Placement::new(&crop, 40, 24).unwrap();
         assert_eq!(placed.x.end, f64::from(placed.window.width));

@@ -22,6 +22,7 @@ mod baseline;
 mod bmp;
 mod check;
 mod color;
+mod crops;
 mod cut;
 mod damage_check;
 mod decode;
@@ -68,9 +69,10 @@ mod view;
 mod walk;
 
 pub use check::PixelCheck;
+pub use crops::Crops;
 pub use cut::{Cut, CutKind, CutPlan, cut};
 pub use decode::{DecodePaths, Decoded, JpegDecoder};
-pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
+pub use elsewhere::{AxisFilter, Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
 pub use error::JpegError;
 pub use frames::{FRAMES, Frames};
 pub use header::{Component, JpegHeader, Sampling, exif_orientation};
@@ -82,7 +84,7 @@ pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
 pub(crate) use orientation::Orientation;
 pub use orientation::PixelLayout;
 pub use picture::PictureCheck;
-pub use picture_decoder::{PictureDecoder, StoredPicture};
+pub use picture_decoder::{PictureDecoder, SharedPixels, StoredPicture};
 pub use picture_format::PictureFormat;
 pub use rect::Rect;
 #[cfg(feature = "encode")]

@@ -3,7 +3,8 @@
 
 use crate::picture_open::{Opened, open};
 use crate::{
-    CutKind, Cutout, Decoded, Frames, JpegDecoder, Orientation, Rect, RenderPlan, Renderer, Rendering, RgbPixels, trim,
+    Area, Crops, CutKind, Cutout, Decoded, Frames, JpegDecoder, Orientation, Rect, RenderPlan, Renderer, Rendering,
+    RgbPixels, View, trim,
 };
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result, panic_text};
@@ -25,6 +26,23 @@ impl<'a> StoredPicture<'a> {
     #[must_use]
     pub const fn new(media_type: &'a str, bytes: &'a [u8]) -> Self {
         Self { media_type, bytes, segments: None }
+    }
+}
+
+/// Decoded pixels of a picture, from which several crops are rendered.
+#[derive(Debug, Default)]
+pub struct SharedPixels {
+    /// Width and height of the stored picture.
+    size: (u32, u32),
+    /// The decoded part of it.
+    window: Rect,
+    pixels: Vec<u8>,
+}
+
+impl SharedPixels {
+    /// Frees memory that is unusually large.
+    pub fn trim(&mut self) {
+        trim([&mut self.pixels]);
     }
 }
 
@@ -128,6 +146,52 @@ impl PictureDecoder {
             trim([&mut decoder.raw, &mut decoder.pixels]);
             decoder.renderer.trim();
             decoded
+        })
+    }
+
+    /// Decodes the pixels that the crops of a picture need together into `shared`. Returns false if fewer pixels
+    /// are decoded crop by crop.
+    ///
+    /// # Errors
+    /// Same as [`decode_into`](Self::decode_into).
+    pub fn decode_shared(
+        &mut self,
+        picture: &StoredPicture<'_>,
+        crops: &Crops<'_>,
+        how: &Rendering,
+        shared: &mut SharedPixels,
+    ) -> Result<bool> {
+        let (height, width) = self.size_of(picture.media_type, picture.bytes, 1)?;
+        let Some(window) = crops.shared_window(how, width, height)? else { return Ok(false) };
+        (shared.size, shared.window) = ((width, height), window);
+        let pixels = grow(&mut shared.pixels, window.width as usize * window.height as usize * 3);
+        let stored = Rendering { view: View::rectangle(window), ..Rendering::default() };
+        self.decode_into(picture, &stored, pixels).map(|_| true)
+    }
+
+    /// Renders a crop from pixels that are decoded already, with the result of
+    /// [`decode_into`](Self::decode_into). Returns the height and width of the crop, or `None` if the pixels are
+    /// not those of this crop.
+    ///
+    /// # Errors
+    /// `Usage` if this picture does not allow the view or the slot has a different size.
+    pub fn render_shared(
+        &mut self,
+        shared: &SharedPixels,
+        how: &Rendering,
+        slot: &mut [u8],
+    ) -> Result<Option<[u32; 2]>> {
+        let (size, outer) = (shared.size, shared.window);
+        let plan = RenderPlan::new(how, size.0, size.1, slot.len())?;
+        let Some(window) = plan.window.within(&outer) else { return Ok(None) };
+        let area = Area { x: plan.area.x - f64::from(outer.x), y: plan.area.y - f64::from(outer.y), ..plan.area };
+        let (width, height) = (outer.width, outer.height);
+        let bytes = shared.pixels.get(..width as usize * height as usize * 3).unwrap_or_default();
+        let pixels = RgbPixels { bytes, width, height };
+        self.guarded(|decoder| {
+            decoder.renderer.render(&plan, &Cutout { pixels, window, area }, slot)?;
+            decoder.renderer.trim();
+            Ok(Some([plan.output.1, plan.output.0]))
         })
     }
 

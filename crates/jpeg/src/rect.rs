@@ -12,7 +12,7 @@ use std::fmt;
 /// assert!(shown.contains(&crop));
 /// assert_eq!(crop.within(&shown), Some(Rect { x: 4, y: 10, ..crop }));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Rect {
     /// Columns to the left of the rectangle.
     pub x: u32,

@@ -15,6 +15,7 @@ use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
+use std::ops::Range;
 
 /// A centre at most this far from the border of two pixels counts as on the border, because of rounding, and
 /// takes the right pixel.
@@ -100,8 +101,8 @@ impl Resizer {
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let filter = match how.interpolation {
             Interpolation::Nearest => {
-                nearest(&mut self.columns, x, w, width, window.width, how.mirrored[0]);
-                nearest(&mut self.rows, y, h, height, window.height, how.mirrored[1]);
+                nearest(&mut self.columns, x..x + w, width, window.width, how.mirrored[0]);
+                nearest(&mut self.rows, y..y + h, height, window.height, how.mirrored[1]);
                 return self.take(from, window, out);
             }
             Interpolation::Bilinear => fir::FilterType::Bilinear,
@@ -152,13 +153,13 @@ impl Resizer {
     }
 }
 
-/// Finds the pixels along a side that contain the centres of `count` output pixels. The output shows a length
-/// of `extent` that begins at `start`.
+/// Finds the pixels along a side that contain the centres of `count` output pixels. The output shows the part
+/// `shown` of the side. The kernels of a device compute the same numbers.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
-fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, mirrored: bool) {
+fn nearest(out: &mut Vec<usize>, shown: Range<f64>, count: u32, side: u32, mirrored: bool) {
     let last = side.saturating_sub(1) as usize;
-    let start = if mirrored { f64::from(side) - start - extent } else { start };
-    let step = extent / f64::from(count.max(1));
+    let start = if mirrored { f64::from(side) - shown.end } else { shown.start };
+    let step = (shown.end - shown.start) / f64::from(count.max(1));
     out.clear();
     let pixel = |i| ((start + (f64::from(i) + 0.5) * step + TIE).max(0.0) as usize).min(last);
     out.extend((0..count).map(pixel));

@@ -175,7 +175,7 @@ fn pillow_makes_the_same_pixels_within_one_level() {
 fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     let at = |start, extent, count, side, mirrored| {
         let mut out = Vec::new();
-        nearest(&mut out, start, extent, count, side, mirrored);
+        nearest(&mut out, start..start + extent, count, side, mirrored);
         out
     };
     assert_eq!(at(0.0, 8.0, 4, 8, false), [1, 3, 5, 7]);

@@ -10,11 +10,17 @@ use super::totals::Totals;
 use std::cmp::Reverse;
 
 /// Appends a batch's tables to `tables`, after the pictures' bytes. The first byte of `tables` is at `start`
-/// in the upload, a multiple of 16. The pictures' rows are in the order of `entries`.
+/// in the upload, a multiple of 16. The pictures' rows are in the order of `entries`. For each entry, `samples_of`
+/// is the index of the entry whose samples it uses, which is usually its own.
 ///
 /// # Errors
 /// `Full` if a count exceeds 32 bits.
-pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Vec<u8>) -> Result<PictureBatch, Reason> {
+pub(crate) fn assemble(
+    entries: &[&StagedPicture],
+    samples_of: &[usize],
+    start: usize,
+    tables: &mut Vec<u8>,
+) -> Result<PictureBatch, Reason> {
     let mut befores = Vec::with_capacity(entries.len());
     let mut totals = Totals::default();
     let (mut levels, mut words) = (Vec::with_capacity(entries.len()), 0);
@@ -43,8 +49,9 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
         start + tables.len()
     };
     sections.pictures = align(tables);
-    for ((entry, before), &levels) in entries.iter().zip(&befores).zip(&levels) {
-        TableWriter(tables).picture(entry, before, levels);
+    for (((entry, before), &levels), &of) in entries.iter().zip(&befores).zip(&levels).zip(samples_of) {
+        let blocks = befores.get(of).map_or(before.blocks, |before| before.blocks);
+        TableWriter(tables).picture(entry, before, blocks, levels);
     }
     sections.segments = align(tables);
     for entry in by_place.iter().filter_map(|&n| entries.get(n)) {
@@ -68,22 +75,37 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
     let all = (0..).zip(entries.iter().copied());
     let (changed, written) = all.partition::<Vec<_>, _>(|(_, entry)| entry.is_changed());
     let mut tiles = 0;
-    let mut tiles_of = |output: Option<Output>, pictures: &[(u32, &StagedPicture)]| {
+    let mut tiles_of = |output: Option<Output>, pictures: &[(u32, &StagedPicture)], is_cubic: bool| {
         let first = tiles;
-        for &(picture, entry) in pictures {
+        for &(picture, entry) in pictures.iter().filter(|(_, entry)| entry.place.is_cubic() == is_cubic) {
             let (columns, rows) = entry.tiles();
             for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
                 TableWriter(tables).u32s([picture, row << 16 | column]);
                 tiles += 1;
             }
         }
-        Writes { output, first, count: tiles - first }
+        let kernel = if is_cubic { "picture_cubic" } else { "picture_pixels" };
+        Writes { kernel, output, first, count: tiles - first }
     };
-    let mut writes: Vec<_> =
-        by_output(&written).iter().map(|(output, pictures)| tiles_of(Some(*output), pictures)).collect();
-    if !changed.is_empty() {
-        writes.push(tiles_of(None, &changed));
-    }
+    let written = by_output(&written).into_iter().map(|(output, pictures)| (Some(output), pictures));
+    let all: Vec<_> = written.chain([(None, changed.clone())]).collect();
+    let mut writes: Vec<_> = all
+        .iter()
+        .flat_map(|(output, pictures)| [false, true].map(|is_cubic| tiles_of(*output, pictures, is_cubic)))
+        .collect();
+    writes.retain(|writes| writes.count > 0);
+    sections.borders = align(tables);
+    let mut bordered = 0;
+    let mut borders_of = |(output, pictures): &(Option<Output>, Vec<(u32, &StagedPicture)>)| {
+        let first = bordered;
+        for &(picture, entry) in pictures.iter().filter(|(_, entry)| entry.place.is_padded()) {
+            TableWriter(tables).border(entry, levels.get(picture as usize).copied().unwrap_or(0));
+            bordered += 1;
+        }
+        Writes { kernel: "picture_borders", output: *output, first, count: bordered - first }
+    };
+    let mut borders: Vec<_> = all.iter().map(&mut borders_of).collect();
+    borders.retain(|writes| writes.count > 0);
     sections.changed = align(tables);
     let mut changes = Vec::new();
     for (output, pictures) in by_output(&changed) {
@@ -96,7 +118,7 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
             TableWriter(tables).changed(levels, entry.out, entry.size(), before.changes, operations);
             count += 1;
         }
-        changes.push(Writes { output: Some(output), first, count });
+        changes.push(Writes { kernel: "picture_changes", output: Some(output), first, count });
     }
     sections.changes = align(tables);
     let mut weights = Vec::with_capacity(totals.blur_weights as usize);
@@ -122,6 +144,7 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
     Ok(PictureBatch {
         sections,
         writes,
+        borders,
         changes,
         level_bytes: words * 4,
         rows: entries.iter().map(row).collect(),

@@ -1,14 +1,17 @@
 //! A staged batch: its memory and its launches.
 
 use super::layout::{
-    BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PACKED,
-    PIXEL_THREADS, TILE_BYTES,
+    BORDER_BYTES, BORDER_THREADS, BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES,
+    ODD_ENTROPY, ODD_RANGE, PACKED, PIXEL_THREADS, TILE_BYTES,
 };
 use super::options::{Dtype, Output};
 use super::totals::Totals;
 use crate::driver::{Launch, Params};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
+
+/// Blocks of threads that fill the border of a picture.
+const BORDER_BLOCKS: u32 = 16;
 
 /// Offsets of the tables in the uploaded bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,6 +21,7 @@ pub(super) struct Sections {
     pub(super) edges: usize,
     pub(super) groups: usize,
     pub(super) tiles: usize,
+    pub(super) borders: usize,
     pub(super) codes: usize,
     pub(super) changed: usize,
     pub(super) changes: usize,
@@ -32,9 +36,11 @@ pub(crate) struct PictureRow {
     pub(crate) width: u32,
 }
 
-/// Consecutive table entries that have the same kind of output: tiles, or changed pictures.
+/// Consecutive table entries that one launch works on, with the same kind of output: tiles, borders, or changed
+/// pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Writes {
+    pub(super) kernel: &'static str,
     /// The output, or `None` for levels that are changed later.
     pub(super) output: Option<Output>,
     pub(super) first: u32,
@@ -45,6 +51,7 @@ pub(super) struct Writes {
 pub(crate) struct PictureBatch {
     pub(super) sections: Sections,
     pub(super) writes: Vec<Writes>,
+    pub(super) borders: Vec<Writes>,
     pub(super) changes: Vec<Writes>,
     pub(super) level_bytes: u64,
     pub(super) rows: Vec<PictureRow>,
@@ -150,7 +157,7 @@ impl PictureBatch {
             return Vec::new();
         }
         let section = |offset: usize| at.upload + offset as u64;
-        let Sections { pictures, segments, edges, groups, tiles, codes, changed, changes, blur_weights } =
+        let Sections { pictures, segments, edges, groups, tiles, borders, codes, changed, changes, blur_weights } =
             self.sections;
         let Totals { pictures: count, segments: segment_count, groups: group_count, codes: code_count, .. } =
             self.totals;
@@ -196,7 +203,15 @@ impl PictureBatch {
                 .address(at.planes)
                 .address(if writes.output.is_some() { at.out } else { at.levels })
                 .address(at.status);
-            launch("picture_pixels", writes.count, PIXEL_THREADS, written(pixels, writes.output.as_ref()))
+            launch(writes.kernel, writes.count, PIXEL_THREADS, written(pixels, writes.output.as_ref()))
+        }));
+        launches.extend(self.borders.iter().map(|writes| {
+            let params = Params::new()
+                .address(section(borders + (writes.first * BORDER_BYTES) as usize))
+                .address(if writes.output.is_some() { at.out } else { at.levels });
+            let params = written(params, writes.output.as_ref());
+            let grid = [writes.count, BORDER_BLOCKS, 1];
+            Launch { kernel: writes.kernel, grid, block: [BORDER_THREADS, 1, 1], params }
         }));
         launches.extend(self.changes.iter().map(|writes| {
             let params = Params::new()
@@ -205,7 +220,7 @@ impl PictureBatch {
                 .address(section(blur_weights))
                 .address(at.levels)
                 .address(at.out);
-            launch("picture_changes", writes.count, CHANGE_THREADS, written(params, writes.output.as_ref()))
+            launch(writes.kernel, writes.count, CHANGE_THREADS, written(params, writes.output.as_ref()))
         }));
         launches
     }

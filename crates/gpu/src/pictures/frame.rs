@@ -97,6 +97,36 @@ impl McuGrid {
     }
 }
 
+impl McuGrid {
+    /// Returns the MCUs that several crops need together, if they are at most as many as those of all crops one
+    /// by one. Returns `None` if a crop does not fit the picture.
+    pub(super) fn shown_by_all(
+        &self,
+        mut crops: impl Iterator<Item = shardpack_format::Result<Placement>>,
+    ) -> Option<McuRect> {
+        let area = |rect: &McuRect| u64::from(rect.right - rect.left) * u64::from(rect.bottom - rect.top);
+        let first = self.shown(&crops.next()?.ok()?);
+        let (mut all, mut each) = (first, area(&first));
+        for place in crops {
+            let next = self.shown(&place.ok()?);
+            each += area(&next);
+            all = McuRect {
+                left: all.left.min(next.left),
+                top: all.top.min(next.top),
+                right: all.right.max(next.right),
+                bottom: all.bottom.max(next.bottom),
+            };
+        }
+        (area(&all) <= each).then_some(all)
+    }
+}
+
+impl McuRect {
+    pub(super) const fn contains(&self, other: &Self) -> bool {
+        self.left <= other.left && self.top <= other.top && other.right <= self.right && other.bottom <= self.bottom
+    }
+}
+
 /// Parses a picture's header and its segment index. Returns them with the grid of MCUs.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Struct sizes of `kernels/pictures.cuh`, and the numbers that the host and the kernels share.
 
 /// Expected output of the kernel `pictures_config`: struct sizes, then constants.
-pub(crate) const CONFIG: [u32; 19] = [
+pub(crate) const CONFIG: [u32; 21] = [
     PICTURE_BYTES,
     8,
     8,
@@ -21,15 +21,19 @@ pub(crate) const CONFIG: [u32; 19] = [
     LEVELS_BYTES,
     LEVELS_THREADS,
     16,
+    BORDER_BYTES,
+    BORDER_THREADS,
 ];
 
-pub(crate) const KERNELS: [&str; 8] = [
+pub(crate) const KERNELS: [&str; 10] = [
     "pictures_config",
     "picture_tables",
     "picture_weights",
     "picture_bytes",
     "picture_blocks",
     "picture_pixels",
+    "picture_cubic",
+    "picture_borders",
     "picture_changes",
     "picture_levels",
 ];
@@ -59,6 +63,8 @@ pub(super) const ODD_RANGE: u32 = 2;
 pub(super) const CHANGE_BYTES: u32 = 80;
 pub(super) const CHANGED_BYTES: u32 = 32;
 pub(super) const CHANGE_THREADS: u32 = 512;
+pub(super) const BORDER_BYTES: u32 = 48;
+pub(super) const BORDER_THREADS: u32 = 256;
 pub(super) const LEVELS_BYTES: u32 = 24;
 pub(super) const LEVELS_THREADS: u32 = 256;
 /// Element type of levels that are changed before output.

@@ -38,9 +38,9 @@ pub(crate) use kept::keep;
 pub(crate) use kernels::SOURCE;
 pub(crate) use levels::{LevelsBatch, StagedLevels};
 pub(crate) use options::{Dtype, Output, StagingOptions};
-pub(crate) use prepared::{Destination, PreparedPicture};
+pub(crate) use prepared::{Destination, PreparedPicture, Shown};
 pub(crate) use reason::Reason;
-pub(crate) use staged::StagedPicture;
+pub(crate) use staged::{Samples, StagedPicture};
 pub(crate) use totals::Totals;
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use super::indexed::{self, Selection};
 use super::kept::{KeptPicture, KeptSegments};
 use super::options::{Output, StagingOptions};
 use super::segments::{select, select_known};
-use super::staged::StagedPicture;
+use super::staged::{Samples, StagedPicture};
 use super::totals::Totals;
 use super::{Reason, tiles};
 use crate::gather::Piece;
 use shardpack_augment::Augmentation;
-use shardpack_jpeg::{Coding, Placement, Rendering, StoredCode, StoredPicture};
+use shardpack_jpeg::{Coding, Crops, Placement, Rendering, StoredCode, StoredPicture};
 use std::ops::Range;
 
 #[derive(Debug)]
@@ -35,6 +35,15 @@ enum Scan<'a> {
     Kept(u64),
 }
 
+/// How a picture is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) how: &'a Rendering,
+    pub(crate) changes: &'a [Augmentation],
+    /// All crops of the picture, if this is the first of several.
+    pub(crate) crops: Option<Crops<'a>>,
+}
+
 pub(crate) struct Destination<'a> {
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
@@ -46,15 +55,10 @@ pub(crate) struct Destination<'a> {
 }
 
 impl<'a> PreparedPicture<'a> {
-    pub(crate) fn of(
-        picture: &StoredPicture<'a>,
-        how: &Rendering,
-        changes: &[Augmentation],
-        options: &StagingOptions,
-    ) -> Result<Self, Reason> {
+    pub(crate) fn of(picture: &StoredPicture<'a>, how: &Shown<'_>, options: &StagingOptions) -> Result<Self, Reason> {
         let (header, frame, index) = inspect(picture, options)?;
         let jpeg = picture.bytes;
-        let mut needs = Self::shown((header.width.into(), header.height.into()), frame, how, changes, options)?;
+        let mut needs = Self::shown((header.width.into(), header.height.into()), frame, how, options)?;
         let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
         let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
         needs.scan = Scan::Here(scan);
@@ -74,15 +78,10 @@ impl<'a> PreparedPicture<'a> {
     ///
     /// # Errors
     /// Reason why the kernels do not accept this view of the picture.
-    pub(crate) fn of_kept(
-        kept: &'a [u8],
-        how: &Rendering,
-        changes: &[Augmentation],
-        options: &StagingOptions,
-    ) -> Result<Self, Reason> {
+    pub(crate) fn of_kept(kept: &'a [u8], how: &Shown<'_>, options: &StagingOptions) -> Result<Self, Reason> {
         let KeptPicture { scan, size, frame, tables, segments: known } =
             KeptPicture::read(kept).ok_or(Reason::Header)?;
-        let mut needs = Self::shown(size, frame, how, changes, options)?;
+        let mut needs = Self::shown(size, frame, how, options)?;
         needs.scan = Scan::Kept(scan);
         let Self { entry: StagedPicture { shown, segments, edges, .. }, ranges, .. } = &mut needs;
         needs.scan_bytes = match &known {
@@ -92,19 +91,33 @@ impl<'a> PreparedPicture<'a> {
         needs.with(tables)
     }
 
-    fn shown(
-        size: (u32, u32),
-        frame: McuGrid,
-        how: &Rendering,
-        changes: &[Augmentation],
+    /// Prepares another crop of a picture whose first crop is staged already. Returns `None` if the first crop
+    /// has not staged the samples of this one.
+    ///
+    /// # Errors
+    /// Same as [`of`](Self::of).
+    pub(crate) fn of_samples(
+        samples: &Samples,
+        how: &Shown<'_>,
         options: &StagingOptions,
-    ) -> Result<Self, Reason> {
-        let place = Placement::new(how, size.0, size.1).map_err(|error| Reason::View(error.to_string()))?;
-        if place.is_incomplete {
-            return Err(Reason::OnHost);
+    ) -> Result<Option<Self>, Reason> {
+        let Samples { size, frame, shown } = *samples;
+        let mut needs = Self::shown(size, frame, how, options)?;
+        let entry = &mut needs.entry;
+        if !shown.contains(&entry.shown) {
+            return Ok(None);
         }
-        let tile = tiles::tile(&place.x, &place.y).ok_or(Reason::Shrinks)?;
-        let shown = frame.shown(&place);
+        entry.shown = shown;
+        entry.count().ok_or(Reason::Full)?;
+        Ok(Some(needs))
+    }
+
+    fn shown(size: (u32, u32), frame: McuGrid, how: &Shown<'_>, options: &StagingOptions) -> Result<Self, Reason> {
+        let Shown { how, changes, crops } = *how;
+        let place = Placement::new(how, size.0, size.1).map_err(|error| Reason::View(error.to_string()))?;
+        let tile = tiles::tile(&place).ok_or(Reason::Shrinks)?;
+        let all = crops.and_then(|crops| frame.shown_by_all(crops.placements(how, size.0, size.1)));
+        let shown = all.unwrap_or_else(|| frame.shown(&place));
         let changes = Changes::resolve(changes, how, [place.height, place.width]);
         Ok(Self {
             scan: Scan::Here(&[]),
@@ -114,8 +127,10 @@ impl<'a> PreparedPicture<'a> {
             entry: StagedPicture {
                 output: options.output,
                 changes,
+                size,
                 frame,
                 shown,
+                is_shared: all.is_some(),
                 out: 0,
                 taps: (tiles::taps(&place.x), tiles::taps(&place.y)),
                 tile,

@@ -29,8 +29,6 @@ pub(crate) enum Reason {
     Limit,
     /// The view does not fit this picture.
     View(String),
-    /// The view pads this picture, or resizes it by a rule that the kernels lack.
-    OnHost,
     /// The staging memory is full, or a number of the picture exceeds 32 bits.
     Full,
 }
@@ -49,7 +47,6 @@ impl fmt::Display for Reason {
             Self::Shrinks => "shrinks too much",
             Self::Limit => "larger than the limits allow",
             Self::View(why) => return write!(f, "invalid view: {why}"),
-            Self::OnHost => "a view that only the host renders",
             Self::Full => "no room left in the staging memory",
         })
     }

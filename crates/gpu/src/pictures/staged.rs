@@ -7,6 +7,15 @@ use super::totals::Totals;
 use crate::gather::Piece;
 use shardpack_jpeg::Placement;
 
+/// The samples that a staged picture will have on the device. Other crops of the picture may use them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Samples {
+    /// Width and height of the picture.
+    pub(super) size: (u32, u32),
+    pub(super) frame: McuGrid,
+    pub(super) shown: McuRect,
+}
+
 /// A picture in staging memory, from which its table entries are made. Its numbers are relative to its own
 /// first segment, first code and so on, because the preceding entries are known only when the batch is
 /// complete.
@@ -15,13 +24,18 @@ pub(crate) struct StagedPicture {
     pub(super) output: Output,
     pub(super) changes: Changes,
     pub(super) place: Placement,
+    /// Width and height of the picture.
+    pub(super) size: (u32, u32),
     pub(super) frame: McuGrid,
     pub(super) shown: McuRect,
+    /// True if the samples are those of several crops.
+    pub(super) is_shared: bool,
     /// First element in the output.
     pub(super) out: u64,
     pub(super) taps: (u32, u32),
     pub(super) tile: (u32, u32),
-    /// Segments, followed by an end entry. Their bytes are in staging memory in ascending order.
+    /// Segments, followed by an end entry; empty if the picture uses the samples of another one. Their bytes are
+    /// in staging memory in ascending order.
     pub(super) segments: Vec<Segment>,
     /// Edges of each segment, as in the table; empty without a segment index.
     pub(super) edges: Vec<[u8; EDGES_BYTES]>,
@@ -40,6 +54,22 @@ pub(crate) struct StagedPicture {
 }
 
 impl StagedPicture {
+    /// Returns the samples that the picture uses, if it has those of several crops.
+    pub(crate) fn samples(&self) -> Option<Samples> {
+        self.is_shared.then(|| self.samples_used())
+    }
+
+    /// Returns the samples that the picture uses, which may be those of another crop.
+    pub(crate) const fn samples_used(&self) -> Samples {
+        let Self { size, frame, shown, .. } = *self;
+        Samples { size, frame, shown }
+    }
+
+    /// Returns true if the picture uses the samples of another one.
+    pub(crate) const fn is_further_crop(&self) -> bool {
+        self.segments.is_empty()
+    }
+
     pub(super) fn elements(&self) -> u64 {
         u64::from(self.place.height) * u64::from(self.place.width) * 3
     }
@@ -74,6 +104,7 @@ impl StagedPicture {
         let (place, frame, shown) = (&self.place, &self.frame, &self.shown);
         let (across, down) = (u64::from(shown.right - shown.left), u64::from(shown.bottom - shown.top));
         let luma = narrow(across * u64::from(frame.h) * (down * u64::from(frame.v)))?;
+        let owns = !self.is_further_crop();
         let chroma = if frame.components == 1 { 0 } else { narrow(across * down)? };
         let weights = |pixels: u32, taps: u32| u64::from(pixels) * u64::from(taps);
         let x_weights = weights(place.x.resized, self.taps.0);
@@ -92,12 +123,13 @@ impl StagedPicture {
             pictures: 1,
             segments,
             edges: narrow(self.edges.len() as u64)?,
-            groups: (segments - 1).div_ceil(32),
+            groups: segments.saturating_sub(1).div_ceil(32),
             tiles: columns.checked_mul(rows)?,
+            borders: u32::from(place.is_padded()),
             codes: narrow(self.codes.len() as u64)?,
             spans: place.x.resized.checked_add(place.y.resized)?,
             weights: narrow(x_weights + weights(place.y.resized, self.taps.1))?,
-            blocks: narrow(u64::from(luma) + 2 * u64::from(chroma))?,
+            blocks: narrow(if owns { u64::from(luma) + 2 * u64::from(chroma) } else { 0 })?,
             changed: operations.min(1),
             changes: operations,
             blur_weights: narrow(self.changes.weights.len() as u64)?,

@@ -2,19 +2,22 @@
 //! in shared memory.
 
 use super::layout::{TILE_BETWEEN, TILE_PIXELS};
-use shardpack_jpeg::ResizedAxis;
+use shardpack_jpeg::{AxisFilter, Placement, ResizedAxis};
 
 /// Possible numbers of rows of a tile. More rows would make each block take longer and give a batch fewer blocks.
 const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];
 
 /// Returns the number of weights kept per pixel of an axis. It is even because weights are read in pairs.
 pub(super) fn taps(axis: &ResizedAxis) -> u32 {
-    if axis.copies { 2 } else { whole(radius(axis).ceil()) * 2 + 2 }
+    match axis.filter {
+        AxisFilter::Copy | AxisFilter::Nearest { .. } => 2,
+        AxisFilter::Triangle | AxisFilter::Cubic => whole(radius(axis).ceil()) * 2 + 2,
+    }
 }
 
 /// Returns the maximum number of source pixels for `count` adjacent pixels on the axis.
 fn reach(axis: &ResizedAxis, count: u32) -> u32 {
-    if axis.copies {
+    if axis.filter == AxisFilter::Copy {
         return count;
     }
     // The extent from the first centre to the last, the filter's radius on both sides, and a pixel for
@@ -27,8 +30,13 @@ fn scale(axis: &ResizedAxis) -> f64 {
     (axis.end - axis.start) / f64::from(axis.resized)
 }
 
+/// Returns how far the filter reaches from the centre of a pixel.
 fn radius(axis: &ResizedAxis) -> f64 {
-    scale(axis).max(1.0)
+    match axis.filter {
+        AxisFilter::Copy | AxisFilter::Nearest { .. } => 0.0,
+        AxisFilter::Triangle => scale(axis).max(1.0),
+        AxisFilter::Cubic => 2.0 * scale(axis).max(1.0),
+    }
 }
 
 #[expect(
@@ -42,7 +50,8 @@ const fn whole(value: f64) -> u32 {
 
 /// Returns the number of columns and rows of the tile that causes the least work, or `None` if not even the
 /// source of one pixel fits.
-pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
+pub(super) fn tile(place: &Placement) -> Option<(u32, u32)> {
+    let Placement { x, y, .. } = place;
     let heights = ROWS.map(|rows| (rows.min(y.resized), reach(y, rows.min(y.resized))));
     let mut best = None;
     let halves = std::iter::successors(Some(x.resized), |&columns| (columns > 1).then(|| columns.div_ceil(2)));
@@ -51,14 +60,15 @@ pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
         let width = reach(x, columns).saturating_add(3).next_multiple_of(4);
         for (rows, height) in heights {
             let fits = |rows: u32, most: u32| width.checked_mul(rows).is_some_and(|pixels| pixels <= most);
-            if !fits(height, TILE_PIXELS) || !fits(rows, TILE_BETWEEN) {
+            let between = if x_first(place) { columns.saturating_mul(height) } else { width.saturating_mul(rows) };
+            if !fits(height, TILE_PIXELS) || between > TILE_BETWEEN {
                 continue;
             }
             // A source pixel and an output pixel each take twice the work of a pixel between the two passes.
             // Four rows of the output are made together.
             let tiles = u64::from(x.resized.div_ceil(columns)) * u64::from(y.resized.div_ceil(rows));
             let output = columns * rows.next_multiple_of(4);
-            let work = tiles * u64::from(2 * width * height + width * rows + 2 * output);
+            let work = tiles * u64::from(2 * width * height + between + 2 * output);
             if best.is_none_or(|(least, _)| work < least) {
                 best = Some((work, (columns, rows)));
             }
@@ -67,26 +77,35 @@ pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
     best.map(|(_, tile)| tile)
 }
 
+/// Returns true if the first of the two passes is along the stored rows.
+pub(super) fn x_first(place: &Placement) -> bool {
+    place.is_cubic() && !place.transposed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_jpeg::{Interpolation, Rendering, View};
 
-    fn axis(start: f64, extent: f64, pixels: u32, resized: u32) -> ResizedAxis {
-        let copies = extent == f64::from(resized) && start == start.round();
-        ResizedAxis { start, end: start + extent, pixels, resized, copies }
+    /// Returns the tile of a picture of `from` pixels that is resized to a width and a height.
+    fn tile_of(from: (u32, u32), (width, height): (u32, u32), interpolation: Interpolation) -> Option<(u32, u32)> {
+        let view = View::resize((height, width)).with_interpolation(interpolation);
+        tile(&Placement::new(&Rendering { view, ..Default::default() }, from.0, from.1).unwrap())
     }
 
     #[test]
     fn tiles_fit_and_no_more_than_needed() {
-        let crop = axis(0.0, 290.0, 290, 224);
-        assert_eq!(tile(&crop, &crop), Some((56, 32)));
+        let bilinear = Interpolation::Bilinear;
+        let crop = ResizedAxis { start: 0.0, end: 290.0, pixels: 290, resized: 224, filter: AxisFilter::Triangle };
+        assert_eq!(tile_of((290, 290), (224, 224), bilinear), Some((56, 32)));
         assert!((reach(&crop, 56) + 6) * reach(&crop, 32) <= TILE_PIXELS);
-        let wide = axis(0.0, 65_535.0, 65_535, 65_535);
-        let (columns, rows) = tile(&wide, &wide).unwrap();
+        let (columns, rows) = tile_of((65_535, 65_535), (65_535, 65_535), bilinear).unwrap();
         assert!(columns * rows <= TILE_BETWEEN && columns * rows * 4 > TILE_BETWEEN);
-        let single = axis(0.0, 1.0, 1, 1);
-        assert_eq!(tile(&single, &single), Some((1, 1)));
-        let shrunk = axis(0.0, 4000.0, 4000, 20);
-        assert_eq!(tile(&shrunk, &shrunk), None);
+        assert_eq!(tile_of((1, 1), (1, 1), bilinear), Some((1, 1)));
+        assert_eq!(tile_of((4000, 4000), (20, 20), bilinear), None);
+        // A cubic reaches twice as far, and no filter needs fewer pixels than the nearest one.
+        assert_eq!(tile_of((700, 700), (20, 20), bilinear), Some((1, 1)));
+        assert_eq!(tile_of((700, 700), (20, 20), Interpolation::Bicubic), None);
+        assert_eq!(tile_of((4000, 4000), (20, 20), Interpolation::Nearest), Some((1, 1)));
     }
 }

@@ -1,6 +1,8 @@
 //! Numbers of entries in each table.
 
-use super::layout::{CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, EDGES_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
+use super::layout::{
+    BORDER_BYTES, CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, EDGES_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES,
+};
 
 /// Number of entries that some pictures have in each table, which is also the index of the next picture's first entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,6 +12,7 @@ pub(crate) struct Totals {
     pub(super) edges: u32,
     pub(super) groups: u32,
     pub(super) tiles: u32,
+    pub(super) borders: u32,
     pub(super) codes: u32,
     pub(super) spans: u32,
     pub(super) weights: u32,
@@ -21,7 +24,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// Maximum total size of the gaps before and between the tables, in bytes.
-    pub(crate) const GAPS: usize = 9 * 16 + 16;
+    pub(crate) const GAPS: usize = 10 * 16 + 16;
 
     /// Returns the sum of both, or `None` if a count exceeds 32 bits.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
@@ -31,6 +34,7 @@ impl Totals {
             edges: self.edges.checked_add(other.edges)?,
             groups: self.groups.checked_add(other.groups)?,
             tiles: self.tiles.checked_add(other.tiles)?,
+            borders: self.borders.checked_add(other.borders)?,
             codes: self.codes.checked_add(other.codes)?,
             spans: self.spans.checked_add(other.spans)?,
             weights: self.weights.checked_add(other.weights)?,
@@ -43,11 +47,13 @@ impl Totals {
 
     /// Returns the total size of all tables in bytes, without gaps.
     pub(crate) const fn table_bytes(&self) -> usize {
-        let Self { pictures, segments, edges, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
+        let Self { pictures, segments, edges, groups, tiles, borders, codes, changed, changes, blur_weights, .. } =
+            *self;
         PICTURE_BYTES as usize * pictures as usize
             + SEGMENT_BYTES * (segments as usize + groups as usize)
             + EDGES_BYTES * edges as usize
             + TILE_BYTES * tiles as usize
+            + BORDER_BYTES as usize * borders as usize
             + CODE_BYTES * codes as usize
             + CHANGED_BYTES as usize * changed as usize
             + CHANGE_BYTES as usize * changes as usize

@@ -6,7 +6,7 @@ use crate::config::STATUS_BYTES;
 use crate::cubes::{self, CubeWork, Fault};
 use crate::driver::Launch;
 use crate::gather::Gather;
-use crate::pictures::{self, LevelsBatch, PictureBatch, Regions};
+use crate::pictures::{self, LevelsBatch, PictureBatch, Regions, StagedPicture};
 use shardpack_format::to_usize;
 use shardpack_loader::stage::{DeviceArray, RowFault, Spot};
 use std::borrow::Cow;
@@ -30,6 +30,10 @@ pub(crate) struct Assembled {
     gather: Gather,
     /// Places of the pictures and of the cubes in the output, in the order of their status words.
     spots: [Vec<Spot>; 2],
+    /// For each picture, the number of the picture whose samples it uses.
+    samples_of: Vec<usize>,
+    /// Crops whose picture was prepared for the device, and then given up. Only rows that fail have such crops.
+    lost: Vec<Spot>,
     /// For each shared array, the cube rows that use it.
     sharing: Vec<Vec<usize>>,
     /// Arrays on the device that the kernels read, held until the batch is done.
@@ -50,7 +54,9 @@ impl Assembled {
     ) -> Result<(Self, Vec<u8>), String> {
         let SharedArrays { arrays, scenes } = shared;
         let (mut host, mut zero) = (vec![(0, host)], Vec::new());
-        let (mut pictures, mut cubes, mut spots) = (Vec::new(), Vec::new(), [const { Vec::new() }; 2]);
+        let (mut pictures, mut cubes, mut spots) =
+            (Vec::<Box<StagedPicture>>::new(), Vec::new(), [const { Vec::new() }; 2]);
+        let (mut samples_of, mut lost) = (Vec::new(), Vec::new());
         let mut levels = Vec::new();
         let [picture_spots, cube_spots] = &mut spots;
         let mut sharing = vec![Vec::new(); arrays.len()];
@@ -59,9 +65,20 @@ impl Assembled {
                 PreparedRow::Host(bytes) => host.push((spot.bytes.start, bytes)),
                 PreparedRow::Levels(row) => levels.push(row),
                 PreparedRow::Zero => zero.push(spot.bytes),
-                PreparedRow::Picture(entry) => {
-                    pictures.push(entry);
-                    picture_spots.push(spot);
+                PreparedRow::Picture(entry, of) => {
+                    // Rows come in the order of their fields and numbers, so the picture with the samples came before.
+                    let own = (of == (spot.field, spot.row)).then_some(pictures.len());
+                    let place = |spot: &Spot| (spot.field, spot.row);
+                    let of = own.or_else(|| picture_spots.binary_search_by_key(&of, place).ok());
+                    let of = of.filter(|&of| own.is_some() || shares(pictures.get(of).map(|first| &**first), &entry));
+                    match of {
+                        Some(of) => {
+                            pictures.push(entry);
+                            samples_of.push(of);
+                            picture_spots.push(spot);
+                        }
+                        None => lost.push(spot),
+                    }
                 }
                 PreparedRow::Cube(entry, identity) => {
                     let number = |identity| arrays.binary_search_by_key(&identity, |(identity, _)| *identity).ok();
@@ -80,7 +97,8 @@ impl Assembled {
         let arrays: Vec<_> = arrays.iter().map(|(_, places)| places).collect();
         let pieces = pictures.iter().flat_map(|entry| entry.pieces());
         let gather = Gather::assemble(pieces, start, &mut tables).ok_or("batch has too many copies for one launch")?;
-        let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
+        let pictures =
+            pictures::assemble(&pictures, &samples_of, start, &mut tables).map_err(|reason| reason.to_string())?;
         let levels = LevelsBatch::assemble(&levels, start, &mut tables);
         let cubes = cubes::assemble(&cubes, &arrays, start, scratch.end, &mut tables);
         let cubes = cubes.map_err(|error| error.to_string())?;
@@ -99,6 +117,8 @@ impl Assembled {
                 cubes,
                 gather,
                 spots,
+                samples_of,
+                lost,
                 sharing,
                 _scenes: scenes,
             },
@@ -141,12 +161,24 @@ impl Assembled {
         let fault = |spot: &Spot, reason: Option<&'static str>| {
             reason.map(|reason| RowFault { row: spot.row, field: spot.field, reason: Cow::Borrowed(reason) })
         };
-        let of_pictures =
-            pictures.iter().zip(picture_words).filter_map(|(spot, of)| fault(spot, PictureBatch::fault(word(of))));
+        // A fault in the samples is a fault of every crop that uses them.
+        let of_samples = |&of: &usize| picture_words.get(of).map_or(0, word);
+        let of_pictures = pictures
+            .iter()
+            .zip(picture_words)
+            .zip(&self.samples_of)
+            .filter_map(|((spot, own), of)| fault(spot, PictureBatch::fault(word(own) | of_samples(of))));
         let of_cubes = cubes
             .iter()
             .zip(cube_words)
             .filter_map(|(spot, of)| fault(spot, Fault::of(of).map(|fault| fault.reason())));
-        of_pictures.chain(of_cubes).collect()
+        let of_lost =
+            self.lost.iter().filter_map(|spot| fault(spot, Some("a crop without the samples of its picture")));
+        of_pictures.chain(of_cubes).chain(of_lost).collect()
     }
+}
+
+/// Returns true if `first` has the samples that another crop of the same picture expects.
+fn shares(first: Option<&StagedPicture>, crop: &StagedPicture) -> bool {
+    first.is_some_and(|first| first.samples() == Some(crop.samples_used()))
 }

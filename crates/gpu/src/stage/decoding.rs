@@ -106,6 +106,8 @@ fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
 /// which normally has at least 96. For an array, they take 96 bytes per stream of 64 KiB.
 fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
+        // Only the tables of its output are its own.
+        FieldSource::Picture { is_shown_before: true, .. } => [0, 0, row_bytes / 64, rows << 10],
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
         FieldSource::Array { stored, part } => {
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);

@@ -7,7 +7,8 @@ use crate::pictures::{StagedLevels, StagedPicture};
 use std::ops::Range;
 
 pub(super) enum PreparedRow {
-    Picture(Box<StagedPicture>),
+    /// A picture, and field and row of the picture whose samples it uses, which is usually itself.
+    Picture(Box<StagedPicture>, (u32, u32)),
     /// A cube. If it shares the blocks of an array with other rows, the array is named too.
     Cube(Box<StagedArray>, Option<Identity>),
     /// Levels of a picture that the host has decoded.

@@ -8,7 +8,9 @@ use super::sharing::{Identity, Sharing};
 use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
 use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
-use crate::pictures::{self, Destination, Output, PreparedPicture, Reason, StagedLevels, StagingOptions, Totals};
+use crate::pictures::{
+    self, Destination, Output, PreparedPicture, Reason, Samples, Shown, StagedLevels, StagingOptions, Totals,
+};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
 use shardpack_loader::stage::{DeviceArray, PictureElements, Prepared, RecordValue, RowNoise, Spot, StageFailure};
@@ -153,15 +155,25 @@ impl<M: Block> Staging<M> {
             return Err("row outside the batch".into());
         }
         match *value {
-            RecordValue::Picture { picture, how, changes, dtype, scaling, limits } => {
+            RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits } => {
                 let dtype = pictures::Dtype::of(dtype).ok_or("device does not write this dtype")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
+                let first = crops.map(|crops| (crops.first_field, spot.row));
+                let own = Shown { how, changes, crops: None };
+                if let Some(first) = first.filter(|&(field, _)| field != spot.field)
+                    && let Some(samples) = self.samples(first)
+                    && let Some(needs) = PreparedPicture::of_samples(&samples, &own, &options).map_err(reason)?
+                {
+                    return self.picture(spot, needs, first).map(Some);
+                }
+                let is_first = first.is_some_and(|(field, _)| field == spot.field);
+                let how = Shown { crops: crops.filter(|_| is_first).map(|crops| crops.all), ..own };
                 let needs = match stored {
-                    ValueBytes::Kept(kept) => PreparedPicture::of_kept(kept.tables, how, changes, &options),
-                    ValueBytes::Here | ValueBytes::There(_) => PreparedPicture::of(&picture, how, changes, &options),
+                    ValueBytes::Kept(kept) => PreparedPicture::of_kept(kept.tables, &how, &options),
+                    ValueBytes::Here | ValueBytes::There(_) => PreparedPicture::of(&picture, &how, &options),
                 };
-                self.picture(spot, needs.map_err(reason)?).map(Some)
+                self.picture(spot, needs.map_err(reason)?, (spot.field, spot.row)).map(Some)
             }
             RecordValue::Array { codec, descriptor, bytes, region, finish, noise, memo: _, limits } => {
                 let is_whole = region.is_none();
@@ -203,7 +215,16 @@ impl<M: Block> Staging<M> {
         }
     }
 
-    fn picture(&self, spot: &Spot, needs: PreparedPicture<'_>) -> Result<[u32; 2], Refusal> {
+    /// Returns the samples of a picture that several crops of its row use.
+    fn samples(&self, first: (u32, u32)) -> Option<Samples> {
+        match self.rows().prepared.get(&first)? {
+            (_, PreparedRow::Picture(entry, _)) => entry.samples(),
+            _ => None,
+        }
+    }
+
+    /// `samples_of` are field and row of the picture whose samples this one uses.
+    fn picture(&self, spot: &Spot, needs: PreparedPicture<'_>, samples_of: (u32, u32)) -> Result<[u32; 2], Refusal> {
         let width = needs.output().dtype.bytes();
         if needs.out_bytes() != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
             return Err("value and row differ in size".into());
@@ -219,7 +240,7 @@ impl<M: Block> Staging<M> {
         }
         let mut rows = self.rows();
         rows.totals = rows.totals.and(&entry.totals()).ok_or(FULL)?;
-        rows.set(spot, PreparedRow::Picture(Box::new(entry)));
+        rows.set(spot, PreparedRow::Picture(Box::new(entry), samples_of));
         Ok(size)
     }
 

@@ -39,8 +39,10 @@ impl Batch {
     /// `Usage` if the field is not a decoded picture, or the index has no `height` and `width`; `Io` or
     /// `Format` if the index cannot be read.
     pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
-        let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.kind);
-        let Some(FieldType::Picture(PictureField { view, orientation, .. })) = from else {
+        let plan = self.fields_of_loader().plans.iter().find(|plan| plan.name == field);
+        let Some((plan, FieldType::Picture(picture @ PictureField { view, orientation, .. }))) =
+            plan.map(|plan| (plan, &plan.kind))
+        else {
             return Err(Error::usage(format!(
                 "field `{}` has no views: only decoded pictures have views",
                 field.escape_debug()
@@ -66,10 +68,11 @@ impl Batch {
             let stored = [side(&height)?, side(&width)?];
             let turned = match orientation.filter(|column| column.is_in(&shard)) {
                 Some(column) => column.length(&shard, record).unwrap_or(1),
-                None => self.orientation_inside(index, field)?,
+                None => self.orientation_inside(index, plan.source())?,
             };
             let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
-            let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
+            let crop =
+                view.resolve(source[1], source[0], &picture.key(key)).map_err(|error| named(&shard, record, error))?;
             Ok(Some(Shown { source, crop }))
         };
         self.indices().iter().zip(self.draw_keys().zip(present)).map(row).collect()

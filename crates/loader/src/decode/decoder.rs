@@ -39,6 +39,7 @@ impl RowDecoder {
     pub(crate) fn begin(&mut self) {
         self.notes = RowNotes::default();
         self.tools.window = None;
+        self.tools.crops.forget();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Decoding of records into rows. Each thread has its own decoders and memory.
 
 mod changes;
+mod crops;
 mod cuts;
 mod decoder;
 mod fields;

@@ -1,6 +1,7 @@
 //! Decoders and memory of one thread, reused for every field of every row.
 
 use super::changes::Changes;
+use super::crops::CropPixels;
 use crate::fields::CutOf;
 use shardpack_array::ArrayDecoder;
 use shardpack_format::Limits;
@@ -14,6 +15,7 @@ pub(crate) struct Tools {
     /// Window that all arrays of the current row share; `None` until the first array sets it.
     pub(crate) window: Option<CutOf>,
     pub(crate) pictures: PictureDecoder,
+    pub(crate) crops: CropPixels,
     pub(crate) changes: Changes,
     pub(crate) levels: Vec<u8>,
     pub(crate) objects: ArrayDecoder,
@@ -27,6 +29,7 @@ impl Tools {
             whole: Vec::new(),
             window: None,
             pictures: PictureDecoder::new(limits.clone()),
+            crops: CropPixels::default(),
             changes: Changes::default(),
             levels: Vec::new(),
             objects: ArrayDecoder::new(),

@@ -96,8 +96,9 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             }
         }
         ArrayDtype::Fields(fields) => {
-            if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
-                let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
+            if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.source() == name)) {
+                let mut names: Vec<&str> = arrays.map(FieldPlan::source).collect();
+                names.dedup();
                 let (name, names) = (name.escape_debug(), names.join(", "));
                 let text = format!("dtype: expected a decoded picture or array, one of [{names}], found `{name}`");
                 return Err(Error::usage(text));

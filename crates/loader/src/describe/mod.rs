@@ -5,6 +5,7 @@ mod align;
 mod array_augmentation;
 mod arrays;
 mod classes;
+mod crops;
 mod examples;
 mod mixing;
 mod moves;
@@ -40,6 +41,7 @@ impl Fields {
         arrays::check(options)?;
         check_view(schema, options)?;
         align::check(schema, options)?;
+        crops::check(options)?;
         let scaling = options.output.scaling.unwrap_or(Scaling::UNIT);
         let objects = objects::plan(schema, options)?;
         let mut fields = Self {
@@ -77,6 +79,7 @@ impl Fields {
             views::check(&fields.plans, options)?;
             moves::check(&fields.plans, schema, options)?;
             pictures::check(&fields.plans, options)?;
+            crops::check_planned(&fields, options)?;
             mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;
             fields.check_frames(options)?;
@@ -125,12 +128,15 @@ impl Fields {
             shape: vec![0],
             size: RowSize::Stored,
         };
-        let Description { kind, dtype, shape, size } = match field.kind {
+        let described = match field.kind {
             FieldKind::Scalar => {
                 let column = Col::find(schema, &field.name)
                     .ok_or_else(|| Error::usage(format!("field `{}` is not a column in the index", field.name)))?;
                 let bytes = to_usize(column.dtype.bytes());
                 Description::dense(FieldType::Scalar(column), column.dtype.into(), Vec::new(), bytes)
+            }
+            FieldKind::Image if !options.view.crops.is_empty() => {
+                return self.add_crops(schema, field, position, options);
             }
             FieldKind::Image => match options.view.image {
                 ImageMode::Raw => raw(),
@@ -165,9 +171,15 @@ impl Fields {
                 );
             }
         };
+        self.push(field.name.clone(), described, options);
+        Ok(())
+    }
+
+    fn push(&mut self, name: String, described: Description, options: &LoaderOptions) {
+        let Description { kind, dtype, shape, size } = described;
         let is_banded = kind.is_banded();
         let mut plan = FieldPlan {
-            name: field.name.clone(),
+            name,
             dtype,
             kind,
             shape,
@@ -182,7 +194,6 @@ impl Fields {
             plan.dims_at = 0;
         }
         self.plans.push(plan);
-        Ok(())
     }
 
     fn check_floats(&self, options: &LoaderOptions) -> Result<()> {

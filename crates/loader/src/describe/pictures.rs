@@ -36,6 +36,7 @@ pub(crate) fn plan(
         orientation: Col::find(schema, "orientation"),
         floats,
         clip,
+        crop: None,
     });
     let time =
         counted.map(|column| options.view.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));

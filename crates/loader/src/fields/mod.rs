@@ -13,7 +13,7 @@ pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
-pub(crate) use picture::{Followed, JPEG, orientation_of, segments_of};
+pub(crate) use picture::{CropField, Followed, JPEG, orientation_of, segments_of};
 pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 
@@ -56,6 +56,8 @@ pub(crate) struct PictureField {
     pub(crate) floats: Option<Box<FloatTable>>,
     /// Choice of frames, if each value is a list of pictures.
     pub(crate) clip: Option<FrameMode>,
+    /// Which of several crops of the picture the field is.
+    pub(crate) crop: Option<CropField>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -170,8 +172,9 @@ impl FieldPlan {
         changes: &'a [Augmentation],
     ) -> FieldSpec<'a> {
         let source = match &self.kind {
-            FieldType::Picture(PictureField { view, clip: None, .. }) => {
-                FieldSource::Picture { view: *view, layout, scaling, changes }
+            FieldType::Picture(field @ PictureField { view, clip: None, .. }) => {
+                let is_shown_before = self.is_further_crop();
+                FieldSource::Picture { view: *view, layout, scaling, changes: field.changes(changes), is_shown_before }
             }
             FieldType::Array(ArrayField { stored, cut, .. }) => {
                 FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
@@ -184,6 +187,19 @@ impl FieldPlan {
             | FieldType::Raw(_) => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
+    }
+
+    /// Returns the name of the dataset's field.
+    pub(crate) fn source(&self) -> &str {
+        match &self.kind {
+            FieldType::Picture(PictureField { crop: Some(crop), .. }) => &crop.picture,
+            _ => &self.name,
+        }
+    }
+
+    /// Returns true if an earlier field is another crop of the same picture.
+    pub(crate) fn is_further_crop(&self) -> bool {
+        matches!(&self.kind, FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number > 0)
     }
 
     /// True for arrays of more than `bytes` bytes that a stage accepts and copies to staging memory. Until

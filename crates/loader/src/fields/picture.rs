@@ -1,9 +1,12 @@
 //! Properties of a picture that its own field and the fields that follow the picture need.
 
+use super::PictureField;
 use super::axis::Col;
+use shardpack_augment::Augmentation;
 use shardpack_format::{Codec, Error, FieldValue};
-use shardpack_jpeg::{Frames, View};
+use shardpack_jpeg::{Crops, DrawKey, Frames, View};
 use shardpack_reader::Shard;
+use std::sync::Arc;
 
 pub(crate) const JPEG: &str = "image/jpeg";
 
@@ -12,6 +15,40 @@ pub(crate) struct Followed {
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
+}
+
+/// One of several crops of a picture.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CropField {
+    /// Name of the picture field in the dataset.
+    pub(crate) picture: Arc<str>,
+    /// Number among the crops.
+    pub(crate) number: u32,
+    /// Index of the first crop among the fields of a batch.
+    pub(crate) first: usize,
+    /// Views of all crops.
+    pub(crate) views: Arc<[View]>,
+    /// Augmentations of this crop, including those of all crops.
+    pub(crate) changes: Arc<[Augmentation]>,
+}
+
+impl CropField {
+    /// Returns all crops of the sample with this key.
+    pub(crate) fn of(&self, key: DrawKey) -> Crops<'_> {
+        Crops { views: &self.views, key }
+    }
+}
+
+impl PictureField {
+    /// Returns the augmentations of the field. `all` are those of pictures in general.
+    pub(crate) fn changes<'a>(&'a self, all: &'a [Augmentation]) -> &'a [Augmentation] {
+        self.crop.as_ref().map_or(all, |crop| &crop.changes)
+    }
+
+    /// Returns the key of the draws of the field, for a sample with this key.
+    pub(crate) fn key(&self, of_sample: DrawKey) -> DrawKey {
+        of_sample.of_crop(self.crop.as_ref().map_or(0, |crop| crop.number))
+    }
 }
 
 /// Returns the orientation of a picture, from a column of the index or from the picture itself.

@@ -3,8 +3,8 @@
 //! to change.
 
 use super::{
-    Align, ArrayDtype, Augment, BatchMix, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData, OnCorrupt, Transform,
-    Window,
+    Align, ArrayDtype, Augment, BatchMix, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData, OnCorrupt,
+    PictureCrop, Transform, Window,
 };
 use crate::memory::{Allocate, Heap};
 use crate::order::{End, Mode, Order, Sampling};
@@ -97,6 +97,12 @@ group! {
     view: ViewOptions {
         /// Form of pictures. Default: whole, as pixels.
         image: ImageMode = ImageMode::View(View::whole()), set(view: impl Into<ImageMode>) view.into();
+        /// Several crops of each picture in place of [`image`](LoaderOptions::image), each a field of its own with
+        /// draws and augmentations of its own ([`DrawKey::of_crop`](shardpack_jpeg::DrawKey::of_crop)). The
+        /// picture is read once, and decoded once for all crops unless that takes longer than one by one. Default
+        /// none.
+        crops: Vec<PictureCrop> = Vec::new(),
+            set(crops: impl IntoIterator<Item = impl Into<PictureCrop>>) crops.into_iter().map(Into::into).collect();
         /// Frames of clips, which are lists of pictures. A clip is loaded as `[time, height, width, 3]` or
         /// `[time, 3, height, width]`. Default: all.
         frames: FrameMode = FrameMode::All;

@@ -3,6 +3,7 @@
 
 mod align;
 mod augment;
+mod crops;
 mod frames;
 mod groups;
 mod mix;
@@ -14,6 +15,7 @@ mod transform;
 
 pub use align::{Align, BoxFormat};
 pub use augment::Augment;
+pub use crops::PictureCrop;
 pub use frames::FrameMode;
 pub use groups::{OrderOptions, OutputOptions, ResourceOptions, ViewOptions};
 pub use mix::BatchMix;

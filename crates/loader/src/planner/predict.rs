@@ -4,7 +4,7 @@ use super::pieces;
 use crate::decode::{
     RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
-use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MOVED_BYTES, MaskField, RowSize};
+use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MOVED_BYTES, MaskField, PictureField, RowSize};
 use crate::options::LoaderOptions;
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
@@ -106,7 +106,7 @@ pub(crate) fn predict(
     let records = options.resources.stage.as_ref().map(|_| spread(dataset, SHARDS, rows, length)).transpose()?;
     let open = epoch.open_reads_max(options.order.world_size.into());
     let reads = reads(dataset, &open, sources, fields.large_bytes)?;
-    let (mut parts, mut resized) = (0_u64, 0_u64);
+    let (mut parts, mut resized, mut cropped) = (0_u64, 0_u64, 0_u64);
     for field in &fields.plans {
         let (largest_row, batch) = match field.size {
             RowSize::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
@@ -137,9 +137,15 @@ pub(crate) fn predict(
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
         parts = parts.max(parts_of(field, fields, &reads));
         if matches!(field.kind, FieldType::Picture(_)) && !field.is_ragged() {
-            resized = resized.saturating_add(resized_bytes(dataset, rows, field, threads)?);
+            let bytes = resized_bytes(dataset, rows, field, threads)?;
+            match &field.kind {
+                FieldType::Picture(PictureField { crop: Some(_), .. }) => cropped = cropped.max(bytes),
+                _ => resized = resized.saturating_add(bytes),
+            }
         }
     }
+    // All crops use the same memory, and the pixels that they share lie beside those of the decoder.
+    let resized = resized.saturating_add(cropped.saturating_mul(2));
     let output_bytes = aligned(host_bytes, alignment).saturating_add(device_bytes);
     let bytes = |bytes: u64| to_usize(bytes);
     let room = SlotRoom {
@@ -207,7 +213,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         FieldType::Volume(volume) => volume.scratch_bytes(),
         FieldType::Mask(MaskField { stored, .. }) => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
         // Augmentation needs the levels, copies of them, and the sums of a blur: at most 18 bytes per pixel.
-        FieldType::Picture(_) if !options.view.augment_pictures.is_empty() => {
+        FieldType::Picture(picture) if !picture.changes(&options.view.augment_pictures).is_empty() => {
             let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }

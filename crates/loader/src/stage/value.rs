@@ -5,7 +5,7 @@ use super::row_noise::RowNoise;
 use shardpack_array::{Finish, Region};
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
-use shardpack_jpeg::{PixelLayout, Rendering, Scaling, StoredPicture, View};
+use shardpack_jpeg::{Crops, PixelLayout, Rendering, Scaling, StoredPicture, View};
 
 /// A field of a batch, as described to a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +32,9 @@ pub enum FieldSource<'a> {
         scaling: Scaling,
         /// Augmentations of the pictures' levels.
         changes: &'a [Augmentation],
+        /// True if an earlier field shows another crop of the same pictures, so that a stage has most of their
+        /// bytes already.
+        is_shown_before: bool,
     },
     /// Arrays.
     Array {
@@ -45,6 +48,15 @@ pub enum FieldSource<'a> {
     Other,
 }
 
+/// The crops of a picture that are fields of the same row.
+#[derive(Debug, Clone, Copy)]
+pub struct CropsOfRow<'a> {
+    /// All crops.
+    pub all: Crops<'a>,
+    /// Index in the batch of the field with the first crop. It is prepared before the others.
+    pub first_field: u32,
+}
+
 /// A value of a checked record.
 #[derive(Debug, Clone, Copy)]
 pub enum RecordValue<'a> {
@@ -54,6 +66,8 @@ pub enum RecordValue<'a> {
         picture: StoredPicture<'a>,
         /// How the picture is rendered, including the part that is shown.
         how: &'a Rendering,
+        /// All crops of the picture, if several fields of the row show it.
+        crops: Option<CropsOfRow<'a>>,
         /// Augmentations of the levels, applied before any other step. They use the draws of [`Rendering::key`].
         changes: &'a [Augmentation],
         /// Element type of the output.

@@ -7,6 +7,7 @@ mod aligned_refused;
 mod basics;
 #[path = "../../../../tests/bounded/mod.rs"]
 mod bounded;
+mod crops;
 mod dtypes;
 mod epochs;
 mod far;

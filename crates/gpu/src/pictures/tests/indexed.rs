@@ -121,7 +121,12 @@ fn a_rectangle_takes_only_its_segments() {
         let bytes_of = |rect: Rect| {
             let how = Rendering { view: View::rectangle(rect), ..Default::default() };
             let stored = StoredPicture { segments: Some(&index), ..StoredPicture::new("image/jpeg", &jpeg) };
-            let needs = PreparedPicture::of(&stored, &how, &[], &StagingOptions::default()).unwrap();
+            let needs = PreparedPicture::of(
+                &stored,
+                &Shown { how: &how, changes: &[], crops: None },
+                &StagingOptions::default(),
+            )
+            .unwrap();
             (needs.bytes(), needs.totals())
         };
         let (whole, totals) = bytes_of(Rect { x: 0, y: 0, width: 224, height: 160 });

@@ -39,7 +39,7 @@ impl<'a> Staging<'a> {
         how: &Rendering,
         changes: &[Augmentation],
     ) -> Result<usize, Reason> {
-        let needs = PreparedPicture::of(picture, how, changes, &self.options)?;
+        let needs = PreparedPicture::of(picture, &Shown { how, changes, crops: None }, &self.options)?;
         let totals = self.totals.and(&needs.totals()).ok_or(Reason::Full)?;
         let end = self.used + needs.bytes();
         let bytes = self.memory.get_mut(self.used..end).ok_or(Reason::Full)?;
@@ -57,7 +57,8 @@ impl<'a> Staging<'a> {
     pub(super) fn finish(self) -> PictureBatch {
         let start = self.used.next_multiple_of(16) + 16;
         let mut tables = Vec::new();
-        let batch = assemble(&self.entries.iter().collect::<Vec<_>>(), start, &mut tables).unwrap();
+        let own: Vec<usize> = (0..self.entries.len()).collect();
+        let batch = assemble(&self.entries.iter().collect::<Vec<_>>(), &own, start, &mut tables).unwrap();
         self.memory[start..start + tables.len()].copy_from_slice(&tables);
         batch
     }

@@ -50,7 +50,15 @@ impl Row {
 
     fn value<'a>(&'a self, output: &'a Output, limits: &'a Limits) -> RecordValue<'a> {
         let (dtype, scaling) = (element(output.dtype), &output.scaling);
-        RecordValue::Picture { picture: self.stored(), how: &self.how, changes: &[], dtype, scaling, limits }
+        RecordValue::Picture {
+            picture: self.stored(),
+            how: &self.how,
+            crops: None,
+            changes: &[],
+            dtype,
+            scaling,
+            limits,
+        }
     }
 
     fn bytes(&self, output: &Output) -> usize {
@@ -173,7 +181,13 @@ fn predicted_memory_suffices() {
         let rows: Vec<_> = (0..6).map(|seed| Row::new(&row(seed), how).unwrap()).collect();
         let record_bytes: usize = rows.iter().map(Row::record_bytes).sum();
         let row_bytes: usize = rows.iter().map(|row| row.bytes(&output)).sum();
-        let source = FieldSource::Picture { view, layout: output.layout, scaling: output.scaling, changes: &[] };
+        let source = FieldSource::Picture {
+            view,
+            layout: output.layout,
+            scaling: output.scaling,
+            changes: &[],
+            is_shown_before: false,
+        };
         let spec = FieldSpec { name: "image", dtype: Stored::U8.into(), source };
         for (decoding, is_kept) in [(Decoding::Records, false), (Decoding::Resident, true)] {
             let staged = decoding.staged_bytes(&spec, 6, record_bytes as u64, row_bytes as u64) as usize;

@@ -25,6 +25,8 @@ use std::thread;
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
+    /// Bytes that all batches upload.
+    pub(super) uploaded: AtomicU64,
     pub(super) taken: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) put: AtomicU64,
@@ -323,6 +325,7 @@ impl PlayedSlot {
     fn start(&self, host: &[u8]) -> Result<(Assembled, Vec<u8>), StageFailure> {
         let (batch, mut upload): (_, Upload<'_, Heap>) = self.fill.assemble(host)?;
         let staging = upload.memory().unwrap().bytes_mut().to_vec();
+        self.counts.uploaded.fetch_add(batch.upload_bytes as u64, Ordering::Relaxed);
         Ok((batch, staging))
     }
 }

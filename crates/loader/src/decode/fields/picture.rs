@@ -5,7 +5,7 @@ use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
 use crate::fields::{JPEG, PictureField};
 use crate::options::FrameMode;
-use crate::stage::{PictureElements, Prepared, RecordValue};
+use crate::stage::{CropsOfRow, PictureElements, Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
 use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering, StoredPicture};
 
@@ -43,7 +43,7 @@ impl FieldDecoder for PictureFieldDecoder {
         dims: &mut [u64],
     ) -> Result<bool> {
         let Some((picture, how)) = self.stored(of)? else { return Ok(false) };
-        levels(tools, of, &how, picture, out, dims)?;
+        self.levels(tools, of, &how, picture, out, dims)?;
         Ok(true)
     }
 
@@ -56,22 +56,28 @@ impl FieldDecoder for PictureFieldDecoder {
     ) -> Result<Option<Prepared>> {
         let recipe = of.recipe();
         let PictureField { position, view, orientation, .. } = self.0;
+        let key = self.0.key(recipe.key(of.at()));
         let (picture, how) = match to.resident {
             Some(resident) => {
                 let orientation = u8::try_from(resident.detail).unwrap_or(1);
-                let how = Rendering { view, key: recipe.key(of.at()), orientation, layout: recipe.layout };
+                let how = Rendering { view, key, orientation, layout: recipe.layout };
                 (StoredPicture::new(JPEG, &[]), how)
             }
             None => {
                 let Some(value) = of.value(position)? else { return Ok(None) };
                 let (media_type, how) = of.record.rendering(&value, view, orientation)?;
                 let segments = of.record.segments(position);
-                (StoredPicture { media_type, bytes: value.bytes, segments }, how)
+                (StoredPicture { media_type, bytes: value.bytes, segments }, Rendering { key, ..how })
             }
         };
-        let (changes, scaling, limits) = (&*recipe.fields.changes, &recipe.fields.scaling, &recipe.limits);
-        let dtype = of.field.dtype;
-        Ok(Some(to.prepare(of, &RecordValue::Picture { picture, how: &how, changes, dtype, scaling, limits })))
+        let crops = self.0.crop.as_ref().map(|crop| CropsOfRow {
+            all: crop.of(recipe.key(of.at())),
+            first_field: shardpack_format::saturating_u32(crop.first),
+        });
+        let (changes, scaling, limits) =
+            (self.0.changes(&recipe.fields.changes), &recipe.fields.scaling, &recipe.limits);
+        let (how, dtype) = (&how, of.field.dtype);
+        Ok(Some(to.prepare(of, &RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits })))
     }
 
     fn on_host(&self) -> Option<&'static str> {
@@ -90,6 +96,7 @@ impl PictureFieldDecoder {
             return Err(Error::format("value", expected, "a list of pictures"));
         }
         let segments = of.record.segments(position);
+        let how = Rendering { key: self.0.key(how.key), ..how };
         Ok(Some((StoredPicture { media_type, bytes: value.bytes, segments }, how)))
     }
 
@@ -141,48 +148,58 @@ impl PictureFieldDecoder {
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<()> {
-        let Some(table) = &self.0.floats else { return levels(tools, of, how, picture, out, dims) };
+        let Some(table) = &self.0.floats else { return self.levels(tools, of, how, picture, out, dims) };
         let mut memory = std::mem::take(&mut tools.levels);
         let wanted = out.len() / table.element_bytes();
         if memory.len() < wanted {
             memory.resize(wanted, 0);
         }
         let decoded = memory.get_mut(..wanted).unwrap_or_default();
-        let result = levels(tools, of, how, picture, decoded, dims);
+        let result = self.levels(tools, of, how, picture, decoded, dims);
         let result = result.and_then(|()| table.convert(decoded, how.layout, out));
         tools.levels = memory;
         result
     }
-}
 
-fn levels(
-    tools: &mut Tools,
-    of: &RowField<'_>,
-    how: &Rendering,
-    picture: StoredPicture<'_>,
-    out: &mut [u8],
-    dims: &mut [u64],
-) -> Result<()> {
-    let room = out.len();
-    let Tools { pictures, changes, .. } = tools;
-    let mut decode = |how: &Rendering, out: &mut [u8]| {
-        let decoded = pictures.decode_into(&picture, how, out)?;
-        Ok([decoded.height, decoded.width])
-    };
-    let decoded = match &*of.recipe().fields.changes {
-        [] => decode(how, out),
-        augmentations => changes.decode(augmentations, how, out, decode),
-    };
-    let size = decoded.map_err(|error| match error {
-        // The slot's size comes from the index, so a mismatch is damage, not the caller's error.
-        Error::Usage { text, .. } => {
-            let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
-            misfit.unwrap_or_else(|| Error::format("picture", "a picture that can be decoded into its slot", text))
-        }
-        other => other,
-    })?;
-    set_size(dims, size, how.layout);
-    Ok(())
+    fn levels(
+        &self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        how: &Rendering,
+        picture: StoredPicture<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let room = out.len();
+        let Tools { pictures, changes, crops: shared, .. } = tools;
+        let PictureField { position, clip, .. } = self.0;
+        // Each frame of a clip is another picture.
+        let crop = self.0.crop.as_ref().filter(|_| clip.is_none());
+        let crops = crop.map(|crop| crop.of(of.recipe().key(of.at())));
+        let mut decode = |how: &Rendering, out: &mut [u8]| {
+            if let Some(crops) = &crops
+                && let Some(size) = shared.render(pictures, (position, &picture), crops, how, out)?
+            {
+                return Ok(size);
+            }
+            let decoded = pictures.decode_into(&picture, how, out)?;
+            Ok([decoded.height, decoded.width])
+        };
+        let decoded = match self.0.changes(&of.recipe().fields.changes) {
+            [] => decode(how, out),
+            augmentations => changes.decode(augmentations, how, out, decode),
+        };
+        let size = decoded.map_err(|error| match error {
+            // The slot's size comes from the index, so a mismatch is damage, not the caller's error.
+            Error::Usage { text, .. } => {
+                let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
+                misfit.unwrap_or_else(|| Error::format("picture", "a picture that can be decoded into its slot", text))
+            }
+            other => other,
+        })?;
+        set_size(dims, size, how.layout);
+        Ok(())
+    }
 }
 
 /// Returns the error for a picture that is not resized if its size does not fit its view or its slot of `room` bytes.

@@ -1,7 +1,9 @@
 //! Reads and checks a dataset once, with all threads and before the first batch, and keeps its values on a device.
 
 use super::{ArrayForm, Residence, Resident, ResidentValue};
-use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of, segments_of};
+use crate::fields::{
+    ArrayField, FieldPlan, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of, segments_of,
+};
 use crate::patches::ClassPlan;
 use crate::stage::{Keeper, RecordValue, slots};
 use crate::supply::record::check;
@@ -182,9 +184,13 @@ impl Filling<'_> {
         locked(&self.failed).take().map_or(Ok(()), Err)
     }
 
+    /// Returns the fields whose values are kept. One value serves all crops of a picture.
+    fn kept(&self) -> impl Iterator<Item = (usize, &FieldPlan)> {
+        self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged && !field.is_further_crop())
+    }
+
     fn needed(&self, threads: usize) -> Result<u64> {
-        let staged: Vec<usize> =
-            self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.kind.position()).collect();
+        let staged: Vec<usize> = self.kept().filter_map(|(_, field)| field.kind.position()).collect();
         let sum = AtomicU64::new(0);
         self.on_threads(threads, |_, piece| {
             let shard = &piece.shard;
@@ -276,7 +282,7 @@ impl Filling<'_> {
         let (shard, bytes) = (run.shard(), run.record(record)?);
         let place = |error| Error::from(shard.in_record(record, error));
         let frame = check(shard, record, bytes).map_err(place)?;
-        for (number, field) in self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged) {
+        for (number, field) in self.kept() {
             let limits = &shard.options().limits;
             let limits = match &field.kind {
                 FieldType::Array(ArrayField { cut: Some(_), .. }) => limits_of_a_part(limits),
@@ -335,6 +341,7 @@ impl Filling<'_> {
             None => RecordValue::Picture {
                 picture: StoredPicture { media_type: JPEG, bytes, segments: found.segments },
                 how,
+                crops: None,
                 changes: &[],
                 dtype: Dtype::U8.into(),
                 scaling: &self.fields.scaling,

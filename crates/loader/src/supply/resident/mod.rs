@@ -9,7 +9,7 @@ mod filling;
 pub use filling::Watch;
 pub(crate) use filling::fill;
 
-use crate::fields::Fields;
+use crate::fields::{FieldType, Fields};
 use crate::patches::ClassMap;
 use crate::stage::Keeper;
 use shardpack_format::{Codec, FieldValue, bug, to_usize};
@@ -79,7 +79,16 @@ impl Resident {
             width += usize::from(staged);
             place
         };
-        let places = fields.plans.iter().map(|field| place(field.staged)).collect();
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(fields.plans.len());
+        for field in &fields.plans {
+            // All crops of a picture use one value.
+            let shared = match &field.kind {
+                FieldType::Picture(picture) => picture.crop.as_ref().and_then(|crop| places.get(crop.first)),
+                _ => None,
+            };
+            let known = shared.copied();
+            places.push(known.unwrap_or_else(|| place(field.staged)));
+        }
         let needed = usize::try_from(samples).ok()?.checked_mul(width)?;
         let mut known = Vec::new();
         known.try_reserve_exact(needed).ok()?;

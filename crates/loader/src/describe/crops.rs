@@ -1,0 +1,84 @@
+//! Plans the crops of a picture, each as a field of its own.
+
+use super::pictures;
+use crate::fields::{CropField, FieldType, Fields};
+use crate::options::{ImageMode, LoaderOptions, PictureCrop};
+use shardpack_augment::Augmentation;
+use shardpack_format::{Field, Hint, Schema, Setting, bug};
+use shardpack_jpeg::View;
+use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::{Error, Result};
+use std::sync::Arc;
+
+fn refuse<T>(reason: String, hint: impl Into<Hint>) -> Result<T> {
+    Err(Error::usage(format!("crops: {reason}")).with_hint(hint.into()))
+}
+
+impl Fields {
+    pub(super) fn add_crops(
+        &mut self,
+        schema: &Schema,
+        field: &Field,
+        position: usize,
+        options: &LoaderOptions,
+    ) -> Result<()> {
+        let of_field = field.name.escape_debug();
+        if is_mask(&field.name) {
+            let hint = Hint::new("leave the mask out of ").and([Setting::named("fields")]);
+            return refuse(format!("`{of_field}` is a mask, whose crops would not match those of its picture"), hint);
+        }
+        let (first, crops) = (self.plans.len(), &options.view.crops);
+        let of: Arc<str> = field.name.as_str().into();
+        let views: Arc<[View]> = crops.iter().map(|crop| crop.view).collect();
+        for (number, crop) in (0..).zip(crops) {
+            let name = crop.name.clone().unwrap_or_else(|| format!("{}_{number}", field.name));
+            let is_taken = self.plans.iter().any(|plan| plan.name == name)
+                || self.objects.iter().any(|object| object.name == name)
+                || schema.fields().iter().any(|other| other.name == name && other.name != field.name);
+            if is_taken {
+                let reason = format!("two fields are called `{}`", name.escape_debug());
+                return refuse(reason, "give each crop a name of its own");
+            }
+            let mut described = pictures::plan(schema, &field.name, position, crop.view, options)?;
+            let FieldType::Picture(picture) = &mut described.kind else { bug("a picture has another type") };
+            let changes = augmentations(crop, options).into();
+            let (of, views) = (Arc::clone(&of), Arc::clone(&views));
+            picture.crop = Some(CropField { picture: of, number, first, views, changes });
+            self.push(name, described, options);
+        }
+        Ok(())
+    }
+}
+
+fn augmentations(crop: &PictureCrop, options: &LoaderOptions) -> Vec<Augmentation> {
+    options.view.augment_pictures.iter().chain(&crop.augment).copied().collect()
+}
+
+/// Refuses options that contradict crops.
+pub(super) fn check(options: &LoaderOptions) -> Result<()> {
+    if options.view.crops.is_empty() {
+        return Ok(());
+    }
+    if options.view.image != ImageMode::View(View::whole()) {
+        let hint = Hint::new("leave ").and([Setting::named("image")]).then(" out: each crop has its own view");
+        return refuse("each crop has a view of its own, but one more view is given for all pictures".into(), hint);
+    }
+    if let Some((name, _)) = options.view.align.first() {
+        let reason = format!("field `{}` follows one picture and cannot follow several crops", name.escape_debug());
+        return refuse(reason, "load the field without crops");
+    }
+    Ok(())
+}
+
+/// Refuses crops without a picture, and augmentations that would be wrong for one of the crops.
+pub(super) fn check_planned(fields: &Fields, options: &LoaderOptions) -> Result<()> {
+    if !options.view.crops.is_empty() && !fields.plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
+        let hint = Hint::new("name a picture field in ").and([Setting::named("fields")]);
+        return refuse("no field of pictures is loaded".into(), hint);
+    }
+    options.view.crops.iter().filter(|crop| !crop.augment.is_empty()).try_for_each(|crop| {
+        let mut of_crop = options.clone();
+        of_crop.view.augment_pictures = augmentations(crop, options);
+        pictures::check(&fields.plans, &of_crop)
+    })
+}
