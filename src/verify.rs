@@ -150,7 +150,11 @@ fn check_fidelity(
                 }
                 let more = |name: &&String| !expected.contains_key(*name) && !NOT_STORED.contains(&name.as_str());
                 if let Some(name) = found.keys().find(more) {
-                    put(field, "only figures that the samples have", &format!("`{}`", name.escape_debug()));
+                    put(
+                        field,
+                        "only figures that can be computed from the samples",
+                        &format!("`{}`", name.escape_debug()),
+                    );
                 }
             }
         }

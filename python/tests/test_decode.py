@@ -112,7 +112,7 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
         ({"mean": [124, 116, 104], "std": [58, 57, 57], "dtype": "float16"}, "mean: expected numbers up to 1, .*found 124\nhint: divide .* by 255; for a cube"),
         ({"mean": MEAN, "std": [58, 57, 57], "dtype": "float16"}, "std: expected numbers up to 1, .*found 58\nhint: divide .* by 255"),
         ({"std": -1.0, "dtype": "float16"}, "std: expected finite numbers above 0, found -1"),
-        ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected numbers whose quotient fits float32"),
+        ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected numbers for which float32 can represent 1 / std"),
         ({"mean": MEAN, "dtype": "float64"}, "expected uint8, float16, bfloat16 or float32, found float64"),
         ({"dtype": {"image": "int32"}}, "expected uint8, float16, bfloat16 or float32, found int32"),
         ({"device": "cuda:0"}, 'device of NumPy arrays: expected cpu, found cuda:0\nhint: .*to="cupy"'),

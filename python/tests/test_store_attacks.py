@@ -178,7 +178,7 @@ def test_a_drip_ends_with_an_error_that_says_so(photos: Path) -> None:
         os._exit(0)
     """
     done = run(code, photos)
-    assert "slower than 1000 bytes/s (`min_rate`)" in done.stdout and "attempt 2" in done.stdout, done
+    assert "slower than the option `min_rate` allows (1000 bytes/s)" in done.stdout and "attempt 2" in done.stdout, done
 
 
 def test_a_fork_during_requests_reads_by_itself(photos: Path) -> None:
@@ -308,7 +308,7 @@ def test_certificates_are_checked(
         if reason is None:
             assert len(sp.Dataset(url)) == len(sp.Dataset(photos))
             return
-        with pytest.raises(OSError, match=f"no secure connection to `127.0.0.1:.*{reason}.*attempt 1"):
+        with pytest.raises(OSError, match=f"cannot make a secure connection to `127.0.0.1:.*{reason}.*attempt 1"):
             sp.Dataset(url)
 
 
@@ -349,7 +349,7 @@ def answering() -> Iterator[Callable[[bytes], tuple[int, list[int]]]]:
     [
         (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", "does not use TLS on this port.*attempt 1", 1),
         (bytes(range(256)) * 20, "does not use TLS on this port.*attempt 1", 1),
-        (bytes.fromhex("15030100020246"), "no secure connection.*ProtocolVersion.*attempt 1", 1),
+        (bytes.fromhex("15030100020246"), "cannot make a secure connection.*ProtocolVersion.*attempt 1", 1),
         (b"\x16\x03\x03", "cannot connect.*handshake.*attempt 3", 3),
         (b"", "cannot connect.*attempt 3", 3),
     ],

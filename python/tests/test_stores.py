@@ -120,7 +120,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(tmp_path: Path
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"https://127.0.0.1:{server.server_port}/train"
-        refused = f"no secure connection to `127.0.0.1:{server.server_port}`: .*certificate.*attempt 1"
+        refused = f"cannot make a secure connection to `127.0.0.1:{server.server_port}`: .*certificate.*attempt 1"
         with pytest.raises(OSError, match=refused) as caught:
             sp.Dataset(url)
         assert f"`{url}/manifest.json`" in str(caught.value)

@@ -185,7 +185,7 @@ pub(super) struct LsArgs {
     /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
-    /// Keys to list; `*` and `?` match any characters, also `/`
+    /// Keys to list: a pattern with `*`, `?` and `[a-z]`; `*` and `?` also match `/`
     #[arg(long, value_name = "PATTERN")]
     pub keys: Option<String>,
     /// Samples to list: NAME, one of = != < <= > >=, and a value; may repeat

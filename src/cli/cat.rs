@@ -96,7 +96,10 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     match (found, sample.parse::<u64>()) {
         (Some(index), _) => Ok(index),
         (None, Ok(index)) if index < dataset.len() => Ok(index),
-        (None, Ok(index)) => bail!("sample index {index}: the dataset has {}", units::plural(dataset.len(), "sample")),
+        (None, Ok(index)) => {
+            let samples = units::plural(dataset.len(), "sample");
+            bail!("sample index {index} is past the end: the dataset has {samples}")
+        }
         (None, Err(_)) => bail!(Hinted::new(
             format!("no sample has the key `{}`, and it is not an index below {}", show::plain(sample), dataset.len()),
             meant(dataset, sample)
@@ -131,7 +134,8 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> c
         ([], Ok(index)) if index < dataset.len() => {
             if number_keys {
                 show::note(&format!(
-                    "note: took {index} as an index, although some keys are numbers and not all keys can be read"
+                    "note: read {index} as an index; it may also be a key, because some keys are numbers and not all \
+                     keys can be read"
                 ));
             }
             Ok(index)

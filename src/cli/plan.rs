@@ -56,7 +56,7 @@ fn text(found: &Forecast, listing: Option<&Path>) -> String {
         units::seconds(measured.seconds_for(found.source_bytes))
     );
     let rate = format!(
-        "{}, {} on {} of this machine, without writing",
+        "{}: {} on {} of this machine, without the time for writing",
         units::plural(measured.samples, "sample"),
         units::rate(measured.source_bytes, measured.seconds),
         units::plural(measured.threads as u64, "thread"),
@@ -68,7 +68,10 @@ fn text(found: &Forecast, listing: Option<&Path>) -> String {
     );
     let listed = match listing {
         Some(file) => format!("{}, written to `{}`", units::seconds(found.listing_seconds), file.display()),
-        None => format!("{} in each part, or only once with --listing FILE", units::seconds(found.listing_seconds)),
+        None => format!(
+            "{} for each part, or once for all parts with --listing FILE",
+            units::seconds(found.listing_seconds)
+        ),
     };
     let mut pairs = vec![("time", time), ("measured on", rate), ("memory per part", memory), ("listing", listed)];
     if !empty.is_empty() {

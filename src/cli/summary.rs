@@ -40,7 +40,7 @@ pub(super) fn fidelity_text(entry: &Value) -> String {
 
 fn arrays_text(of: &ArraySummary) -> String {
     let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / of.values.max(1) as f64);
-    let equal = format!("{} of {}, every value", units::count(of.equal_samples), units::plural(of.samples, "sample"));
+    let equal = format!("{} of {}, in all values", units::count(of.equal_samples), units::plural(of.samples, "sample"));
     let mut rows = vec![("unchanged", equal)];
     if of.equal_samples < of.samples {
         rows.push(("changed values", share(of.changed)));
@@ -49,19 +49,21 @@ fn arrays_text(of: &ArraySummary) -> String {
         rows.push((
             "absolute error",
             format!(
-                "{largest} at most, {mean} on average, of the {measured} values stored with loss, in their own units"
+                "at most {largest}, on average {mean}, over the {measured} values stored with loss, in the units of \
+                 the data"
             ),
         ));
         rows.push((
             "relative error",
-            format!("{} % of a value at most", units::significant(100.0 * of.max_rel_error, 3)),
+            format!("at most {} % of the value", units::significant(100.0 * of.max_rel_error, 3)),
         ));
         if of.spectra > 0 {
             let degrees = |radians: f64| units::significant(radians.to_degrees(), 3);
             let (largest, mean) = (degrees(of.max_angle_rad), degrees(of.mean_angle_rad));
             let text = match of.angle_percentiles_rad {
                 Some(angles) => format!(
-                    "50 % of the pixels turn by at most {}°, 95 % by {}°, 99 % by {}°, the worst by {largest}°",
+                    "the spectra of 50 % of the pixels turn by at most {}°, 95 % by {}°, 99 % by {}°, the worst by \
+                     {largest}°",
                     degrees(angles.p50),
                     degrees(angles.p95),
                     degrees(angles.p99),
@@ -103,7 +105,7 @@ fn pictures_text(of: &PictureSummary) -> String {
     }
     if of.profiles_dropped > 0 {
         let dropped = units::count(of.profiles_dropped);
-        rows.push(("ICC profiles", format!("{dropped} dropped: damaged, or not for the stored colours")));
+        rows.push(("ICC profiles", format!("{dropped} dropped: each is damaged or does not match the stored colours")));
     }
     if of.below_target > 0 {
         rows.push(("below target", share(of.below_target)));

@@ -129,10 +129,10 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     let of_sources =
         args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
     if of_sources || !(args.reading.is_empty() || args.source.is_some()) {
-        bail!("`{source}` is a dataset: options for candidates, metrics and reading apply only to sources");
+        bail!("`{source}` is a dataset: options for candidates, metrics and reading apply only to source files");
     }
     if args.source.is_none() && asked.device.is_some() {
-        let said = format!("has no effect: the dataset `{source}` is decoded only with `source`");
+        let said = format!("has no effect, because the dataset `{source}` is decoded only if `source` is given");
         bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
     }
     let dataset = open(asked.path)?;

@@ -241,7 +241,7 @@ class Refused(BenchTest):
         self.assertIn("expected `cpu`, `cuda` or `cuda:N`, found `tpu`", self.expect(2, "bench", out, "--device", "tpu").err)
         error = self.expect(2, "bench", out, "--device", "cuda:63").err
         self.assertIn("cannot decode on `--device cuda:63`", error)
-        self.assertIn("hint: without `--device`, the CPU decodes", error)
+        self.assertIn("hint: leave out `--device` to decode on the CPU", error)
         self.assertIn("--device <DEVICE>", self.expect(2, "bench", out, "--resident").err)
         self.assertIn("a device that decodes", self.expect(2, "bench", out, "--resident", "--device", "cpu").err)
 

@@ -210,7 +210,7 @@ class SegmentIndexes(CommandTest):
         self.assertEqual(manifest["recipe"]["image"], {"jpeg": "keep"})
         self.assertNotIn("image.segments", [field["name"] for field in manifest["schema"]["fields"]])
         said = self.ok("compact", out, "--segment-index")
-        self.assertRegex(said.out, r"added segment indexes to 3 pictures of `.*`, .*: generation 2; rewrote 1 shard")
+        self.assertRegex(said.out, r"added segment indexes \(.*\) to 3 pictures of `.*`, which makes generation 2; rewrote 1 shard \(")
         self.assertIn("deleted 1 older generation", said.out)
         self.assertRegex(self.ok("inspect", out).out, r"segment index +3 of 5 pictures")
         self.ok("verify", out, "--deep", "--digest")

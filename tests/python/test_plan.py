@@ -33,8 +33,8 @@ class Plan(CommandTest):
         self.assertIn(" 1/30", told)
         self.assertIn("… and 18 more (--json lists all)", told)
         self.assertRegex(told, r"empty parts +1-29: a smaller --shard-size makes more shards")
-        self.assertRegex(told, r"measured on +6 samples, .* without writing")
-        self.assertRegex(told, r"listing .*in each part, or only once with --listing FILE")
+        self.assertRegex(told, r"measured on +6 samples: .* without the time for writing")
+        self.assertRegex(told, r"listing .*for each part, or once for all parts with --listing FILE")
         for option in (["--part", "1/2"], ["--force"]):
             refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
             self.assertIn(f"{option[0]}: has no effect on a plan", refused.err)

@@ -31,7 +31,8 @@ pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
         true => Ok((scale, bias)),
         false => {
             let found = format!("mean {mean}, std {std}");
-            Err(Error::usage(format!("mean and std: expected numbers whose quotient fits float32, found {found}")))
+            let expected = "numbers for which float32 can represent 1 / std and mean / std";
+            Err(Error::usage(format!("mean and std: expected {expected}, found {found}")))
         }
     }
 }

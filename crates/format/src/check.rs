@@ -152,14 +152,15 @@ impl FieldValue<'_> {
                 };
                 if !fits {
                     let found = self.descriptor.get(..80).unwrap_or(self.descriptor).escape_ascii();
-                    let expected = "image/jpeg for codec jpeg, else image/ and 1 to 64 characters of a-z 0-9 . + -";
+                    let expected = "image/jpeg for codec jpeg; for other codecs, image/ followed by 1 to 64 characters \
+                                    from a-z 0-9 . + -";
                     return Err(Error::format(format!("media type of field {name:?}"), expected, found));
                 }
             }
             FieldKind::Array => {
                 let stored_bytes = ArrayDescriptor::parse(self.descriptor, limits)?.stored_bytes()?;
                 if stored_bytes != self.decoded_bytes {
-                    let expected = format!("{stored_bytes}, as the descriptor says");
+                    let expected = format!("{stored_bytes}, as in the descriptor");
                     return Err(Error::format(
                         format!("decoded bytes of field {name:?}"),
                         expected,

@@ -227,7 +227,7 @@ impl ArrayDescriptor {
             return Err(Error::format("array rank", format!("at most {MAX_RANK}"), rank));
         }
         if flags & 0xE0 != 0 {
-            return Err(Error::format("array descriptor flags", "bits 5..8 clear", format!("{flags:#04x}")));
+            return Err(Error::format("array descriptor flags", "bits 5 to 7 to be 0", format!("{flags:#04x}")));
         }
         let no_data = optional("no-data value", cur.f64()?, flags & 1 != 0, |v| v.to_bits() == 0)?;
         let mut codes = [None; 4];
@@ -291,7 +291,11 @@ impl ArrayDescriptor {
             return Err(("array rank", "at most 8", self.shape.len().to_string()));
         }
         if self.band_difference && (self.stored.bytes() > 2 || self.stored == Dtype::Bool || self.shape.is_empty()) {
-            return Err(("band difference", "stored elements of 1 or 2 bytes and an axis", pair()));
+            return Err((
+                "band difference",
+                "stored elements of 1 or 2 bytes, in an array with at least one axis",
+                pair(),
+            ));
         }
         if self.layout == Layout::BandMajor && self.shape.len() < 2 {
             return Err(("band-major layout", "at least 2 axes", format!("{}", self.shape.len())));

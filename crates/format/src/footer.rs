@@ -109,7 +109,8 @@ impl Footer {
         };
         cur.zeros(16)?;
         if stated_bytes != file_bytes || footer.file_bytes() != file_bytes {
-            let found = format!("{file_bytes} bytes, footer at {}", footer.file_bytes().saturating_sub(FOOTER_BYTES));
+            let offset = footer.file_bytes().saturating_sub(FOOTER_BYTES);
+            let found = format!("a file of {file_bytes} bytes with its footer at offset {offset}");
             return Err(Error::format("shard size", format!("{stated_bytes} bytes"), found));
         }
         if footer.index_offset < HEADER_BYTES
@@ -117,7 +118,7 @@ impl Footer {
             || !footer.index_bytes.is_multiple_of(64)
         {
             let found = format!("{} + {}", footer.index_offset, footer.index_bytes);
-            return Err(Error::format("index range", "multiples of 64 after the header", found));
+            return Err(Error::format("index range", "multiples of 64, after the end of the header", found));
         }
         if footer.index_bytes > limits.max_index_bytes {
             return Err(Error::limit("index", "max_index_bytes", limits.max_index_bytes, footer.index_bytes));

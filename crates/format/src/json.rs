@@ -59,7 +59,7 @@ pub(crate) fn check(what: &'static str, bytes: &[u8], limits: &Limits) -> Result
 }
 
 fn fail(what: &'static str, e: serde_json::Error) -> Error {
-    Error::format(what, "strict JSON as the specification describes", e)
+    Error::format(what, "strict JSON as defined in the specification", e)
 }
 
 /// Makes a structure accept only an object. Without it, serde would also accept an array.

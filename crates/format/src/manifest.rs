@@ -212,7 +212,7 @@ impl Manifest {
             if !names.insert(shard.name.to_ascii_lowercase()) {
                 return Err(Error::format(
                     "shard names",
-                    "unique names, ignoring case",
+                    "different names, even if case is ignored",
                     format!("{:?} twice", shard.name),
                 ));
             }

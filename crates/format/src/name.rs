@@ -72,7 +72,7 @@ pub fn check_shard_name(name: &str) -> Result<()> {
     let fail = |why| Err(Error::format("shard name", why, format!("{name:?}")));
     let parts: Vec<&str> = name.split('/').collect();
     if parts.len() > 2 {
-        return fail("at most one folder");
+        return fail("a file name with at most one folder before it");
     }
     for part in parts {
         if part.is_empty() || part.len() > 255 {
@@ -87,7 +87,7 @@ pub fn check_shard_name(name: &str) -> Result<()> {
         let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
         let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|n: &str| matches!(n.as_bytes(), [b'1'..=b'9']));
         if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt") {
-            return fail("no device name");
+            return fail("no name that Windows reserves for a device, such as CON or NUL");
         }
     }
     Ok(())

@@ -343,7 +343,8 @@ impl<'a> Record<'a> {
             let descriptor = head.take(u64::from(descriptor_bytes))?;
             let bytes = align_up(end).and_then(|start| Some(start..start.checked_add(stored_bytes)?));
             let bytes = bytes.filter(|bytes| bytes.end <= frame.record_bytes).ok_or_else(|| {
-                Error::format("field value", format!("within {} bytes", frame.record_bytes), stored_bytes)
+                let expected = format!("at most what is left of the {} bytes of the record", frame.record_bytes);
+                Error::format("size of a field value", expected, stored_bytes)
             })?;
             end = bytes.end;
             places.push(Some(FieldPlace { codec, decoded_bytes, descriptor, bytes }));
@@ -397,7 +398,8 @@ impl Entry {
         let decoded_bytes = cur.u64()?;
         if code == 0 {
             if (descriptor_bytes, stored_bytes, decoded_bytes) != (0, 0, 0) {
-                return Err(Error::format("absent field", "lengths of zero", format!("{stored_bytes}")));
+                let found = format!("{descriptor_bytes}, {stored_bytes} and {decoded_bytes}");
+                return Err(Error::format("lengths of an absent field", "0", found));
             }
             return Ok(None);
         }

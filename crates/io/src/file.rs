@@ -91,7 +91,10 @@ pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
 pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     match errno {
         // Opening a socket fails with this error.
-        Errno::NXIO => Error::usage(format!("`{}`: expected a regular file, found a special file", path.display())),
+        Errno::NXIO => Error::usage(format!(
+            "`{}`: expected a regular file, found a device, a socket or another special file",
+            path.display()
+        )),
         other => Error::io(path, "open", io::Error::from(other)),
     }
 }

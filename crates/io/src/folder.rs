@@ -48,7 +48,7 @@ impl Storage for Folder {
         let refuse_link = |errno| match errno {
             // On a symlink, NOFOLLOW alone fails with LOOP. If DIRECTORY is set too, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
-                "`{}` is a symlink, or below a symlink: only files in the dataset's own folder are opened",
+                "`{}` is a symlink or lies behind a symlink: only files inside the dataset's own folder are opened",
                 path.display()
             ))
             .with_hint("put the file itself into the folder; a shard can also be opened by its own path"),
@@ -65,7 +65,7 @@ impl Storage for Folder {
         // Names from manifests have already been checked, but other callers might pass deeper folders or `..`.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage(format!(
-                "file name {name:?} is not in the dataset's folder or one folder below it"
+                "file name {name:?}: the file must be in the dataset's folder or in one of its direct subfolders"
             )));
         }
         let base = folder.as_ref().unwrap_or(&self.handle);

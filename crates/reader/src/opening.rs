@@ -222,14 +222,15 @@ fn no_manifest(storage: &dyn Storage) -> Error {
     }
     match shard_names(storage).map_or(0, |names| names.len()) {
         0 => no_dataset(storage.path()).with_hint(
-            "`shardpack pack` makes a dataset from a folder of files; packing in splits makes a dataset in \
-             each folder below",
+            "`shardpack pack` makes a dataset from a folder of files; with `--splits`, it makes one dataset in \
+             each subfolder",
         ),
         n => {
             let shards = if n == 1 { "shard" } else { "shards" };
             Error::usage(format!("`{}` has {n} {shards}, but no manifest.json", storage.path().display())).with_hint(
-                "`shardpack salvage` restores the newest undamaged manifest-000N.json; if there is none, salvage \
-                 rebuilds the manifest, and samples that were removed may come back. You can also open a single shard",
+                "`shardpack salvage` restores the newest undamaged manifest-000N.json, or rebuilds the manifest if \
+                 there is none, in which case removed samples may come back; a single shard can also be opened by its \
+                 path",
             )
         }
     }

@@ -111,6 +111,6 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
 fn words(field: &Field) -> String {
     match field {
         Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of type {dtype}"),
-        Field { kind, .. } => format!("of kind {kind}"),
+        Field { kind, .. } => format!("a field of kind {kind}"),
     }
 }

@@ -320,7 +320,7 @@ impl StorageOptions {
         StorageOption::new(
             "prefer",
             Takes::Word(words::<Prefer>, ""),
-            "Goal of `auto`: speed, device (GPU decoding), size",
+            "What `auto` optimises: speed, device (GPU decoding), size",
             |options, given| given.word().map(|prefer| options.arrays.prefer = prefer),
             |options| word(options.arrays.prefer),
         )
@@ -336,7 +336,7 @@ impl StorageOptions {
         StorageOption::new(
             "seed",
             Takes::Value("N"),
-            "Seed of the order of samples",
+            "Seed for the order of samples",
             |options, given| given.integer(0..=u64::MAX).map(|seed| options.shuffle = Some(seed)),
             |options| options.shuffle.map(|seed| seed.to_string()),
         )
@@ -416,6 +416,6 @@ fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
         hint = hint.and([Setting::word("jpeg", *word)]);
     }
     let hint = if words.len() == 1 { hint.then(" only") } else { hint };
-    let text = format!("has no effect with `jpeg` {}", jpeg.spelled());
+    let text = format!("has no effect if `jpeg` is {}", jpeg.spelled());
     Err(ArgumentError::of(option.about.name, text).with_hint(hint))
 }

@@ -48,7 +48,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
     match (find::<TlsError>(error), http.kind()) {
         (Some(TlsError::InvalidMessage(_)), _) => RequestError::last(
             ErrorKind::Other,
-            format!("no secure connection{to}: the server does not use TLS on this port"),
+            format!("cannot make a secure connection{to}: the server does not use TLS on this port"),
         )
         .with_hint("if the server does not support TLS, use http://"),
         // Another attempt would meet the same certificate and the same protocol versions.
@@ -62,7 +62,7 @@ pub(crate) fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String
                 | TlsError::General(_),
             ),
             _,
-        ) => RequestError::last(ErrorKind::Other, format!("no secure connection{to}: {words}")),
+        ) => RequestError::last(ErrorKind::Other, format!("cannot make a secure connection{to}: {words}")),
         (_, HttpErrorKind::Connect) => {
             RequestError::again(ErrorKind::NotConnected, format!("cannot connect{to}: {words}"))
         }

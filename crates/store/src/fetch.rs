@@ -205,7 +205,10 @@ impl Pace {
         }
         let (bytes, least) = (self.bytes, self.least);
         if u128::from(bytes) * 1000 < u128::from(least) * took.as_millis() {
-            let words = format!("only {bytes} bytes arrived in {took:.1?}: slower than {least} bytes/s (`min_rate`)");
+            let words = format!(
+                "only {bytes} bytes arrived in {took:.1?}, which is slower than the option `min_rate` allows \
+                 ({least} bytes/s)"
+            );
             return Err(RequestError::again(ErrorKind::TimedOut, words));
         }
         (self.begun, self.bytes) = (now, 0);
@@ -259,7 +262,8 @@ mod tests {
         assert!(pace.check(at(10)).is_ok());
         pace.count(999);
         let error = pace.check(at(20)).unwrap_err();
-        assert!(error.again && error.words.contains("999 bytes arrived in 10.0s: slower than 100 bytes/s"));
+        let words = "999 bytes arrived in 10.0s, which is slower than the option `min_rate` allows (100 bytes/s)";
+        assert!(error.again && error.words.contains(words));
         let mut pace = Pace::new(&StoreOptions { min_rate: 0, ..options });
         assert!(pace.check(pace.begun + Duration::from_secs(1000)).is_ok());
     }

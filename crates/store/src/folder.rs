@@ -99,5 +99,6 @@ impl StoreFolder {
 }
 
 fn not_below() -> RequestError {
-    RequestError::last(ErrorKind::InvalidInput, "the name is not in the dataset's folder or one folder below it")
+    let words = "the file must be in the dataset's folder or in one of its direct subfolders";
+    RequestError::last(ErrorKind::InvalidInput, words)
 }

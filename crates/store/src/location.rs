@@ -89,7 +89,9 @@ impl Location {
         plain.set_fragment(None);
         let name = plain.as_str().trim_end_matches('/').to_owned();
         if url.query().is_some() || url.fragment().is_some() {
-            let text = format!("`{name}`: the URL has a query or a fragment, which requests for shards would lack");
+            let text = format!(
+                "`{name}`: the URL has a query or a fragment, which cannot be passed on to the requests for the shards"
+            );
             return Err(Error::usage(text).with_hint("give tokens as storage options"));
         }
         if url.scheme() == "file" {

@@ -143,7 +143,8 @@ impl StoreOptions {
             "cache" => self.cache = Some(value.into()),
             "cache_bytes" => {
                 let bytes = number()?;
-                self.cache_bytes = (bytes >= 64 << 20).then_some(bytes).ok_or_else(|| wrong("67108864 or more"))?;
+                self.cache_bytes =
+                    (bytes >= 64 << 20).then_some(bytes).ok_or_else(|| wrong("at least 67108864 (64 MiB)"))?;
             }
             _ => self.keys.settings.push((key.to_ascii_lowercase(), value.to_owned())),
         }

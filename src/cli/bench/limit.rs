@@ -147,19 +147,19 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
         Limit::Memory => {
             let what = match workload.content {
                 WorkloadContent::Stored => "nothing is decoded, so any use of the records will take longer",
-                _ => "decoding takes less time than that",
+                _ => "decoding takes less time than copying",
             };
             let more = match threads < cores {
                 true => format!("`--threads {cores}` copies on more cores"),
-                false => "nothing to change".into(),
+                false => "there is nothing to change".into(),
             };
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
-            format!("copying is the limit: records come out of memory at {rate}, and {what}: {more}")
+            format!("copying is the limit: records are copied from memory at {rate}, and {what}: {more}")
         }
         Limit::Crc => {
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
             let more = if threads < cores { format!("`--threads {cores}`") } else { "more cores".into() };
-            format!("computing checksums is the limit: {all} busy with it, at {rate}: {more} would help")
+            format!("checksums are the limit: {all} busy computing them at {rate}: {more} would help")
         }
         Limit::Decode => {
             let change = match (threads < cores, &workload.content) {
@@ -169,7 +169,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             format!("decoding is the limit: {all} busy with it ({} of their time): {change}", share(epoch.decode_s))
         }
         Limit::Cores if threads > cores => format!(
-            "the limit is the CPU: {threads} threads share {}: `--threads {cores}` does the same with less memory",
+            "the limit is the CPU: {threads} threads share {}: `--threads {cores}` is as fast and needs less memory",
             units::plural(cores as u64, "core"),
         ),
         Limit::Cores => format!(
@@ -208,7 +208,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             share(epoch.other_s(threads)),
         ),
         Limit::Unclear => format!(
-            "an epoch is too short to show a limit, {} in {}: measure a larger dataset",
+            "an epoch ({} in {}) is too short to show a limit: measure a larger dataset",
             units::plural(epoch.samples, "sample"),
             units::seconds(epoch.seconds),
         ),
@@ -220,7 +220,7 @@ fn disk(epoch: &Epoch, workload: &Workload) -> String {
     let busy = busy(epoch, workload).max(0.01);
     let (rate, needed) = (units::rate(from, epoch.seconds), units::rate(epoch.read_bytes, epoch.seconds * busy));
     let cores = workload.threads.min(workload.cores);
-    let cores = if cores == 1 { "the core".to_owned() } else { format!("the {cores} cores") };
+    let cores = if cores == 1 { "the core, which was".to_owned() } else { format!("the {cores} cores, which were") };
     let fits = workload.memory_bytes.is_some_and(|bytes| workload.dataset_bytes as f64 <= CACHED * bytes as f64);
     let size = units::bytes(workload.dataset_bytes);
     let change = match (&workload.content, workload.single_reads, fits) {
@@ -233,7 +233,7 @@ fn disk(epoch: &Epoch, workload: &Workload) -> String {
         _ => "use a faster disk, more memory, or smaller pictures (`pack --jpeg reencode`)".into(),
     };
     format!(
-        "the disk is the limit: it delivered {rate}, while {cores}, {} busy, could process {needed}: {change}",
+        "the disk is the limit: it delivered {rate}, but {cores} {} busy, could process {needed}: {change}",
         percent(busy)
     )
 }

@@ -18,7 +18,7 @@ use report::Report;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
 fn damaged() -> Hinted {
-    let hint = Hint::new("`shardpack verify` finds all of them; ").and([Setting::any("skip", "N")]);
+    let hint = Hint::new("`shardpack verify` lists all damaged samples; ").and([Setting::any("skip", "N")]);
     Hinted::new("stopped at a damaged sample", hint.then(" skips up to N of them in each epoch"))
 }
 

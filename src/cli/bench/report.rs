@@ -143,7 +143,7 @@ impl Report<'_> {
                 let bytes = units::bytes(loader.predicted_device_bytes());
                 let values = match loader.stats().resident_values {
                     0 => String::new(),
-                    values => format!(", and for {} that stay on it", units::plural(values, "value")),
+                    values => format!(", and for {} that stay on the device", units::plural(values, "value")),
                 };
                 format!("on {}: {bytes} for batches{values}\n", self.args.device)
             }
@@ -151,7 +151,11 @@ impl Report<'_> {
         };
         for refusal in loader.refusals() {
             let rows = units::plural(refusal.rows, "row");
-            text += &format!("decoded on the host: {rows}, {}: {}\n", refusal.reason, refusal.first.join(", "));
+            text += &format!(
+                "decoded on the host: {rows} ({}); first samples: {}\n",
+                refusal.reason,
+                refusal.first.join(", ")
+            );
         }
         text + "\n"
     }
@@ -195,7 +199,7 @@ impl Report<'_> {
             .map(|seconds| format!(", the threads waited for a core {} of the time", percent(seconds / all.max(1e-9))));
         format!(
             "time of {whose}, {} together{}\n{}\n\
-             the consumer waited {} of the time, and found {:.1} batches ready; {} skipped\n",
+             the consumer waited {} of the time, and found {:.1} batches ready on average; {} skipped\n",
             units::seconds(all),
             queued.unwrap_or_default(),
             show::table(&["stage", "share", "time"], &rows),

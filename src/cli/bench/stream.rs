@@ -23,7 +23,9 @@ pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
     let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {
-        show::note("note: the dataset has no arrays: nothing is decoded (`--decode` leaves pictures encoded)");
+        show::note(
+            "note: nothing is decoded, because the dataset has no arrays and `--decode` leaves pictures encoded",
+        );
     }
     let mut passes = Vec::new();
     for _ in 0..args.epochs {
@@ -118,7 +120,7 @@ fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
         for worker in workers {
             let pass = worker
                 .join()
-                .map_err(|_| crate::Error::from("a worker thread panicked: this is a bug of shardpack"))??;
+                .map_err(|_| crate::Error::from("a worker thread panicked: this is a bug in shardpack"))??;
             total.samples += pass.samples;
             total.read_bytes += pass.read_bytes;
             total.decoded_bytes += pass.decoded_bytes;

@@ -219,7 +219,7 @@ pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
         show::print(&format!("nothing to delete: `{name}` has one generation\n"))?;
     } else {
         show::print(&format!(
-            "deleted {} of `{name}`, and {} that only they used, {}\n",
+            "deleted {} of `{name}`, and {} ({}) that no other generation uses\n",
             units::plural(gone.generations.len() as u64, "older generation"),
             units::plural(gone.shards.len() as u64, "shard"),
             units::bytes(gone.bytes),
@@ -257,16 +257,15 @@ fn indexed_text(indexed: &IndexReport, dataset: &Path) -> String {
         return format!("`{name}` already has segment indexes\n");
     }
     let mut text = format!(
-        "added segment indexes to {} of `{name}`, {}: generation {}; rewrote {}, {}\n",
-        units::plural(indexed.indexed, "picture"),
+        "added segment indexes ({}) to {} of `{name}`, which makes generation {}; rewrote {} ({})\n",
         units::bytes(indexed.index_bytes),
+        units::plural(indexed.indexed, "picture"),
         indexed.generation,
         units::plural(u64::from(indexed.shards), "shard"),
         units::bytes(indexed.bytes_out),
     );
     if indexed.damaged > 0 {
-        text +=
-            &format!("{} stayed as they are, because they are damaged\n", units::plural(indexed.damaged, "picture"));
+        text += &format!("left {} unchanged\n", units::plural(indexed.damaged, "damaged picture"));
     }
     text
 }

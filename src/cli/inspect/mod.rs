@@ -161,7 +161,7 @@ fn problems_text(facts: &Facts, shards: usize) -> String {
     let mut out = match facts.unreadable_shards {
         0 => "\nproblems\n".to_owned(),
         n => format!(
-            "\nproblems: {} of {} cannot be read; ranges and class counts leave {} out\n",
+            "\nproblems: {} of {} cannot be read; the ranges and class counts do not include {}\n",
             units::count(n),
             units::plural(shards as u64, "shard"),
             if n == 1 { "it" } else { "them" },

@@ -67,7 +67,7 @@ impl SegmentFacts {
         let all = |part: u64| u128::from(part) * u128::from(self.samples) / u128::from(self.looked_at.max(1));
         let bytes = shardpack_format::saturating_u64(all(self.bytes));
         format!(
-            "about {} % of the pictures, about {} ({} looked at)",
+            "about {} % of the pictures, about {} (estimated from {})",
             self.indexed * 100 / self.pictures.max(1),
             units::bytes(bytes),
             units::plural(self.looked_at, "record")
@@ -89,6 +89,6 @@ mod tests {
         let all = SegmentFacts { samples: 3, looked_at: 3, pictures: 2, indexed: 1, bytes: 1_500 };
         assert_eq!(all.to_text(), "1 of 2 pictures, 1.50 kB");
         let some = SegmentFacts { samples: 300, ..all };
-        assert_eq!(some.to_text(), "about 50 % of the pictures, about 150 kB (3 records looked at)");
+        assert_eq!(some.to_text(), "about 50 % of the pictures, about 150 kB (estimated from 3 records)");
     }
 }

@@ -106,6 +106,10 @@ fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
         }
         warn_subnormal(&packed.report);
     }
+    if !args.json && reports.iter().any(|(_, packed)| packed.report.outcome == Written::AlreadyComplete) {
+        let hint = Hint::new("if a file changed but kept its size, ").and([Setting::on("force")]);
+        show::hint(&hint.then(" packs again"));
+    }
     Ok(outcome_of(&skipped))
 }
 
@@ -202,8 +206,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         let size = units::bytes(report.bytes_out);
         return format!(
             "already packed: `{out_name}` holds {samples} with the same names, sizes, labels and options, {size}; \
-             nothing was written\n\
-             (if a file changed but kept its size, `--force` packs again)\n"
+             nothing was written\n"
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);

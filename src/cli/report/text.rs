@@ -21,16 +21,16 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
         report.candidates.iter().enumerate().map(|(i, one)| row(report, &columns, i, one)).collect();
     let what = match report.content {
         SampleKind::Pictures => "SSIMULACRA2 and size",
-        SampleKind::Cubes => "largest error over the noise of its band, spectral angles in degrees, and size",
+        SampleKind::Cubes => "largest error relative to the noise of its band, spectral angle in degrees, and size",
     };
-    out += &format!("{what} of {} of {}\n", units::plural(drawn, "sample"), units::count(report.whole.samples));
+    out += &format!("{what}, for {} of {}\n", units::count(drawn), units::plural(report.whole.samples, "sample"));
     out += &show::table(&header, &rows);
     report.metrics.iter().for_each(|metric| out += &own(metric, report));
     if !verdict.command.is_empty() {
-        out += &format!("pack with it: {}\n", show::plain(&verdict.command));
+        out += &format!("to pack with the recommended candidate: {}\n", show::plain(&verdict.command));
     }
     if let Some(page) = page {
-        out += &format!("the page: {}\n", show::plain(&page.display().to_string()));
+        out += &format!("page written to {}\n", show::plain(&page.display().to_string()));
     }
     out
 }
@@ -44,7 +44,7 @@ fn own(metric: &Metric, report: &Report) -> String {
                 format!("{} to {} in {runs} on the original", said(low), said(high))
             }
             (Some(low), _) => format!("{} in {runs} on the original", said(low)),
-            (None, _) => "not run on the original".to_owned(),
+            (None, _) => "not measured on the original".to_owned(),
         };
     let name = show::plain(&metric.name);
     let mut out = format!("{name}: {spread}\n");

@@ -126,7 +126,12 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
     if !occupied.is_empty() {
         list("not overwritten, because the content differs", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
-        let text = format!("{files} not written: other files have their names");
+        let taken = if occupied.len() == 1 {
+            "another file already has its name"
+        } else {
+            "other files already have their names"
+        };
+        let text = format!("cannot write {files}: {taken}");
         bail!(Hinted::new(text, "unpack into another folder, or move the other files"));
     }
     if !impossible.is_empty() {

@@ -173,7 +173,9 @@ impl<'a> Unpacker<'a> {
         }
         let Some(name) = self.names.name(view.key(), field) else {
             let (key, field) = (view.key().escape_debug(), &field.field.name);
-            let why = format!("sample `{key}`: field `{field}`: other files have its name");
+            let why = format!(
+                "sample `{key}`: field `{field}`: the name of its file is taken, or reserved for temporary files"
+            );
             self.tally().impossible.push(why);
             return Ok(false);
         };

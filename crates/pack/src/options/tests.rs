@@ -94,8 +94,8 @@ fn values_that_do_not_fit_are_named() {
         ("jpeg", text("fast"), "jpeg: expected tile, keep or reencode, found `fast`"),
         ("upright", text("yes"), "expected true or false, found `yes`"),
         ("max_error", text("small"), "max_error: expected a number, found `small`"),
-        ("part", OptionValue::Pair(5, 4), "part: expected a part and a count such as 1/4 … 4/4, found `5/4`"),
-        ("spatial", OptionValue::Pair(0, 4), "spatial: expected height and width"),
+        ("part", OptionValue::Pair(5, 4), "part: expected a part and the number of parts, such as 1/4, found `5/4`"),
+        ("spatial", OptionValue::Pair(0, 4), "spatial: expected a height and a width"),
         ("threads", OptionValue::Integer(-1), "threads: expected a number from 1 to 1024, found `-1`"),
         ("target", text("psnr=40"), "target: expected ssimulacra2=S"),
         ("memory", text("8 potatoes"), "memory: unknown unit"),
@@ -115,7 +115,7 @@ fn options_that_would_have_no_effect_are_refused() {
     assert_eq!(small.pictures.jpeg(), Jpeg::Reencode);
     assert!(given(&[("upright", "true"), ("keep_metadata", "true")]).is_ok());
     for (options, said, next) in [
-        (&[("quality", "80")][..], "--quality: has no effect with `jpeg` tile", "`--jpeg reencode` only"),
+        (&[("quality", "80")][..], "--quality: has no effect if `jpeg` is tile", "`--jpeg reencode` only"),
         (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile` only"),
         (&[("jpeg", "keep"), ("keep_metadata", "true")], "--keep-metadata: ", "`--jpeg tile` or `--jpeg reencode`"),
         (&[("key_column", "id")], "--key-column: names a column, and there is no table of labels", "`--labels FILE`"),

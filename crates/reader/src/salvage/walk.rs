@@ -143,8 +143,8 @@ impl Walk {
             return Err(FormatError::limit("record", "max_record_bytes", limit, frame.record_bytes));
         }
         if frame.record_bytes > self.patience {
-            let found = "too many frames whose records are damaged";
-            return Err(FormatError::format("record", "damage by accident", found));
+            let expected = "few damaged records before it, as after an accident";
+            return Err(FormatError::format("record", expected, "so many that this record is not read"));
         }
         Ok(())
     }

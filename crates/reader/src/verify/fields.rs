@@ -57,7 +57,7 @@ impl FieldChecker {
         }
         match value(position) {
             None => wrong("none, because there is no picture", "one"),
-            Some(picture) if picture.codec != Codec::Jpeg => wrong("none, because the picture is no JPEG", "one"),
+            Some(picture) if picture.codec != Codec::Jpeg => wrong("none, because the picture is not a JPEG", "one"),
             Some(picture) if options.deep.is_some() => {
                 Some(self.indexer.verify(picture.bytes, index.bytes, &options.limits))
             }

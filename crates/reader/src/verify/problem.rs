@@ -50,10 +50,10 @@ impl Problem {
         };
         match error {
             Error::Format(error) | Error::Limit(error) | Error::Internal(error) => problem.fill(error),
-            Error::Io { action, offset, source, .. } => {
+            Error::Io { offset, source, .. } => {
                 problem.offset = offset;
                 problem.what = "file".into();
-                problem.expected = format!("a file that the system can {action}");
+                problem.expected = "a readable file".into();
                 let is_missing = source.kind() == std::io::ErrorKind::NotFound;
                 problem.found = if is_missing { "none".into() } else { source.to_string() };
                 problem.text = is_missing.then(|| " is missing".into());

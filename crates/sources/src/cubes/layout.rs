@@ -40,9 +40,10 @@ impl CubeLayout {
         if self.shape.contains(&0) {
             return Err(source.format("array shape", "at least one element", format_args!("{:?}", self.shape)));
         }
-        let bytes = self.dtype.array_bytes(&self.shape).map_err(|_| {
-            source.format("array shape", "a product below 2^64 bytes", format_args!("{:?}", self.shape))
-        })?;
+        let bytes = self
+            .dtype
+            .array_bytes(&self.shape)
+            .map_err(|_| source.format("array shape", "a size below 2^64 bytes", format_args!("{:?}", self.shape)))?;
         if bytes > max_bytes {
             return Err(source.limit(
                 format_args!("{} cube with shape {:?}", self.dtype, self.shape),

@@ -70,7 +70,7 @@ impl fmt::Display for Refusal {
             Self::RedirectLoop { origin } => write!(f, "`{origin}` redirects in a loop"),
             Self::LinkLocal { host } => write!(
                 f,
-                "`{host}` is a link-local address, which is never used, because clouds hand out credentials \
+                "`{host}` is a link-local address: such addresses are refused, because clouds hand out credentials \
                  there"
             ),
             Self::NoUrl => f.write_str("the address of the request is not a valid URL"),

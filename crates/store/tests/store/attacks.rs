@@ -263,7 +263,10 @@ fn an_insecure_connection_fails_at_once() {
             }
         });
         let error = said(&opened(&url, &options()).unwrap_err());
-        assert!(error.contains("no secure connection to `127.0.0.1:") && error.contains(expected), "{error}");
+        assert!(
+            error.contains("cannot make a secure connection to `127.0.0.1:") && error.contains(expected),
+            "{error}"
+        );
         assert!(error.contains("attempt 1"), "{error}");
     }
 }
@@ -285,7 +288,10 @@ fn a_dripping_answer_ends_with_an_error() {
     });
     let begun = Instant::now();
     let error = said(&opened(&format!("{}/data", drip.origin()), &options()).unwrap_err());
-    assert!(error.contains("slower than 1000 bytes/s (`min_rate`)") && error.contains("attempt 2"), "{error}");
+    assert!(
+        error.contains("slower than the option `min_rate` allows (1000 bytes/s)") && error.contains("attempt 2"),
+        "{error}"
+    );
     assert!(begun.elapsed() < Duration::from_secs(30));
     let late = Liar::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nx: ")?;

@@ -107,7 +107,7 @@ fn refusals_name_the_reason() {
         ("(2, 0, 3)", "the array with shape [2, 0, 3] is empty"),
         (
             "(4294967296, 4294967296, 2)",
-            "array shape: expected a product below 2^64 bytes, found [4294967296, 4294967296, 2]",
+            "array shape: expected a size below 2^64 bytes, found [4294967296, 4294967296, 2]",
         ),
     ] {
         assert_eq!(refused(npy(1, "'|u1'", false, shape, &[0; 4])), format!("`a.npy`: {reason}"));
