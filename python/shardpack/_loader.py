@@ -209,10 +209,11 @@ class Loader:
         draws depend on seed, epoch and sample. A device that decodes also augments, with the same result to the bit.
         Arrays of two and three axes are augmented after patches are cut: ``"hflip"`` and ``"vflip"`` flip half of
         the samples left to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270 degrees, or by 0 or 180
-        if they are not square. All arrays of a sample, such as a cube and its mask, are turned in the same way.
+        if they are not square. ``"dflip"`` flips half of the boxes of volumes front to back. All arrays of a sample,
+        such as a cube and its mask, are turned in the same way.
         Pictures are mirrored by their view (``rrcN``). If no picture is loaded, one
         :func:`shardpack.augment.random_affine` or :func:`~shardpack.augment.random_rotation` moves arrays before they
-        are flipped and turned. The bands of arrays of three axes are augmented after
+        are flipped and turned. The bands of arrays of three axes, and volumes, are augmented after
         ``mean`` and ``std``, also on a device: :func:`shardpack.augment.random_gain`,
         :func:`~shardpack.augment.band_jitter` and :func:`~shardpack.augment.band_dropout`. These arrays must be
         floats of at most 32 bits.

@@ -2,8 +2,8 @@
 
 Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and settings files accept.
 Pictures change in the same way as under torchvision's transforms of the same names for uint8 tensors, to within one
-level. :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout` and :func:`gaussian_noise` change the bands of
-arrays of three axes, but not masks. The arrays must be float16, bfloat16 or float32, and ``mean`` and ``std`` are
+level. :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout`, :func:`random_gamma` and :func:`gaussian_noise`
+change the bands of arrays of three axes, and volumes, but not masks. The arrays must be float16, bfloat16 or float32, and ``mean`` and ``std`` are
 applied first. :func:`random_affine` and :func:`random_rotation` also move cubes and their masks, if no picture is
 loaded. The random draws depend on seed, epoch and sample, but not on threads, so a resumed loader repeats them.
 
@@ -37,6 +37,7 @@ __all__ = [
     "random_equalize",
     "random_erasing",
     "random_gain",
+    "random_gamma",
     "random_grayscale",
     "random_invert",
     "random_posterize",
@@ -169,8 +170,8 @@ def random_affine(
     masks, boxes and keypoints, because they would no longer match the picture.
 
     *Arrays* of two or three axes are moved if no picture is loaded, all arrays of a sample alike: patches after they are
-    cut and before ``"hflip"``, ``"vflip"`` and ``"rot90"``. Cubes become bilinear means of four pixels, computed in
-    float32 after ``mean`` and ``std`` and before noise. They are loaded as float16, bfloat16 or float32; integers become
+    cut and before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``. Cubes become bilinear means of four pixels,
+    computed in float32 after ``mean`` and ``std`` and before noise. They are loaded as float16, bfloat16 or float32; integers become
     float32. A mean with no-data is no-data. Masks, and integers of two axes, take the nearest pixels.
 
     Parameters
@@ -308,6 +309,23 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
         normalised values.
     """
     return _text("band_dropout", p=_number("p", p), value=_number("value", value, 0.0))
+
+
+def random_gamma(gamma: Range, p: SupportsFloat = 1.0) -> str:
+    """Take a power of all values of a cube or of a box of a volume, between the least and the greatest of them.
+
+    A value becomes ``low + (high - low) * ((value - low) / (high - low)) ** gamma``, where ``low`` and ``high`` are the
+    least and the greatest finite value of the row. It comes after all other changes of bands, before noise. Infinities,
+    NaN and replaced no-data stay, and do not count. nnU-Net draws from ``(0.7, 1.5)`` with probability 0.3.
+
+    Parameters
+    ----------
+    gamma : float or pair of float
+        Exponent from 0.01 to 100, or a range from which each sample draws its own.
+    p : float, default 1
+        Probability.
+    """
+    return _text("random_gamma", gamma=_range("gamma", gamma), p=_number("p", p, 1.0))
 
 
 def gaussian_noise(sigma: Range) -> str:

@@ -187,6 +187,44 @@ def test_patches_of_scenes_are_those_of_the_host(cubes: Path, options: dict[str,
     assert not resident or stats["resident_values"] > 0
 
 
+@pytest.fixture(scope="module", params=[(), (2,)], ids=["one channel", "two channels"])
+def volumes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out, rng = tmp_path_factory.mktemp("volumes") / "packed", np.random.default_rng(4)
+    with sp.Writer(out, values="keep") as writer:
+        for number in range(8):
+            volume = rng.normal(0, 100, (20, 48, 40, *request.param)).astype(np.int16)
+            mask = (volume.reshape(20, 48, 40, -1)[..., 0] > 50).astype(np.uint8)
+            writer.write({"volume": volume, "mask": mask}, key=f"v{number}")
+    return out
+
+
+VOLUME_CHANGES = [sp.augment.random_gain(0.2), sp.augment.band_jitter(offset=0.3), sp.augment.random_gamma((0.7, 1.5)), sp.augment.gaussian_noise(0.2)]
+
+
+@pytest.mark.parametrize("resident", [False, True], ids=["read", "resident"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"patches_per_sample": 5},
+        {"patches_per_sample": 5, "patches": "balanced", "augment": ["hflip", "vflip", "dflip", "rot90"]},
+        {"patches": "grid", "overlap": 3},
+        {"patches_per_sample": 4, "mean": {"volume": 3}, "std": {"volume": 90}, "augment": ["dflip", *VOLUME_CHANGES]},
+        {"patches_per_sample": 4, "augment": ["dflip", "rot90", sp.augment.random_affine(30, scale=(0.7, 1.4))]},
+    ],
+    ids=["one", "several", "turned", "grid", "changed", "moved"],
+)
+def test_boxes_of_volumes_are_those_of_the_host(volumes: Path, options: dict[str, Any], resident: bool) -> None:
+    stats = compare(volumes, epochs=2, rows=6, cube="patch8x16x16", resident=resident, **options)
+    assert (stats["refused"], stats["device_rows"] > 0) == ({}, True)
+    assert not resident or stats["resident_values"] > 0
+
+
+def test_whole_volumes_are_those_of_the_host(volumes: Path) -> None:
+    stats = compare(volumes, epochs=2, rows=4, dtype={"volume": "float32"})
+    assert (stats["refused"], stats["device_rows"] > 0) == ({}, True)
+
+
 def test_no_data_is_filled_as_on_the_host(tmp_path: Path) -> None:
     options: dict[str, Any] = {"no_data": -1.0, "mean": {"cube": 2.0}, "std": {"cube": 3.0}, "dtype": {"cube": "float16"}}
     stats = compare(scenes(tmp_path, "int16"), epochs=2, rows=4, fields=["cube"], **options)

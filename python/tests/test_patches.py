@@ -254,19 +254,22 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
     options: dict[str, Any] = {"cube": "patch4x6x6", "patches_per_sample": 8, "end": "uneven", "seed": 3}
     seen = set()
     fields = ["volume", "mask", "place"]
-    for batch in sp.Loader(dataset, 8, augment=["hflip", "vflip", "rot90"], patches={5: 1.0}, fields=fields, **options):
+    for batch in sp.Loader(dataset, 8, augment=["hflip", "vflip", "dflip", "rot90"], patches={5: 1.0}, fields=fields, **options):
         assert (batch["mask"] == 5).any(axis=(1, 2, 3)).all()
         for row, index in enumerate(batch.indices):
-            # Each voxel contains the place it came from: planes keep their order, and all planes are turned in the
-            # same way.
+            # Each voxel contains the place it came from: planes keep or reverse their order, and all planes
+            # are turned in the same way.
             z, y, x = batch["place"][row].transpose(3, 0, 1, 2)
             whole = dataset[int(index)]
             np.testing.assert_array_equal(batch["volume"][row], whole["volume"][z, y, x])
             np.testing.assert_array_equal(batch["mask"][row], whole["mask"][z, y, x])
             np.testing.assert_array_equal(z, z[:, :1, :1] + np.zeros_like(z))
-            assert (np.diff(z[:, 0, 0]) == 1).all()
-            seen.add((int(y[0, 1, 0] - y[0, 0, 0]), int(x[0, 0, 1] - x[0, 0, 0])))
-    assert (0, 0) in seen and len(seen) >= 4, seen  # transposed, too
+            (step,) = set(np.diff(z[:, 0, 0]).tolist())
+            seen.add((step, int(y[0, 1, 0] - y[0, 0, 0]), int(x[0, 0, 1] - x[0, 0, 0])))
+    assert {step for step, _, _ in seen} == {1, -1}
+    assert {(1, 0, 0), (-1, 0, 0)} & seen and len(seen) >= 6, seen  # transposed, too
+    with pytest.raises(sp.UsageError, match="`dflip` flips the planes of volumes, but no boxes are cut"):
+        sp.Loader(dataset, 3, augment="dflip", fields=["mask"], cube="patch6x6")
     with pytest.raises(sp.UsageError, match="field `table` is not a volume and cannot be turned with volumes"):
         sp.Loader(dataset, 8, augment="hflip", fields=["volume", "table"], **options)
     bands = ["band_dropout(p=0.5,value=-1)"]

@@ -63,7 +63,7 @@ pub use finish::{
 };
 pub use floats::floats_of;
 pub use options::{ArrayOptions, BandDifference, Prefer, Values};
-pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
+pub use region::{Bands, Output, Region, RegionDecoded, RegionShape, Voxels};
 pub use settings::{ArrayLayout, ArraySettings, ValueRule};
 pub use source::ArraySource;
 pub use split::{ArraySplit, Ends, SplitPart};

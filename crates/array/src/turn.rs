@@ -14,6 +14,9 @@
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Turn {
+    /// True if the first output plane is the last one of a volume's box. All planes are turned alike. Arrays
+    /// without planes have no such flip.
+    pub flip_planes: bool,
     /// True if the first output row is the array's last row (or its last column, if rows and columns are exchanged).
     pub flip_rows: bool,
     /// True if the first output column is the array's last column (or its last row, if rows and columns are exchanged).
@@ -24,7 +27,7 @@ pub struct Turn {
 
 impl Turn {
     /// A turn that leaves every pixel in place.
-    pub const NONE: Self = Self { flip_rows: false, flip_columns: false, transpose: false };
+    pub const NONE: Self = Self { flip_planes: false, flip_rows: false, flip_columns: false, transpose: false };
 
     /// Creates a turn that consists of `quarters` quarter turns counterclockwise, followed by the flips.
     #[must_use]
@@ -35,13 +38,13 @@ impl Turn {
             2 => (true, true, false),
             _ => (false, true, true),
         };
-        Self { flip_rows: rows != flip_rows, flip_columns: columns != flip_columns, transpose }
+        Self { flip_planes: false, flip_rows: rows != flip_rows, flip_columns: columns != flip_columns, transpose }
     }
 
     /// True if every pixel stays in place.
     #[must_use]
     pub const fn is_none(&self) -> bool {
-        !self.flip_rows && !self.flip_columns && !self.transpose
+        !self.flip_planes && !self.flip_rows && !self.flip_columns && !self.transpose
     }
 
     /// Returns the pixel of the array that is at `[row, column]` in an output with this number of rows and

@@ -1,6 +1,7 @@
-//! Random changes of the bands of cubes. All of them except noise become one factor and one offset per band,
+//! Random changes of the bands of cubes. All of them except gamma and noise become one factor and one offset per band,
 //! so that they add no cost to a normalisation, not even on a device.
 
+use super::gamma::Gamma;
 use super::noise::Noise;
 use super::parse::call;
 use shardpack_base::Draws;
@@ -51,6 +52,14 @@ pub enum BandAugmentation {
         /// Replacement value.
         value: f32,
     },
+    /// With probability `p`, takes a power of all values, between the least and the greatest of them; see [`Gamma`].
+    /// This comes after all other changes except noise, wherever it is in the list.
+    RandomGamma {
+        /// Range of the exponent.
+        gamma: (f64, f64),
+        /// Probability. Default 1.
+        p: f64,
+    },
     /// Adds independent noise to each value. This comes after all other changes, wherever it is in the list.
     GaussianNoise {
         /// Range of the standard deviation.
@@ -60,7 +69,7 @@ pub enum BandAugmentation {
 
 impl BandAugmentation {
     /// Names of the augmentations.
-    pub const NAMES: [&str; 4] = ["random_gain", "band_jitter", "band_dropout", "gaussian_noise"];
+    pub const NAMES: [&str; 5] = ["random_gain", "band_jitter", "band_dropout", "random_gamma", "gaussian_noise"];
     /// Maximum number of band augmentations in a recipe.
     pub const MOST: usize = 16;
     /// Maximum number of bands in a cube.
@@ -75,14 +84,17 @@ impl BandAugmentation {
         let gains: Vec<f64> = places()
             .map(|(first, change)| match change {
                 Self::RandomGain { gain } => within(*gain, draws.pair(first)[0]),
-                Self::BandJitter { .. } | Self::BandDropout { .. } | Self::GaussianNoise { .. } => 1.0,
+                Self::BandJitter { .. }
+                | Self::BandDropout { .. }
+                | Self::RandomGamma { .. }
+                | Self::GaussianNoise { .. } => 1.0,
             })
             .collect();
         let band = |(number, (scale, bias)): (u32, (f32, f32))| {
             let start = (f64::from(scale), f64::from(bias));
             let (scale, bias) =
                 places().zip(&gains).fold(start, |(scale, bias), ((first, change), all)| match *change {
-                    Self::GaussianNoise { .. } => (scale, bias),
+                    Self::RandomGamma { .. } | Self::GaussianNoise { .. } => (scale, bias),
                     Self::RandomGain { .. } => (scale * all, bias * all),
                     Self::BandJitter { gain, offset } => {
                         let [one, other] = draws.pair(first + number % PAIRS);
@@ -112,10 +124,24 @@ impl BandAugmentation {
         variance.map(|variance| Noise::new(draws, variance.sqrt()))
     }
 
-    /// Returns true for noise, which cannot be expressed by a factor and an offset.
+    /// Returns the power in `changes`. Several powers become one, whose exponent is their product.
     #[must_use]
-    pub const fn is_noise(&self) -> bool {
-        matches!(self, Self::GaussianNoise { .. })
+    pub fn gamma(changes: &[Self], draws: &Draws) -> Option<Gamma> {
+        let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
+        let exponents = places.filter_map(|(first, change)| match *change {
+            Self::RandomGamma { gamma, p } => {
+                let [value, chance] = draws.pair(first);
+                (chance < p).then(|| within(gamma, value))
+            }
+            _ => None,
+        });
+        exponents.reduce(|one, other| one * other).map(Gamma::new)
+    }
+
+    /// Returns true for gamma and noise, which cannot be expressed by a factor and an offset.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        matches!(self, Self::RandomGamma { .. } | Self::GaussianNoise { .. })
     }
 
     /// Checks that the parameters are in their ranges.
@@ -135,6 +161,10 @@ impl BandAugmentation {
             Self::BandJitter { gain, offset } => {
                 range("`gain` in band_jitter", *gain, 0.0, 1e3)?;
                 range("`offset` in band_jitter", *offset, -1e9, 1e9)
+            }
+            Self::RandomGamma { gamma, p } => {
+                range("`gamma` in random_gamma", *gamma, 0.01, 100.0)?;
+                range("`p` in random_gamma", (*p, *p), 0.0, 1.0)
             }
             Self::GaussianNoise { sigma } => range("`sigma` in gaussian_noise", *sigma, 0.0, 1e9),
             Self::BandDropout { p, value } => {
@@ -162,6 +192,7 @@ fn within(range: (f64, f64), draw: f64) -> f64 {
 /// - `random_gain`: `gain`, which is a range, or a distance on either side of 1; not below 0
 /// - `band_jitter`: `gain` as above; `offset`, which is a range, or a distance on either side of 0
 /// - `band_dropout`: `p`, `value=0`
+/// - `random_gamma`: `gamma`, which is a number or a range; `p=1`
 /// - `gaussian_noise`: `sigma`, which is a number or a range
 impl FromStr for BandAugmentation {
     type Err = Error;
@@ -183,6 +214,7 @@ impl FromStr for BandAugmentation {
                 Self::BandJitter { gain: gain.unwrap_or((1.0, 1.0)), offset: offset.unwrap_or((0.0, 0.0)) }
             }
             "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
+            "random_gamma" => Self::RandomGamma { gamma: given.number_or_range("gamma")?, p: given.or("p", 1.0)? },
             "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")? },
             _ => return Err(Error::usage(format!("band augmentation: expected {}, found `{text}`", names()))),
         };
@@ -224,8 +256,12 @@ mod tests {
             ("band_dropout(p=0.5,q=1)", "unknown or repeated option `q`"),
             (
                 "band_noise",
-                "expected one of random_gain, band_jitter, band_dropout, gaussian_noise, with options in brackets",
+                "expected one of random_gain, band_jitter, band_dropout, random_gamma, gaussian_noise, with options in \
+                 brackets",
             ),
+            ("random_gamma", "gamma=NUMBER of at least 0, or LOW..HIGH"),
+            ("random_gamma(gamma=0..1)", "`gamma` in random_gamma: expected LOW..HIGH from 0.01 to 100"),
+            ("random_gamma(gamma=1,p=2)", "`p` in random_gamma"),
             ("gaussian_noise", "NUMBER of at least 0, or LOW..HIGH"),
             ("gaussian_noise(sigma=-1)", "`sigma` in gaussian_noise: expected LOW..HIGH from 0"),
         ] {
@@ -242,6 +278,24 @@ mod tests {
         assert_eq!(folded(&["band_jitter(offset=1..1)", "random_gain(gain=2..2)"], 3, 1), [(1.0, -2.0)]);
         assert_eq!(folded(&["band_dropout(p=1,value=7)", "random_gain(gain=2..2)"], 3, 1), [(0.0, 14.0)]);
         assert_eq!(folded(&["random_gain(gain=2..2)", "band_dropout(p=1,value=7)"], 3, 1), [(0.0, 7.0)]);
+    }
+
+    #[test]
+    fn powers_are_drawn_by_sample_with_their_probability() {
+        let gammas = |texts: &[&str]| -> Vec<f64> {
+            let recipe: Vec<_> = texts.iter().map(|text| parsed(text)).collect();
+            let draws = |sample| DrawKey { seed: 5, epoch: 1, sample }.draws();
+            (0..1000).filter_map(|n| Some(BandAugmentation::gamma(&recipe, &draws(n))?.exponent())).collect()
+        };
+        let some = gammas(&["random_gain(gain=0.1)", "random_gamma(gamma=0.7..1.5,p=0.3)"]);
+        // The tolerance is five standard deviations.
+        assert!(
+            (228..372).contains(&some.len()) && some.iter().all(|gamma| (0.7..1.5).contains(gamma)),
+            "{}",
+            some.len()
+        );
+        assert_eq!(gammas(&["random_gamma(gamma=2)", "random_gamma(gamma=3)"]), [6.0; 1000]);
+        assert!(gammas(&["gaussian_noise(sigma=1)"]).is_empty());
     }
 
     #[test]

@@ -173,6 +173,7 @@ fn lane(
             descriptor,
             bytes: payload,
             region: None,
+            voxels: None,
             finish: &finish,
             noise: None,
             memo: None,

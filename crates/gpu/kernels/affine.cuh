@@ -14,8 +14,13 @@ struct Taps {
     u32 inside;
 };
 
-// Size of the region, in pixels. In an array of two axes, bands are columns.
+// Size of the region, or of each plane of a box, in pixels. In an array of two axes, and in a volume without channels,
+// bands are columns.
 FN u32 affine_columns(const Cube& c) { return c.flat ? c.picks_count : c.region_columns; }
+FN u32 affine_rows(const Cube& c) {
+    if (!c.boxed) return c.region_rows;
+    return c.flat ? c.region_columns : c.plane_rows;
+}
 
 // The two pixels around a place along an axis: the first one, and the weight of the second.
 FN float axis_of(double at, double& first) {
@@ -27,7 +32,7 @@ FN float axis_of(double at, double& first) {
 // Pixels for pixel `n` of the region.
 CALLED Taps taps_of(const Cube& c, u32 n) {
     const u32 columns = affine_columns(c), row = n / columns;
-    const double wide = (double)columns, high = (double)c.region_rows;
+    const double wide = (double)columns, high = (double)affine_rows(c);
     // A pixel's centre is half a pixel from its edge.
     const double y = (double)row + 0.5 - high * 0.5, x = (double)(n - row * columns) + 0.5 - wide * 0.5;
     const double at_x = c.map[0] * x + (c.map[1] * y + c.map[2] + wide * 0.5);
@@ -104,7 +109,6 @@ FN u64 affine_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, const Ar
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
         if (taps.weight[i] == 0.0f) continue;
-        // The bands of an array of two axes are its columns.
         if (c.flat) pick.band = c.first_band + taps.pixel[i] % c.picks_count;
         if (c.affine == AFFINE_NEAREST) return cube_value(c, slot, status, q[i], pick);
         u64 x = (u32)c.outside;

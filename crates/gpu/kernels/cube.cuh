@@ -99,6 +99,8 @@ struct Cube {
     // from the centre; and the value outside, as bits of the output type, or of a float32 for means.
     Array<double, 6> map;
     u64 outside;
+    // Exponent of a power of the values; 0 for none.
+    double gamma;
     u32 codes[4];
     // Bit n is set if codes[n] is reserved.
     u32 has_codes;
@@ -130,10 +132,18 @@ struct Cube {
     // bits, and key and sample for the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
-    // An Affine. If `flat`, an array of two axes is moved, whose columns are the bands.
+    // An Affine. If `flat`, an array is moved whose columns are the bands. If `boxed`, all planes of a box are
+    // moved alike.
     u32 affine, flat;
     // True if cube_means takes it rather than cube_affine.
     u32 means;
+    // For a box of a volume with channels: rows of each of its planes, pixels to skip between two planes, and the
+    // further step in the output from a plane to the next. Otherwise all rows belong to one plane.
+    u32 plane_rows, plane_gap, step_plane;
+    u32 boxed;
+    // True if values that equal `noise_keep` stay as they are: no power is taken of them.
+    u32 keeps;
+    u32 unused;
 };
 
 FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {

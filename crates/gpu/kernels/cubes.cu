@@ -1,4 +1,4 @@
-// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Eight
+// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Ten
 // kernels run in this order, each for all cubes of a batch:
 //
 //   cube_frames    decodes zstd frames, one per warp
@@ -9,11 +9,14 @@
 //                  take the common case, band-major elements of two bytes, with four pixels per lane
 //   cube_affine    the same for cubes whose pixels are moved: each is made of four pixels, or of the nearest one
 //   cube_means     the same for the common case: means of four pixels, of elements of two bytes in a run of bands
+//   cube_extremes, cube_gamma
+//                  find the least and the greatest value of the cubes that have a gamma, and then take the power
 //   cube_noise     adds noise to the values of the cubes that have noise
 //
 // The host has checked all numbers except those inside LZ4 streams and zstd blocks.
 #include "affine.cuh"
 #include "cube.cuh"
+#include "gamma.cuh"
 #include "lz4.cuh"
 #include "zstd.cuh"
 
@@ -31,7 +34,8 @@ struct CubeParams {
     // Place in the slot of CubeStream[], CubePiece[] or Cube[].
     u64 table;
     u32 count;
-    u32 unused;
+    // Status words, which are followed by two words per cube: keys of the greatest value, and of the least one.
+    u32 statuses;
 };
 
 struct StreamsMemory {
@@ -263,8 +267,16 @@ template <u32 WIDTH> FN u32 mask_of() { return WIDTH == 1 ? 0xFFu : 0xFFFFu; }
 
 // Array index of pixel `n` of the region.
 FN u32 pixel_of(const Cube& c, u32 n) {
-    if (c.region_columns == c.columns) return c.first_pixel + n;
-    return c.first_pixel + n / c.region_columns * c.columns + n % c.region_columns;
+    if (c.region_columns == c.columns && c.plane_gap == 0) return c.first_pixel + n;
+    const u32 y = n / c.region_columns;
+    return c.first_pixel + y * c.columns + n % c.region_columns + y / c.plane_rows * c.plane_gap;
+}
+
+// Output index of the first element of pixel `n` of the region.
+FN u32 start_of(const Cube& c, u32 n) {
+    const u32 y = n / c.region_columns, x = n - y * c.region_columns;
+    const u32 start = c.origin + y * c.step_row + x * c.step_column;
+    return c.step_plane == 0 ? start : start + y / c.plane_rows * c.step_plane;
 }
 
 // Range of the requested bands of a chunk, or of the picks.
@@ -292,8 +304,7 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
     // sector per plane. Stores of a pixel's bands stay contiguous, and so do stores of a flipped row,
     // backwards. Only a transposed plane scatters stores of two or four bytes a row apart, and the tiles of
     // the rows below, which run at the same time, fill these sectors while they are in the L2 cache.
-    const u32 number = first + min(lane, count - 1), y = number / c.region_columns, x = number - y * c.region_columns;
-    const u32 mine = c.origin + y * c.step_row + x * c.step_column;
+    const u32 mine = start_of(c, first + min(lane, count - 1));
     const u32 turns = c.out_by_band ? to - from : (to - from + 31) / 32 * count;
     u32 n = c.out_by_band ? from : from + lane, pixel = c.out_by_band ? lane : 0;
     for (u32 turn = 0; turn < turns; turn++) {
@@ -448,8 +459,7 @@ FN void affine_out(const CubeParams& p, const Cube& c, const Array<Array<u32, TI
     const uint2 range = chunk_range<WIDTH>(p, c, chunk);
     const u32 from = range.x, to = range.y;
     if (from >= to) return;
-    const u32 number = first + min(lane, count - 1), y = number / c.region_columns, x = number - y * c.region_columns;
-    const u32 own_start = c.origin + y * c.step_row + x * c.step_column;
+    const u32 own_start = start_of(c, first + min(lane, count - 1));
     const u32 turns = c.out_by_band ? to - from : (to - from + 31) / 32 * count;
     u32 n = c.out_by_band ? from : from + lane, pixel = c.out_by_band ? lane : 0;
     for (u32 turn = 0; turn < turns; turn++) {
@@ -554,6 +564,48 @@ FN void affine_flat(const CubeParams& p, const Cube& c, u32 n) {
     cube_store(c, p.out + c.out, value, c.origin + row * c.step_row + column * c.step_band);
 }
 
+// Element of a box in plane `plane`, at pixel `n` of the plane.
+CALLED u64 box_at(const CubeParams& p, const Cube& c, u32 plane, u32 n, u32 channel) {
+    const u32 row = n / affine_columns(c), column = n - row * affine_columns(c);
+    u32 pixel = c.first_pixel, band = c.first_band;
+    if (c.flat) {
+        pixel += plane * c.columns + row;
+        band += column;
+    } else {
+        pixel += (plane * c.plane_rows + row) * c.columns + column + plane * c.plane_gap;
+        band += channel;
+    }
+    const bool by_band = c.walk == WALK_BANDS;
+    const u32 start = by_band ? pixel : pixel * c.bands, step = by_band ? c.pixels : 1;
+    switch (c.width) {
+        case 1: return flat_element<1>(p, c, start, band, step);
+        case 2: return flat_element<2>(p, c, start, band, step);
+        case 4: return flat_element<4>(p, c, start, band, step);
+        default: return flat_element<8>(p, c, start, band, step);
+    }
+}
+
+// Moves all planes of a box alike: a lane takes an element.
+FN void affine_box(const CubeParams& p, const Cube& c, u32 n) {
+    const u32 rows = affine_rows(c), columns = affine_columns(c), channels = c.flat ? 1 : c.picks_count;
+    if (n >= c.region_rows * c.region_columns * c.picks_count) return;
+    const u32 channel = n % channels, voxel = n / channels, plane = voxel / (rows * columns);
+    const u32 pixel = voxel - plane * (rows * columns), row = pixel / columns, column = pixel - row * columns;
+    const Taps taps = taps_of(c, pixel);
+    if (affine_checks(c)) affine_check(c, p.status, box_at(p, c, plane, pixel, channel));
+    Array<u64, 4> q;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) q[i] = taps.inside >> i & 1 ? box_at(p, c, plane, taps.pixel[i], channel) : 0;
+    const CubePick pick = {c.first_band + channel, channel};
+    const u64 value = affine_value(c, p.slot, p.status, q, taps, pick);
+    u32 to = c.origin;
+    if (c.flat)
+        to += plane * c.step_row + row * c.step_column + column * c.step_band;
+    else
+        to += (plane * c.plane_rows + row) * c.step_row + plane * c.step_plane + column * c.step_column + channel * c.step_band;
+    cube_store(c, p.out + c.out, value, to);
+}
+
 // Takes cube `blockIdx.y` of the batch, if its pixels are moved.
 KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     SHARED(AffineMemory, memory);
@@ -561,6 +613,10 @@ KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.affine == AFFINE_NOTHING || c.means) return;
     const u32 unit = blockIdx.x * AFFINE_WARPS + warp;
+    if (c.boxed) {
+        affine_box(p, c, unit * CUBE_PIXELS + lane);
+        return;
+    }
     if (c.flat) {
         affine_flat(p, c, unit * CUBE_PIXELS + lane);
         return;
@@ -1244,6 +1300,54 @@ KERNEL(cube_noise, CubeParams, NOISE_THREADS) {
     }
 }
 
+// Takes the least and the greatest value of cube `blockIdx.y`, if it has a gamma. The keys begin as 0.
+KERNEL(cube_extremes, CubeParams, GAMMA_THREADS) {
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.gamma == 0.0) return;
+    const u32 count = c.region_rows * c.region_columns * c.picks_count;
+    const Ptr<const u8> out = p.out + c.out;
+    u32 greatest = 0, least = 0;
+    for (u32 i = 0; i < GAMMA_EACH; i++) {
+        const u32 n = (blockIdx.x * GAMMA_EACH + i) * GAMMA_THREADS + threadIdx.x;
+        if (n >= count) break;
+        const u32 x = gamma_load(c, out, n);
+        if (!gamma_counts(c, x)) continue;
+        const u32 key = gamma_key(bits_float(x));
+        greatest = max(greatest, key);
+        least = max(least, ~key);
+    }
+    for (u32 n = 16; n > 0; n /= 2) {
+        greatest = max(greatest, __shfl_xor_sync(0xFFFFFFFFu, greatest, n));
+        least = max(least, __shfl_xor_sync(0xFFFFFFFFu, least, n));
+    }
+    if (threadIdx.x % 32 != 0) return;
+    const Ptr<u32> keys = p.status + p.statuses + 2 * blockIdx.y;
+    atomicMax(keys, greatest);
+    atomicMax(keys + 1, least);
+}
+
+// Takes the power of the values of cube `blockIdx.y`, if it has a gamma.
+KERNEL(cube_gamma, CubeParams, GAMMA_THREADS) {
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.gamma == 0.0) return;
+    const u32 count = c.region_rows * c.region_columns * c.picks_count;
+    const Ptr<u8> out = p.out + c.out;
+    const Ptr<const u32> keys = p.status + p.statuses + 2 * blockIdx.y;
+    const u32 greatest = keys[0], least = keys[1];
+    for (u32 i = 0; i < GAMMA_EACH; i++) {
+        const u32 n = (blockIdx.x * GAMMA_EACH + i) * GAMMA_THREADS + threadIdx.x;
+        if (n >= count) return;
+        u32 x = gamma_load(c, out, n);
+        if (is_nan32(x)) x |= 0x400000u;
+        if (greatest != 0 && gamma_counts(c, x))
+            x = float_bits(gamma_value(bits_float(x), gamma_of_key(~least), gamma_of_key(greatest), c.gamma));
+        if (c.output == F32)
+            cast<u32>(out)[n] = x;
+        else
+            cast<u16>(out)[n] = (u16)float_output(x, c.output);
+    }
+}
+
 struct CubeConfig {
     Ptr<u32> out;
 };
@@ -1256,6 +1360,7 @@ KERNEL(cube_config, CubeConfig, 32) {
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
                          FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD,
                          FILL_NANS,          NOISE_BUT,         NOISE_THREADS,      AFFINE_MEAN,       AFFINE_WARPS,
-                         MEANS_WARPS,        MEANS_COLUMNS};
+                         MEANS_WARPS,        MEANS_COLUMNS,      GAMMA_THREADS,
+                         GAMMA_EACH};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

@@ -22,11 +22,13 @@ mod request;
 mod scatter;
 mod source;
 mod values;
+mod voxels;
 
 pub(crate) use plan::{Lists, RegionPlan};
 pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub(crate) use scatter::{Placed, Several};
 pub(crate) use source::PayloadReader;
+pub use voxels::Voxels;
 
 use source::SourceScratch;
 

@@ -1,9 +1,21 @@
 //! A request for an array, in the form that the kernels need: a rectangle of pixels and some bands of a cube
 //! `[rows, columns, bands]`.
+//!
+//! A volume `[depth, height, width]` is such a cube: its rows are planes, its columns are rows, and its bands are
+//! columns. So the bands of a box are a run. A volume with channels has the rows of all planes one below the
+//! other, and a box skips the rows between its planes.
 
 use super::wire::{Pick, chunk_bands};
-use shardpack_array::{Bands, Finish, Output, Region, Turn};
+use shardpack_array::{Bands, Finish, Output, Region, Turn, Voxels};
 use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
+
+/// The part of an array that is requested.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part<'a> {
+    Region(&'a Region),
+    /// A box of a volume.
+    Voxels(&'a Voxels),
+}
 
 /// An array treated as a cube, and the part of it that is requested.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +38,12 @@ pub(super) struct Ask {
     pub(super) is_moved: bool,
     /// True if the bands are the columns of a two-axis array.
     pub(super) is_flat: bool,
+    /// Planes, rows, columns and channels of a box whose voxels are flipped, turned or moved.
+    turned_box: Option<[u64; 4]>,
+    /// Rows of each requested plane, and pixels to skip between two planes. If there are no planes among the
+    /// rows, all rows belong to one plane.
+    pub(super) plane_rows: u64,
+    pub(super) plane_gap: u64,
     /// Descriptor of the array. If [`Output::Stored`] is requested, it describes the stored elements as if
     /// they were the values.
     pub(super) descriptor: ArrayDescriptor,
@@ -83,16 +101,24 @@ impl Picks {
     }
 }
 
+impl<'a> Part<'a> {
+    /// Returns the part of a request; `None` if it is for the whole array in stored order.
+    pub(crate) fn of(region: Option<&'a Region>, voxels: Option<&'a Voxels>) -> Option<Self> {
+        voxels.map(Self::Voxels).or(region.map(Self::Region))
+    }
+}
+
 impl Ask {
-    /// Creates the request for `region`, or for the whole array in the order of its shape, with the
-    /// conversion `finish`.
+    /// Creates the request for `part`, or for the whole array in the order of its shape, with the conversion
+    /// `finish`.
     ///
     /// # Errors
-    /// `Usage` if the region is outside the array, the array has neither two nor three axes, or the
+    /// `Usage` if the part is outside the array, the array has a different number of axes than the part, or the
     /// conversion does not fit the array; `Format` if a size overflows.
-    pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>, finish: &Finish) -> Result<Self> {
-        let mut ask = match region {
-            Some(region) => Self::of_region(descriptor, region)?,
+    pub(super) fn new(descriptor: &ArrayDescriptor, part: Option<Part<'_>>, finish: &Finish) -> Result<Self> {
+        let mut ask = match part {
+            Some(Part::Region(region)) => Self::of_region(descriptor, region)?,
+            Some(Part::Voxels(voxels)) => return Self::of_voxels(descriptor, voxels, finish),
             None if finish.turn.is_none() && finish.warp.is_none() => Self::whole(descriptor)?,
             None => Self::of_region(descriptor, &Region::whole(descriptor)?)?,
         };
@@ -128,8 +154,40 @@ impl Ask {
             turn: Turn::NONE,
             is_moved: false,
             is_flat: false,
+            turned_box: None,
+            plane_rows: pixels,
+            plane_gap: 0,
             descriptor: descriptor.clone(),
         })
+    }
+
+    fn of_voxels(descriptor: &ArrayDescriptor, voxels: &Voxels, finish: &Finish) -> Result<Self> {
+        let ([depth, height, width], channels) = voxels.sides_of(descriptor)?;
+        let ([z, y, x], [planes, rows, columns]) = (voxels.origin, voxels.size);
+        finish.check(descriptor.decoded, [rows, columns, channels.unwrap_or(1)])?;
+        let turns = !finish.turn.is_none() || finish.warp.is_some();
+        let is_beside = descriptor.layout == Layout::AsShape && !descriptor.band_difference;
+        let mut ask = Self::whole(descriptor)?;
+        (ask.turn, ask.is_moved) = (finish.turn, finish.warp.is_some());
+        ask.turned_box = turns.then_some([planes, rows, columns, channels.unwrap_or(1)]);
+        match channels {
+            // Moved channels stay bands, and so do channels that are not stored side by side.
+            Some(channels) if turns || !is_beside => {
+                (ask.columns, ask.pixels) = (width, depth * height * width);
+                (ask.y, ask.x, ask.rows, ask.region_columns) = (z * height + y, x, planes * rows, columns);
+                ask.picks = Picks::Run { first: 0, count: channels };
+                (ask.plane_rows, ask.plane_gap) = (rows, (height - rows) * width);
+            }
+            _ => {
+                let each = channels.unwrap_or(1);
+                (ask.columns, ask.pixels, ask.bands) = (height, depth * height, width * each);
+                (ask.y, ask.x, ask.rows, ask.region_columns) = (z, y, planes, rows);
+                ask.picks = Picks::Run { first: x * each, count: columns * each };
+                ask.plane_rows = depth;
+            }
+        }
+        ask.flatten();
+        Ok(ask)
     }
 
     fn of_region(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
@@ -162,6 +220,9 @@ impl Ask {
                 turn: Turn::NONE,
                 is_moved: false,
                 is_flat: true,
+                turned_box: None,
+                plane_rows: height,
+                plane_gap: 0,
                 descriptor,
             }),
             [height, width, bands] => Ok(Self {
@@ -178,6 +239,9 @@ impl Ask {
                 turn: Turn::NONE,
                 is_moved: false,
                 is_flat: false,
+                turned_box: None,
+                plane_rows: height,
+                plane_gap: 0,
                 descriptor,
             }),
             _ => Err(Error::usage(format!(
@@ -209,29 +273,51 @@ impl Ask {
         (self.columns, self.x, self.region_columns) = (1, 0, 1);
     }
 
-    /// Returns the index of the first element in the output, and the steps to the next row, column and band,
-    /// modulo 2³².
+    /// Returns the index of the first element in the output; the steps to the next row, column and band; and the
+    /// further step from the last row of a plane to the next plane, modulo 2³².
     ///
     /// # Errors
     /// `Limit` if an axis is too long for the device.
-    pub(super) fn steps(&self) -> Result<[u32; 4]> {
+    pub(super) fn steps(&self) -> Result<[u32; 5]> {
         let number =
             |n: u64| u32::try_from(n).map_err(|_| Error::limit("axis length", "u32 on the device", u32::MAX.into(), n));
         let (rows, columns, picks) = (number(self.rows)?, number(self.region_columns)?, number(self.picks.count())?);
         let columns = if self.is_flat { picks } else { columns };
+        if let Some([a, b, c, d]) = self.turned_box {
+            return Ok(self.steps_of_box([number(a)?, number(b)?, number(c)?, number(d)?]));
+        }
         let (pixel, band) = match (self.is_flat, self.out_by_band) {
             (false, false) => (picks, 1),
             (true, _) | (_, true) => (1, rows.wrapping_mul(columns)),
-        };
-        let along = |flips: bool, step: u32, count: u32| match flips {
-            true => (step.wrapping_mul(count.wrapping_sub(1)), step.wrapping_neg()),
-            false => (0, step),
         };
         let (top, down) = along(self.turn.flip_rows, columns.wrapping_mul(pixel), rows);
         let (left, right) = along(self.turn.flip_columns, pixel, columns);
         let (row, column) = if self.turn.transpose { (right, down) } else { (down, right) };
         let origin = top.wrapping_add(left);
-        Ok(if self.is_flat { [origin, row, 0, column] } else { [origin, row, column, band] })
+        Ok(if self.is_flat { [origin, row, 0, column, 0] } else { [origin, row, column, band, 0] })
+    }
+
+    fn steps_of_box(&self, [planes, rows, columns, channels]: [u32; 4]) -> [u32; 5] {
+        let row_step = columns.wrapping_mul(channels);
+        let (front, deeper) = along(self.turn.flip_planes, rows.wrapping_mul(row_step), planes);
+        let (top, down) = along(self.turn.flip_rows, row_step, rows);
+        let (left, right) = along(self.turn.flip_columns, channels, columns);
+        let (row, column) = if self.turn.transpose { (right, down) } else { (down, right) };
+        let origin = front.wrapping_add(top).wrapping_add(left);
+        match self.descriptor.shape.len() {
+            4 => [origin, row, column, 1, deeper.wrapping_sub(row.wrapping_mul(rows))],
+            _ => [origin, deeper, row, column, 0],
+        }
+    }
+
+    /// True for a box whose voxels are flipped, turned or moved.
+    pub(super) const fn is_box(&self) -> bool {
+        self.turned_box.is_some()
+    }
+
+    /// True if the rows of a box belong to several planes, which are apart in the array or in the output.
+    pub(super) fn has_planes(&self) -> bool {
+        self.plane_gap > 0 || self.is_box() && self.descriptor.shape.len() == 4
     }
 
     pub(super) fn elements(&self) -> u64 {
@@ -247,5 +333,13 @@ impl Ask {
         let each = chunk_bands(width);
         let first = if self.descriptor.band_difference { 0 } else { low / each };
         (first, high.div_ceil(each) - first)
+    }
+}
+
+/// Returns the offset of the first element along an axis of the output, and the step to the next one.
+fn along(flips: bool, step: u32, count: u32) -> (u32, u32) {
+    match flips {
+        true => (step.wrapping_mul(count.wrapping_sub(1)), step.wrapping_neg()),
+        false => (0, step),
     }
 }

@@ -2,7 +2,7 @@
 //! example, a patch of 32 × 32 pixels needs a twelfth of a scene of 400 × 400 pixels whose 100 bands are side
 //! by side.
 
-use super::ask::{Ask, Picks};
+use super::ask::{Ask, Part, Picks};
 use super::wire::BLOCK_ELEMENTS;
 use shardpack_array::Region;
 use shardpack_format::{ArrayDescriptor, Layout, bug, to_usize};
@@ -26,7 +26,8 @@ impl Blocks {
             return Self { needed: Vec::new() };
         };
         let mut blocks = Self { needed: vec![false; count] };
-        let rows = (0..ask.rows).map(|row| (ask.y + row) * ask.columns + ask.x);
+        let gaps = |row: u64| row.checked_div(ask.plane_rows).unwrap_or(0) * ask.plane_gap;
+        let rows = (0..ask.rows).map(|row| (ask.y + row) * ask.columns + ask.x + gaps(row));
         if ask.descriptor.layout == Layout::BandMajor {
             let runs = |band: u64| rows.clone().map(move |pixel| (band * ask.pixels + pixel, ask.region_columns));
             match &ask.picks {
@@ -94,8 +95,12 @@ pub(crate) struct Most {
 }
 
 impl Most {
-    pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<&Region>) -> Self {
-        let (all, blocks) = most_blocks(descriptor, part);
+    pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<Part<'_>>) -> Self {
+        let (all, blocks) = match part {
+            Some(Part::Region(region)) => most_blocks(descriptor, Some(region)),
+            Some(Part::Voxels(voxels)) => most_blocks_of_a_box(descriptor, voxels.size),
+            None => most_blocks(descriptor, None),
+        };
         // This cannot overflow, because `ArrayDescriptor::parse` refuses such a size.
         let stored_bytes = descriptor.stored_bytes().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
@@ -170,6 +175,40 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     (all, needed.min(all))
 }
 
+/// Same as `most_blocks`, for a box of a volume. Its rows are the runs.
+fn most_blocks_of_a_box(descriptor: &ArrayDescriptor, size: [u64; 3]) -> (u64, u64) {
+    let (all, _) = most_blocks(descriptor, None);
+    let (sides, channels) = match *descriptor.shape {
+        [depth, height, width] => ([depth, height, width], None),
+        [depth, height, width, channels] => ([depth, height, width], Some(channels)),
+        _ => return (all, all),
+    };
+    let [planes, rows, columns] = [0, 1, 2].map(|axis| size[axis].min(sides[axis]));
+    let [_, height, width] = sides;
+    let difference = descriptor.band_difference;
+    let needed = match (descriptor.layout, channels) {
+        // All pixels of a column of the volume are one below the other.
+        (Layout::BandMajor, None) => {
+            most_of_runs(planes, rows, height).saturating_mul(if difference { width } else { columns })
+        }
+        (Layout::BandMajor, Some(channels)) => {
+            most_of_planes(planes, [rows, columns], [height, width]).saturating_mul(channels)
+        }
+        (_, None) if difference => most_of_planes(planes, [rows, width], [height, width]),
+        (_, channels) => {
+            let each = channels.unwrap_or(1);
+            most_of_planes(planes, [rows, columns.saturating_mul(each)], [height, width.saturating_mul(each)])
+        }
+    };
+    (all, needed.min(all))
+}
+
+fn most_of_planes(planes: u64, [rows, columns]: [u64; 2], [height, width]: [u64; 2]) -> u64 {
+    let of_a_plane = most_of_runs(rows, columns, width);
+    let length = width.saturating_mul(rows.saturating_sub(1)).saturating_add(columns);
+    of_a_plane.saturating_mul(planes).min(most_of_runs(planes, length, width.saturating_mul(height)))
+}
+
 fn most_of_runs(runs: u64, length: u64, step: u64) -> u64 {
     if runs == 0 || length == 0 {
         return 0;
@@ -238,7 +277,7 @@ mod tests {
                     false => Bands::Range(one.min(other)..one.max(other) + 1),
                 };
             }
-            let blocks = Blocks::of(&Ask::new(&descriptor, Some(&region), &Finish::NOTHING).unwrap());
+            let blocks = Blocks::of(&Ask::new(&descriptor, Some(Part::Region(&region)), &Finish::NOTHING).unwrap());
             let expected = by_elements(&descriptor, &region);
             for (number, needed) in expected.iter().enumerate() {
                 // With bands side by side, it is not worth omitting blocks between listed bands.

@@ -25,6 +25,7 @@ pub(crate) mod tests;
 mod wire;
 mod work;
 
+pub(crate) use ask::Part;
 pub(crate) use blocks::Most;
 pub(crate) use fault::Fault;
 pub(crate) use kept::keep;

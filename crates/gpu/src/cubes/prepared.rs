@@ -1,6 +1,6 @@
 //! An array that any thread can prepare and that can then be copied to any free place.
 
-use super::ask::{Ask, Picks};
+use super::ask::{Ask, Part, Picks};
 use super::blocks::Blocks;
 use super::kept::{KeptArray, keep};
 use super::payload::{KeptPayload, PayloadSource};
@@ -12,9 +12,9 @@ use super::wire::{
     AffineRow, BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands,
 };
 use crate::driver::ArenaPart;
-use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
-use shardpack_augment::Noise;
+use shardpack_array::{Factors, Finish, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
+use shardpack_loader::stage::RowNoise;
 
 /// Number of chunks of bands that each warp takes if chunks are independent of each other.
 const CHUNKS_EACH: u32 = 4;
@@ -27,31 +27,32 @@ pub(crate) struct PreparedArray<'a> {
     factors: Option<&'a Factors>,
     no_data: NoData,
     noise: NoiseRow,
+    gamma: f64,
     affine: AffineRow,
     stored_bytes: usize,
     width: usize,
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares `region`, or the whole array in the order of its shape, for the conversion `finish`.
+    /// Prepares `part`, or the whole array in the order of its shape, for the conversion `finish`.
     ///
     /// Makes all checks that the decoder on the host makes before it decodes. The content of compressed
     /// streams is checked by the kernels.
     ///
     /// # Errors
     /// `Format` if the payload is damaged, its length does not fit the array, or its codec is not for arrays;
-    /// `Limit` if the array exceeds a limit or has more than 2³² elements; `Usage` if the region is outside
+    /// `Limit` if the array exceeds a limit or has more than 2³² elements; `Usage` if the part is outside
     /// the array, or for the reasons in [`Finish::check`].
     pub(crate) fn of(
         codec: Codec,
         descriptor: &ArrayDescriptor,
         payload: &'a [u8],
-        region: Option<&Region>,
+        part: Option<Part<'_>>,
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
         let units = Units::walk(codec, descriptor, payload, limits)?;
-        Self::asked(PayloadSource::Walked(units, payload), descriptor, region, finish, limits)
+        Self::asked(PayloadSource::Walked(units, payload), descriptor, part, finish, limits)
     }
 
     /// Prepares an array from the tables that [`keep`](super::keep) wrote.
@@ -62,7 +63,7 @@ impl<'a> PreparedArray<'a> {
         kept: &'a [u8],
         payload: KeptPayload<'a>,
         descriptor: &ArrayDescriptor,
-        region: Option<&Region>,
+        part: Option<Part<'_>>,
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
@@ -75,17 +76,17 @@ impl<'a> PreparedArray<'a> {
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
         }
-        Self::asked(PayloadSource::Kept(kept, payload), descriptor, region, finish, limits)
+        Self::asked(PayloadSource::Kept(kept, payload), descriptor, part, finish, limits)
     }
 
     fn asked(
         payload: PayloadSource<'a>,
         descriptor: &ArrayDescriptor,
-        region: Option<&Region>,
+        part: Option<Part<'_>>,
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
-        let ask = Ask::new(descriptor, region, finish)?;
+        let ask = Ask::new(descriptor, part, finish)?;
         let element = finish.to.of(ask.descriptor.decoded)?;
         check_types(&ask.descriptor)?;
         for (what, elements) in [
@@ -107,14 +108,28 @@ impl<'a> PreparedArray<'a> {
         let factors = finish.factors.as_ref();
         let no_data = NoData::of(finish.fill.as_ref(), ask.descriptor.decoded);
         let affine = AffineRow::of(finish.warp.as_ref(), element);
-        let noise = NoiseRow::NONE;
-        Ok(Self { payload, ask, blocks, element, out_bytes, factors, no_data, noise, affine, stored_bytes, width })
+        let (noise, gamma) = (NoiseRow::NONE, 0.0);
+        Ok(Self {
+            payload,
+            ask,
+            blocks,
+            element,
+            out_bytes,
+            factors,
+            no_data,
+            noise,
+            gamma,
+            affine,
+            stored_bytes,
+            width,
+        })
     }
 
-    /// Adds noise to all output values except the values that must not change. The output must be floats of
-    /// at most 32 bits.
-    pub(crate) fn noisy(self, noise: Option<(Noise, Option<f32>)>) -> Self {
-        Self { noise: noise.map_or(NoiseRow::NONE, |(noise, keep)| NoiseRow::of(&noise, keep)), ..self }
+    /// Takes a power of all output values except the values that must not change, and adds noise to them. The
+    /// output must be floats of at most 32 bits.
+    pub(crate) fn changed(self, changes: Option<RowNoise>) -> Self {
+        let Some(RowNoise { noise, gamma, keep }) = changes else { return self };
+        Self { noise: NoiseRow::of(noise.as_ref(), keep), gamma: gamma.map_or(0.0, |gamma| gamma.exponent()), ..self }
     }
 
     pub(crate) const fn out_bytes(&self) -> u64 {
@@ -280,6 +295,8 @@ impl<'a> PreparedArray<'a> {
             region_columns: number("columns", ask.region_columns)?,
             picks_count: number("number of bands", ask.picks.count())?,
             steps: ask.steps()?,
+            plane_rows: number("number of rows", ask.plane_rows.max(1))?,
+            plane_gap: number("pixels", ask.plane_gap)?,
             factor_bands,
             picked,
             first_band: number("number of bands", first_band)?,
@@ -290,8 +307,10 @@ impl<'a> PreparedArray<'a> {
             row: 0,
             no_data: self.no_data,
             noise: self.noise,
+            gamma: self.gamma,
             affine: self.affine,
-            flat: self.ask.is_moved && self.ask.is_flat,
+            flat: ask.is_moved && (ask.is_flat || ask.is_box() && !ask.has_planes()),
+            boxed: ask.is_moved && ask.is_box(),
             means: self.has_quick_means(),
         })
     }
@@ -303,6 +322,7 @@ impl PreparedArray<'_> {
     fn has_quick_means(&self) -> bool {
         self.affine.makes_means()
             && !self.ask.is_flat
+            && !self.ask.is_box()
             && self.width == 2
             && !matches!(self.ask.descriptor.transform, Transform::Fixed { .. })
             && matches!(self.ask.picks, Picks::Run { .. })
@@ -317,6 +337,7 @@ impl PreparedArray<'_> {
             Layout::BandMajor
                 if self.width == 2
                     && !ask.is_moved
+                    && !ask.has_planes()
                     && matches!(ask.picks, Picks::Run { .. })
                     && side_by_side
                     && [ask.pixels, from, ask.rows * ask.region_columns].into_iter().all(quads) =>

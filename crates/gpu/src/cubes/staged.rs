@@ -4,6 +4,9 @@ use super::places::BlockPlaces;
 use super::wire::{CubeRow, Wire};
 use crate::config::STATUS_BYTES;
 
+/// Size of the least and the greatest value of an array.
+pub(super) const EXTREMES_BYTES: usize = 8;
+
 /// The tables and the work of an array in staging memory. Places are offsets in the slot. The row of the
 /// array and the place of its tables are known only when the batch is complete. Until then the row is 0, and
 /// offsets of tables are relative to the first table.
@@ -18,7 +21,7 @@ impl StagedArray {
     /// Returns the maximum size in bytes that the tables of this array have in a batch.
     pub(crate) fn table_bytes(&self) -> usize {
         let places = self.places.as_ref().map_or(0, |places| places.task_bytes() + places.plane_bytes());
-        self.tables.len().next_multiple_of(16) + places + CubeRow::BYTES + STATUS_BYTES
+        self.tables.len().next_multiple_of(16) + places + CubeRow::BYTES + STATUS_BYTES + EXTREMES_BYTES
     }
 }
 

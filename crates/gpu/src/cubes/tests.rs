@@ -7,4 +7,5 @@ mod lz4;
 mod moved;
 mod strategies;
 mod values;
+mod volumes;
 mod zstd;

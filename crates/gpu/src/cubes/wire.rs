@@ -36,6 +36,10 @@ const NOISE_BUT: u32 = 2;
 /// Threads per block of `cube_noise`, each of which takes two values.
 pub(super) const NOISE_THREADS: u32 = 256;
 
+/// Threads per block of `cube_extremes` and `cube_gamma`, and values that each thread takes.
+pub(super) const GAMMA_THREADS: u32 = 256;
+const GAMMA_EACH: u32 = 8;
+
 /// How a moved pixel is made: not moved, the nearest pixel, or the mean of four.
 const AFFINE_NOTHING: u32 = 0;
 const AFFINE_NEAREST: u32 = 1;
@@ -49,7 +53,7 @@ const MEANS_ROWS: u64 = TILE_PIXELS / MEANS_COLUMNS;
 
 /// Expected output of `cube_config`: struct sizes and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 27] = [
+pub(super) const CONFIG: [u32; 29] = [
     48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
@@ -77,6 +81,8 @@ pub(super) const CONFIG: [u32; 27] = [
     AFFINE_WARPS,
     MEANS_WARPS,
     MEANS_COLUMNS as u32,
+    GAMMA_THREADS,
+    GAMMA_EACH,
 ];
 
 /// Returns the bands per chunk for stored elements of `width` bytes.
@@ -239,19 +245,19 @@ impl NoData {
 pub(super) struct NoiseRow {
     kind: u32,
     scale: f32,
-    keep: f32,
+    keep: Option<f32>,
     /// Keys of the draws for the epoch and for the sample.
     draws: [[u32; 2]; 2],
 }
 
 impl NoiseRow {
-    pub(super) const NONE: Self = Self { kind: NOISE_NOTHING, scale: 0.0, keep: 0.0, draws: [[0; 2]; 2] };
+    pub(super) const NONE: Self = Self { kind: NOISE_NOTHING, scale: 0.0, keep: None, draws: [[0; 2]; 2] };
 
-    /// Creates noise for all values except `keep`.
-    pub(super) fn of(noise: &Noise, keep: Option<f32>) -> Self {
-        let (draws, scale) = noise.parts();
+    /// Creates noise for all values except `keep`, if there is noise.
+    pub(super) fn of(noise: Option<&Noise>, keep: Option<f32>) -> Self {
+        let Some((draws, scale)) = noise.map(Noise::parts) else { return Self { keep, ..Self::NONE } };
         let kind = if keep.is_some() { NOISE_BUT } else { NOISE_ALL };
-        Self { kind, scale, keep: keep.unwrap_or_default(), draws: draws.words() }
+        Self { kind, scale, keep, draws: draws.words() }
     }
 }
 
@@ -309,8 +315,12 @@ pub(super) struct CubeRow {
     pub(super) region_rows: u32,
     pub(super) region_columns: u32,
     pub(super) picks_count: u32,
-    /// Index of the first element in the output, and the steps to the next row, column and band.
-    pub(super) steps: [u32; 4],
+    /// Rows of each plane, and pixels between planes.
+    pub(super) plane_rows: u32,
+    pub(super) plane_gap: u32,
+    /// Index of the first element in the output; the steps to the next row, column and band; and the further step
+    /// to the next plane.
+    pub(super) steps: [u32; 5],
     pub(super) factor_bands: u32,
     pub(super) picked: bool,
     pub(super) first_band: u32,
@@ -321,11 +331,15 @@ pub(super) struct CubeRow {
     pub(super) row: u32,
     pub(super) no_data: NoData,
     pub(super) noise: NoiseRow,
+    /// Exponent of a power of the values; 0 for none.
+    pub(super) gamma: f64,
     pub(super) affine: AffineRow,
-    /// True if the bands are the columns of an array of two axes, which is moved.
+    /// True if the bands are the columns of an array, which is moved.
     pub(super) flat: bool,
     /// True if `cube_means` takes the cube rather than `cube_affine`.
     pub(super) means: bool,
+    /// True if the planes of a box are moved.
+    pub(super) boxed: bool,
 }
 
 impl CubeRow {
@@ -342,7 +356,7 @@ impl CubeRow {
         if self.affine == AffineRow::NONE || self.means {
             return 0;
         }
-        match self.flat {
+        match self.flat || self.boxed {
             true => (self.region_pixels() * u64::from(self.picks_count)).div_ceil(TILE_PIXELS),
             false => self.units_of_tiles(),
         }
@@ -376,13 +390,19 @@ impl CubeRow {
         if self.noise.kind == NOISE_NOTHING { 0 } else { values.div_ceil(2 * u64::from(NOISE_THREADS)) }
     }
 
+    /// Returns the number of blocks of `cube_extremes` and of `cube_gamma`.
+    pub(super) fn powers(&self) -> u64 {
+        let values = self.region_pixels() * u64::from(self.picks_count);
+        if self.gamma == 0.0 { 0 } else { values.div_ceil(u64::from(GAMMA_THREADS * GAMMA_EACH)) }
+    }
+
     fn region_pixels(&self) -> u64 {
         u64::from(self.region_rows) * u64::from(self.region_columns)
     }
 }
 
 impl Wire for CubeRow {
-    const BYTES: usize = 328;
+    const BYTES: usize = 360;
 
     fn put(&self, out: &mut Vec<u8>) {
         let special = self.reserved.map(|code| code.map_or(0, |(_, bits)| bits));
@@ -392,8 +412,8 @@ impl Wire for CubeRow {
         put_all(special, &[], out);
         put_all([self.no_data.bits], &[], out);
         put_all(self.affine.map.map(f64::to_bits), &[], out);
-        put_all([self.affine.outside], &codes, out);
-        let [origin, row, column, band] = self.steps;
+        put_all([self.affine.outside, self.gamma.to_bits()], &codes, out);
+        let [origin, row, column, band, plane] = self.steps;
         let [[key_low, key_high], [sample_low, sample_high]] = self.noise.draws;
         let words = [
             has,
@@ -430,7 +450,7 @@ impl Wire for CubeRow {
             self.no_data.with.to_bits(),
             self.noise.kind,
             self.noise.scale.to_bits(),
-            self.noise.keep.to_bits(),
+            self.noise.keep.unwrap_or_default().to_bits(),
             key_low,
             key_high,
             sample_low,
@@ -438,6 +458,12 @@ impl Wire for CubeRow {
             self.affine.kind,
             self.flat.into(),
             self.means.into(),
+            self.plane_rows,
+            self.plane_gap,
+            plane,
+            self.boxed.into(),
+            self.noise.keep.is_some().into(),
+            0,
         ];
         put_all([], &words, out);
     }

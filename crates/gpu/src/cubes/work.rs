@@ -1,10 +1,10 @@
 //! Turns staged cubes into kernel launches: places each cube among the others and writes the tables.
 
 use super::places::BlockPlaces;
-use super::staged::{StagedArray, align};
+use super::staged::{EXTREMES_BYTES, StagedArray, align};
 use super::wire::{
-    AFFINE_WARPS, CubeRow, MEANS_WARPS, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource,
-    StreamTask, TILE_WARPS, Wire,
+    AFFINE_WARPS, CubeRow, GAMMA_THREADS, MEANS_WARPS, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS,
+    StreamSource, StreamTask, TILE_WARPS, Wire,
 };
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
@@ -77,9 +77,9 @@ pub(crate) fn assemble(
     let pieces_at = start + align(tables);
     let pieces: Vec<&PieceTask> = places.iter().flat_map(|(_, places)| &places.tasks.pieces).collect();
     pieces.iter().for_each(|task| task.put(tables));
-    // Kernels require zeroed status words.
+    // Kernels require zeroed status words, and zeroed extremes after them.
     let status_at = start + align(tables);
-    tables.resize(tables.len() + STATUS_BYTES * (rows.len() + shared.len()), 0);
+    tables.resize(tables.len() + STATUS_BYTES * (rows.len() + shared.len()) + EXTREMES_BYTES * rows.len(), 0);
     let cubes_at = start + align(tables);
     rows.iter().for_each(|row| row.put(tables));
     let most = |of: fn(&CubeRow) -> u64| {
@@ -99,6 +99,7 @@ pub(crate) fn assemble(
         quads: most(CubeRow::quads)?,
         moved_units: most(CubeRow::moved_units)?,
         means_units: most(CubeRow::means_units)?,
+        powers: most(CubeRow::powers)?,
         noise: most(CubeRow::noise)?,
     })
 }
@@ -116,12 +117,13 @@ pub(crate) struct CubeWork {
     status_at: u64,
     cubes_at: u64,
     /// Largest values over all cubes: the number of warps for `cube_values`, the number of blocks for
-    /// `cube_quads`, the number of warps for `cube_affine` and for `cube_means`, and the number of blocks for
-    /// `cube_noise`.
+    /// `cube_quads`, the number of warps for `cube_affine` and for `cube_means`, and the numbers of blocks for
+    /// `cube_gamma` and for `cube_noise`.
     units: u32,
     quads: u32,
     moved_units: u32,
     means_units: u32,
+    powers: u32,
     noise: u32,
 }
 
@@ -144,7 +146,7 @@ impl CubeWork {
     /// Returns the kernels to run, in order. The arguments are the addresses of the slot, of the values kept
     /// on the device (if there are any), and of the output.
     #[must_use]
-    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 8] {
+    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 10] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,
@@ -157,7 +159,7 @@ impl CubeWork {
                 .address(status)
                 .address(table)
                 .u32(count)
-                .u32(0),
+                .u32(self.cubes.saturating_add(self.shared)),
         };
         let ((frames_at, frames), (streams_at, streams)) = (self.frames, self.streams);
         let (pieces_at, pieces) = self.pieces;
@@ -173,6 +175,8 @@ impl CubeWork {
             of_cubes("cube_quads", self.quads, 32 * TILE_WARPS),
             of_cubes("cube_affine", self.moved_units.div_ceil(AFFINE_WARPS), 32 * AFFINE_WARPS),
             of_cubes("cube_means", self.means_units.div_ceil(MEANS_WARPS), 32 * MEANS_WARPS),
+            of_cubes("cube_extremes", self.powers, GAMMA_THREADS),
+            of_cubes("cube_gamma", self.powers, GAMMA_THREADS),
             of_cubes("cube_noise", self.noise, NOISE_THREADS),
         ]
     }

@@ -19,7 +19,7 @@ pub(super) enum Decoding {
 }
 
 impl Decoding {
-    /// Returns true for pictures, and for arrays of two or three axes if the kernels accept all examples.
+    /// Returns true for pictures, and for arrays and boxes of volumes if the kernels accept all examples.
     /// Pictures that the kernels do not accept are rejected later, one by one. Returns false for parts of
     /// plain zstd arrays: the host decompresses the whole array and cuts out the part, so that the whole
     /// array need not be uploaded.
@@ -28,11 +28,11 @@ impl Decoding {
     pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
         match field.source {
             FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
-            FieldSource::Array { .. } if self == Self::Host => false,
-            FieldSource::Array { stored, part } => {
+            FieldSource::Array { .. } | FieldSource::Volume { .. } if self == Self::Host => false,
+            FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
                 let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
                 let is_decompressed = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
-                !stored.is_empty() && stored.iter().all(fits) && !(part.is_some() && is_decompressed)
+                !stored.is_empty() && stored.iter().all(fits) && !(part_of(&field.source).is_some() && is_decompressed)
             }
             _ => false,
         }
@@ -41,9 +41,10 @@ impl Decoding {
     /// Returns true for arrays that the device decodes without the host, if it needs most of their bytes.
     pub(super) fn shares(self, example: &RecordValue<'_>) -> bool {
         match *example {
-            RecordValue::Array { codec, descriptor, bytes, region, limits, .. } if self != Self::Host => {
-                !cubes::Most::of(descriptor, region).is_small()
-                    && cubes::is_taken_as_stored((codec, descriptor, bytes), region.is_some(), limits)
+            RecordValue::Array { codec, descriptor, bytes, region, voxels, limits, .. } if self != Self::Host => {
+                let part = cubes::Part::of(region, voxels);
+                !cubes::Most::of(descriptor, part).is_small()
+                    && cubes::is_taken_as_stored((codec, descriptor, bytes), part.is_some(), limits)
             }
             _ => false,
         }
@@ -66,11 +67,12 @@ impl Decoding {
         match field.source {
             _ if self == Self::Host => 0,
             FieldSource::Picture { changes, .. } => pictures::most_level_bytes(changes, elements / 3),
-            FieldSource::Array { stored, part } => {
+            FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
+                let part = part_of(&field.source);
                 let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
                     let width = descriptor.stored.bytes();
                     let all = match part {
-                        Some(part) => cubes::Most::of(descriptor, Some(part)).decoded_bytes().saturating_mul(rows),
+                        Some(_) => cubes::Most::of(descriptor, part).decoded_bytes().saturating_mul(rows),
                         None => elements.saturating_mul(width),
                     };
                     cubes::most_scratch_bytes(all, width, rows).saturating_sub(row_bytes)
@@ -97,6 +99,14 @@ impl Decoding {
     }
 }
 
+fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
+    match *source {
+        FieldSource::Array { part, .. } => part.map(cubes::Part::Region),
+        FieldSource::Volume { part, .. } => Some(cubes::Part::Voxels(part)),
+        _ => None,
+    }
+}
+
 fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))
 }
@@ -109,7 +119,8 @@ fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: 
         // Only the tables of its output are its own.
         FieldSource::Picture { is_shown_before: true, .. } => [0, 0, row_bytes / 64, rows << 10],
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
-        FieldSource::Array { stored, part } => {
+        FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
+            let part = part_of(&field.source);
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
             let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
                 // The host decodes parts of arrays in plain zstd.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 /// Returns the number of an array's memo and the note in the memo. The first caller inspects the array. It
 /// also puts the array on the device if the rows would otherwise upload more than twice the array's size.
 pub(super) fn noted<'a>(value: &RecordValue<'a>, scenes: Option<&Arc<dyn Scenes>>) -> Option<(u64, &'a ArrayNote)> {
-    let RecordValue::Array { codec, descriptor, bytes, region: Some(region), limits, memo: Some(memo), .. } = *value
-    else {
+    let RecordValue::Array { codec, descriptor, bytes, region, voxels, limits, memo: Some(memo), .. } = *value else {
         return None;
     };
+    let part = cubes::Part::of(region, voxels)?;
     let note = memo.get_or_make(|| {
         let tables = cubes::known(codec, descriptor, bytes, limits);
-        let scenes = scenes.filter(|_| cubes::Most::of(descriptor, Some(region)).exceeds(memo.rows()));
+        let scenes = scenes.filter(|_| cubes::Most::of(descriptor, Some(part)).exceeds(memo.rows()));
         let on_device = tables.as_ref().and_then(|_| scenes?.put(bytes));
         ArrayNote { tables, on_device }
     });

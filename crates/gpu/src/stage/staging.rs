@@ -13,7 +13,7 @@ use crate::pictures::{
 };
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{DeviceArray, PictureElements, Prepared, RecordValue, RowNoise, Spot, StageFailure};
+use shardpack_loader::stage::{DeviceArray, PictureElements, Prepared, RecordValue, Spot, StageFailure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -175,14 +175,14 @@ impl<M: Block> Staging<M> {
                 };
                 self.picture(spot, needs.map_err(reason)?, (spot.field, spot.row)).map(Some)
             }
-            RecordValue::Array { codec, descriptor, bytes, region, finish, noise, memo: _, limits } => {
-                let is_whole = region.is_none();
+            RecordValue::Array { codec, descriptor, bytes, region, voxels, finish, noise, memo: _, limits } => {
+                let part = cubes::Part::of(region, voxels);
                 let known = noted(value, self.scenes.as_ref());
                 let known = known.and_then(|(id, note)| Some((id, note.tables.as_deref()?, &note.on_device)));
                 let (needs, at, array) = match (stored, known) {
                     (ValueBytes::Kept(kept), _) => {
                         let payload = KeptPayload::Device(0);
-                        let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, region, finish, limits);
+                        let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, part, finish, limits);
                         (needs, None, Some((Identity::Kept(kept.number), None)))
                     }
                     // Places are relative to the start of the loan, so the bytes of the value must be the
@@ -191,23 +191,23 @@ impl<M: Block> Staging<M> {
                         return Err("value is outside its part of the staging memory".into());
                     }
                     (ValueBytes::There(loan), _) => {
-                        (PreparedArray::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)
+                        (PreparedArray::of(codec, descriptor, bytes, part, finish, limits), Some(loan.at()), None)
                     }
                     (ValueBytes::Here, Some((id, known, scene))) => {
                         let at = scene.as_ref().map(|scene| KeptPayload::Device(scene.at()));
                         let payload = at.unwrap_or(KeptPayload::Host(bytes));
-                        let needs = PreparedArray::of_kept(known, payload, descriptor, region, finish, limits);
+                        let needs = PreparedArray::of_kept(known, payload, descriptor, part, finish, limits);
                         (needs, None, Some((Identity::Read(id), scene.as_ref())))
                     }
                     (ValueBytes::Here, None) => {
-                        (PreparedArray::of(codec, descriptor, bytes, region, finish, limits), None, None)
+                        (PreparedArray::of(codec, descriptor, bytes, part, finish, limits), None, None)
                     }
                 };
-                let needs = needs.map_err(refusal)?.noisy(noise.map(|RowNoise { noise, keep }| (noise, keep)));
+                let needs = needs.map_err(refusal)?.changed(noise);
                 if needs.out_bytes() != spot.bytes.len() as u64 {
                     return Err("value and row differ in size".into());
                 }
-                match array.filter(|_| !is_whole && needs.out_bytes() > 0) {
+                match array.filter(|_| part.is_some() && needs.out_bytes() > 0) {
                     Some((identity, scene)) => self.part(spot, &needs, identity, scene, zstd).map(|()| None),
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }

@@ -98,8 +98,17 @@ impl Bench {
         let mut prepare = |(spot, item): (&Spot, &Item<'_>)| {
             let &Item { codec, descriptor, payload: bytes, ref region, ref finish } = item;
             let (region, limits) = (region.as_ref(), &limits);
-            let value =
-                RecordValue::Array { codec, descriptor, bytes, region, finish, noise: None, memo: None, limits };
+            let value = RecordValue::Array {
+                codec,
+                descriptor,
+                bytes,
+                region,
+                voxels: None,
+                finish,
+                noise: None,
+                memo: None,
+                limits,
+            };
             let prepared = self.slot.prepare(spot, &value, zstd);
             assert_ne!(prepared, Prepared::Refused("no room left in the staging memory".into()));
             matches!(prepared, Prepared::Taken(_))

@@ -95,7 +95,7 @@ fn options(wanted: &str) -> Outcome<LoaderOptions> {
         }
         "first" => plain.layout(PixelLayout::ChannelsHeightWidth),
         "flipped" => {
-            let augment = Augment { flip_rows: true, flip_columns: true, rotate: false };
+            let augment = Augment { flip_rows: true, flip_columns: true, rotate: false, ..Augment::default() };
             plain.augment(augment)
         }
         "patch" => {

@@ -1,5 +1,5 @@
-//! Noise on rows of cubes. It is added last, to the final values, and is the same on host and device and for
-//! any number of parts.
+//! Gamma and noise on rows of cubes. They come last, on the final values, and are the same on host and device and
+//! for any number of parts.
 
 use super::decoder::RowDecoder;
 use super::fields::image_axes;
@@ -18,9 +18,13 @@ impl Recipe {
         if !field.is_noisy {
             return Ok(None);
         }
-        let noise = BandAugmentation::noise(&self.augment_bands, &self.key(at).draws());
-        let Some(noise) = noise else { return Ok(None) };
-        Ok(Some(RowNoise { noise, keep: fill_of(field)? }))
+        let draws = self.key(at).draws();
+        let noise = BandAugmentation::noise(&self.augment_bands, &draws);
+        let gamma = BandAugmentation::gamma(&self.augment_bands, &draws);
+        if noise.is_none() && gamma.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(RowNoise { noise, gamma, keep: fill_of(field)? }))
     }
 
     /// If the row is ragged, `dims` are its axes.

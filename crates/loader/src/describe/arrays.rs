@@ -122,6 +122,10 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         | FieldType::Mask(_)
         | FieldType::Raw(_) => false,
     };
+    if options.view.augment.flip_planes && !matches!(options.view.cube, CubeMode::Volume { .. }) {
+        let hint = Hint::new("cut boxes, such as ").and([Setting::word("cube", "patch64x128x128")]);
+        return Err(Error::usage("`dflip` flips the planes of volumes, but no boxes are cut").with_hint(hint));
+    }
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
             return Err(Error::usage("augmentation: no decoded array with two or three axes to flip or turn"));
@@ -148,7 +152,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
         let missing = match options.view.cube {
-            CubeMode::Volume { .. } => "volume with channels",
+            CubeMode::Volume { .. } => "volume other than masks",
             _ => "decoded array with three axes, other than masks,",
         };
         return Err(Error::usage(format!("band augmentation: no {missing} is loaded")));

@@ -270,10 +270,10 @@ fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Resu
 }
 
 /// Returns true if bands are augmented in a field with this many axes. Where volumes are cut, arrays of three
-/// axes have no bands.
+/// axes have one band.
 pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
-    let banded = if matches!(options.view.cube, CubeMode::Volume { .. }) { 4 } else { 3 };
-    axes == banded && !options.view.augment_bands.is_empty() && !is_mask(field)
+    let is_volume = matches!(options.view.cube, CubeMode::Volume { .. });
+    (axes == 3 || axes == 4 && is_volume) && !options.view.augment_bands.is_empty() && !is_mask(field)
 }
 
 pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
@@ -331,6 +331,7 @@ fn whole_record(
         descriptor: &descriptor,
         bytes: value.bytes,
         region: cut.as_ref().map(|cut| &cut.region),
+        voxels: None,
         finish: &Finish::NOTHING,
         noise: None,
         memo: None,

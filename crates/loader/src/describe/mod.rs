@@ -186,7 +186,7 @@ impl Fields {
             size,
             dims_at: self.dims,
             staged: false,
-            is_noisy: is_banded && options.view.augment_bands.iter().any(BandAugmentation::is_noise),
+            is_noisy: is_banded && options.view.augment_bands.iter().any(BandAugmentation::is_last),
         };
         if plan.is_ragged() {
             self.dims += plan.shape.len();

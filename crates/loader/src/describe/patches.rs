@@ -77,8 +77,9 @@ impl PatchPlan {
     /// Otherwise the host decodes each scene, once for all of its patches.
     pub(crate) fn staged(self, plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<Self> {
         let is_left = |plan: &FieldPlan| match &plan.kind {
-            FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }) => !plan.staged,
-            FieldType::Volume(_) => true,
+            FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }) | FieldType::Volume(_) => {
+                !plan.staged
+            }
             _ => false,
         };
         let left = plans.iter().find(|plan| is_left(plan)).map(|plan| plan.name.escape_debug().to_string());

@@ -7,7 +7,7 @@ use super::parts::Description;
 use crate::fields::{FieldType, VolumeField};
 use crate::options::LoaderOptions;
 use crate::patches::PatchPlace;
-use shardpack_array::{Bands, Factors, Finish};
+use shardpack_array::{Bands, Factors, Finish, Voxels};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
@@ -56,11 +56,12 @@ pub(crate) fn plan(
         factors => factors,
     };
     let finish = Finish { to, factors, ..Finish::NOTHING };
+    let part = Voxels { origin: [0; 3], size };
     let shape: Vec<u64> = size.into_iter().chain(channels).collect();
     let bytes = to_usize(dtype.array_bytes(&shape)?);
     let stored = examples.stored(dtype, to);
     let sampling = moves::sampling(dataset.schema(), field, dtype, &examples, options)?;
     examples.check_no_data(field, fill, sampling)?;
-    let volume = VolumeField { position, size, place, finish, sampling, is_banded, fill, stored, scene };
+    let volume = VolumeField { position, part, place, finish, sampling, is_banded, fill, stored, scene };
     Ok(Some(Description::dense(FieldType::Volume(Box::new(volume)), dtype, shape, bytes)))
 }

@@ -179,10 +179,10 @@ impl FieldPlan {
             FieldType::Array(ArrayField { stored, cut, .. }) => {
                 FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
             }
+            FieldType::Volume(volume) => FieldSource::Volume { stored: &volume.stored, part: &volume.part },
             FieldType::Picture(_)
             | FieldType::Scalar(_)
             | FieldType::OneHot(_)
-            | FieldType::Volume(_)
             | FieldType::Mask(_)
             | FieldType::Raw(_) => FieldSource::Other,
         };
@@ -205,7 +205,11 @@ impl FieldPlan {
     /// True for arrays of more than `bytes` bytes that a stage accepts and copies to staging memory. Until
     /// they are copied, such arrays stay in runs.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
-        let FieldType::Array(ArrayField { stored, is_shared: false, .. }) = &self.kind else { return false };
+        let stored = match &self.kind {
+            FieldType::Array(ArrayField { stored, is_shared: false, .. }) => stored,
+            FieldType::Volume(volume) => &volume.stored,
+            _ => return false,
+        };
         let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
         self.staged && stored.iter().any(|(_, array)| is_large(array))
     }

@@ -3,14 +3,14 @@
 
 use super::array::MOVED_BYTES;
 use crate::patches::PatchPlace;
-use shardpack_array::{ArrayDecoder, Finish, Resampling};
+use shardpack_array::{ArrayDecoder, Finish, Resampling, Voxels};
 use shardpack_format::{ArrayDescriptor, Codec};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VolumeField {
     pub(crate) position: usize,
-    /// Depth, height and width of a box.
-    pub(crate) size: [u64; 3],
+    /// Size of a box. For each sample, its place is filled in.
+    pub(crate) part: Voxels,
     pub(crate) place: PatchPlace,
     pub(crate) finish: Finish,
     /// How pixels of a plane are made if random affine maps move them.
@@ -28,7 +28,7 @@ impl VolumeField {
         let bytes = |(codec, descriptor): &(Codec, ArrayDescriptor)| {
             let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).ok()?;
             let bytes = descriptor.decoded_bytes().ok()?.saturating_mul(2).saturating_add(decoder);
-            let [_, height, width] = self.size;
+            let [_, height, width] = self.part.size;
             let plane = height.saturating_mul(width).saturating_mul(descriptor.shape.get(3).copied().unwrap_or(1));
             let held = if self.sampling.is_some() { plane.saturating_mul(MOVED_BYTES) } else { 0 };
             Some(bytes.saturating_add(held))

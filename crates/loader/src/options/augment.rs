@@ -6,10 +6,12 @@ use shardpack_jpeg::DrawKey;
 /// Indices of the draw pairs for flips and turns, which follow the indices for patches.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
+/// Index of the draw pair for flips of planes, of which only the first draw is used.
+const PLANES: u32 = FLIPS + 7;
 
 /// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its
 /// mask, are turned in the same way, so they must have the same height and width. Patches are turned after
-/// they are cut, and each plane of a volume's box is turned separately. Pictures, and arrays with other
+/// they are cut. All planes of a volume's box are turned alike. Pictures, and arrays with other
 /// numbers of axes, do not change.
 ///
 /// The result depends only on the seed, the epoch, the sample, and whether the array or patch is square. It
@@ -26,6 +28,8 @@ const TURNS: u32 = FLIPS + 1;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Augment {
+    /// Flips half of the boxes of volumes from front to back, which reverses the order of their planes.
+    pub flip_planes: bool,
     /// Flips half of the samples from top to bottom, which reverses the order of their rows.
     pub flip_rows: bool,
     /// Flips half of the samples from left to right.
@@ -39,7 +43,7 @@ impl Augment {
     /// Returns true if nothing is flipped or turned.
     #[must_use]
     pub const fn is_none(&self) -> bool {
-        !self.flip_rows && !self.flip_columns && !self.rotate
+        !self.flip_planes && !self.flip_rows && !self.flip_columns && !self.rotate
     }
 
     /// Returns the turn of a sample whose arrays or patches have this height and width.
@@ -51,7 +55,8 @@ impl Augment {
             [quarter, _] if height == width => place(quarter, 4),
             [half, _] => 2 * place(half, 2),
         };
-        Turn::new(self.flip_rows && rows < 0.5, self.flip_columns && columns < 0.5, quarters)
+        let turn = Turn::new(self.flip_rows && rows < 0.5, self.flip_columns && columns < 0.5, quarters);
+        Turn { flip_planes: self.flip_planes && key.draws().pair(PLANES)[0] < 0.5, ..turn }
     }
 }
 
@@ -76,8 +81,8 @@ mod tests {
 
     #[test]
     fn all_turns_are_alike() {
-        let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
-        let only = |flip_rows, flip_columns, rotate| Augment { flip_rows, flip_columns, rotate };
+        let all = Augment { flip_rows: true, flip_columns: true, rotate: true, ..Augment::default() };
+        let only = |flip_rows, flip_columns, rotate| Augment { flip_rows, flip_columns, rotate, ..Augment::default() };
         for (augment, size, kinds) in [
             (all, [8, 8], 8),
             (all, [8, 9], 4),
@@ -99,9 +104,23 @@ mod tests {
     }
 
     #[test]
+    fn planes_are_flipped_independently_of_rows_and_columns() {
+        let all = Augment { flip_planes: true, flip_rows: true, flip_columns: true, rotate: true };
+        let without = Augment { flip_planes: false, ..all };
+        let mut seen = std::collections::HashSet::new();
+        for sample in 0..400 {
+            let key = DrawKey { seed: 4, epoch: 2, sample };
+            let turn = all.turn(&key, [4, 4]);
+            assert_eq!(Turn { flip_planes: false, ..turn }, without.turn(&key, [4, 4]));
+            seen.insert(turn);
+        }
+        assert_eq!(seen.len(), 16, "both orders of planes, eight turns");
+    }
+
+    #[test]
     fn patches_are_placed_independently_of_their_turn() {
         use crate::patches::PatchPlace;
-        let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+        let all = Augment { flip_rows: true, flip_columns: true, rotate: true, ..Augment::default() };
         let mut seen = std::collections::HashSet::new();
         for sample in 0..400 {
             let key = DrawKey { seed: 4, epoch: 2, sample };

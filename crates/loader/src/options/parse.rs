@@ -53,7 +53,7 @@ impl FromStr for CubeMode {
     }
 }
 
-/// Parses the words `hflip`, `vflip` and `rot90`, separated by commas.
+/// Parses the words `hflip`, `vflip`, `dflip` and `rot90`, separated by commas.
 ///
 /// ```
 /// use shardpack_loader::Augment;
@@ -72,11 +72,12 @@ impl FromStr for Augment {
             let place = match word {
                 "hflip" => &mut augment.flip_columns,
                 "vflip" => &mut augment.flip_rows,
+                "dflip" => &mut augment.flip_planes,
                 "rot90" => &mut augment.rotate,
                 _ => &mut unknown,
             };
             if std::mem::replace(place, true) {
-                let expected = "hflip, vflip and rot90, each at most once, separated by commas";
+                let expected = "hflip, vflip, dflip and rot90, each at most once, separated by commas";
                 return Err(Error::usage(format!("augmentation: expected {expected}, found `{text}`")));
             }
         }
@@ -95,7 +96,7 @@ pub struct Augments {
     pub pictures: Vec<Augmentation>,
 }
 
-/// Parses augmentations separated by commas. These are `hflip`, `vflip` and `rot90` for arrays, augmentations
+/// Parses augmentations separated by commas. These are `hflip`, `vflip`, `dflip` and `rot90` for arrays, augmentations
 /// such as `band_dropout(p=0.1)` for the bands of arrays, and augmentations such as
 /// `rand_augment(num_ops=2,magnitude=9)` for pictures.
 ///
@@ -160,7 +161,7 @@ pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
     Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
 }
 
-const ARRAYS: [&str; 3] = ["hflip", "vflip", "rot90"];
+const ARRAYS: [&str; 4] = ["hflip", "vflip", "dflip", "rot90"];
 
 /// Parses one type for all cubes, such as `float16`, or types for single fields, such as `cube=float16,mask=int64`.
 ///
@@ -268,12 +269,12 @@ mod tests {
 
     #[test]
     fn augmentation_is_a_list_of_words() {
-        let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
-        assert_eq!("vflip,hflip,rot90".parse::<Augment>().unwrap(), all);
+        let all = Augment { flip_planes: true, flip_rows: true, flip_columns: true, rotate: true };
+        assert_eq!("vflip,hflip,dflip,rot90".parse::<Augment>().unwrap(), all);
         assert_eq!("hflip".parse::<Augment>().unwrap(), Augment { flip_columns: true, ..Augment::default() });
         for bad in ["", "flip", "hflip,", "hflip,hflip", "rot90, vflip", "Rot90"] {
             let error = bad.parse::<Augment>().unwrap_err().to_string();
-            assert!(error.contains("hflip, vflip and rot90") && error.ends_with(&format!("`{bad}`")), "{error}");
+            assert!(error.contains("hflip, vflip, dflip and rot90") && error.ends_with(&format!("`{bad}`")), "{error}");
         }
     }
 

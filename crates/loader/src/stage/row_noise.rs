@@ -1,21 +1,23 @@
-//! Noise on the final values of a row. A stage adds it, or the host if it decodes the row instead.
+//! Gamma and noise on the final values of a row. A stage adds them, or the host if it decodes the row instead.
 
 use shardpack_array::change_runs;
-use shardpack_augment::Noise;
+use shardpack_augment::{Gamma, Noise};
 use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 
-/// Noise added to the values of a row after all other changes.
+/// Gamma and noise for the values of a row, after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
-    /// The noise. It depends on the place of a value in `[height, width, bands]`, and not on the order of the
-    /// axes in memory.
-    pub noise: Noise,
-    /// Value that gets no noise. This is the value that replaces no-data, rounded to the type of the row.
+    /// The noise, if there is any. It depends on the place of a value in `[height, width, bands]`, and not on the
+    /// order of the axes in memory.
+    pub noise: Option<Noise>,
+    /// The power of the values, taken before the noise is added.
+    pub gamma: Option<Gamma>,
+    /// Value that does not change. This is the value that replaces no-data, rounded to the type of the row.
     pub keep: Option<f32>,
 }
 
 impl RowNoise {
-    /// Adds the noise to a row with this number of rows, columns and bands, in the order that the layout gives.
+    /// Changes a row with this number of rows, columns and bands, in the order that the layout gives.
     ///
     /// # Errors
     /// `Usage` if the elements are not floats of at most 32 bits, or if `row` is too short.
@@ -28,11 +30,17 @@ impl RowNoise {
         let (length, room) = (dtype.array_bytes(&[rows, columns, bands])?, row.len());
         let values = usize::try_from(length).ok().and_then(|length| row.get_mut(..length));
         let values = values.ok_or_else(|| Error::usage(format!("row size: expected {length} bytes, found {room}")))?;
+        if let Some(gamma) = &self.gamma {
+            let mut range = [f32::INFINITY, f32::NEG_INFINITY];
+            change_runs(dtype, values, |_, run| range = Gamma::range_of(range, self.keep, run))?;
+            change_runs(dtype, values, |_, run| gamma.change(range, self.keep, run))?;
+        }
+        let Some(noise) = &self.noise else { return Ok(()) };
         let add = |first: u64, step: u64, run: &mut [f32]| match self.keep {
-            None => self.noise.add(first, step, run),
+            None => noise.add(first, step, run),
             Some(keep) => {
                 let before = run.to_vec();
-                self.noise.add(first, step, run);
+                noise.add(first, step, run);
                 let is_kept = before.iter().map(|value| *value == keep);
                 run.iter_mut().zip(is_kept).filter(|(_, is_kept)| *is_kept).for_each(|(value, _)| *value = keep);
             }

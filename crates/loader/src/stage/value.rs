@@ -2,7 +2,7 @@
 
 use super::memo::Memo;
 use super::row_noise::RowNoise;
-use shardpack_array::{Finish, Region};
+use shardpack_array::{Finish, Region, Voxels};
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
 use shardpack_jpeg::{Crops, PixelLayout, Rendering, Scaling, StoredPicture, View};
@@ -43,6 +43,13 @@ pub enum FieldSource<'a> {
         /// Size and bands of the part, if rows are parts of arrays. The place of the part differs from row to
         /// row. A height of 0 means all pixels.
         part: Option<&'a Region>,
+    },
+    /// Volumes, of which rows are boxes.
+    Volume {
+        /// Examples of stored arrays, before the steps that follow decoding.
+        stored: &'a [(Codec, ArrayDescriptor)],
+        /// Size of the boxes. Their place differs from row to row.
+        part: &'a Voxels,
     },
     /// A column of the index, or stored bytes.
     Other,
@@ -88,9 +95,11 @@ pub enum RecordValue<'a> {
         bytes: &'a [u8],
         /// Requested part, in the requested order of axes; `None` for the whole array in stored order.
         region: Option<&'a Region>,
+        /// Requested box, if the array is a volume. There is then no region.
+        voxels: Option<&'a Voxels>,
         /// Steps after decoding.
         finish: &'a Finish,
-        /// Noise to add after `finish`.
+        /// Gamma and noise, after `finish`.
         noise: Option<RowNoise>,
         /// The stage's note about the array, if several rows take a part of it.
         memo: Option<&'a Memo>,

@@ -28,7 +28,7 @@ const MOVES: [&str; 3] = [
     "random_affine(degrees=0,translate=0.5)",
     "random_rotation(degrees=-90..90)",
 ];
-const ALL: Augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
+const ALL: Augment = Augment { flip_planes: false, flip_rows: true, flip_columns: true, rotate: true };
 
 /// Cubes of float32, some of them stored as float16. Each has a mask and a row of numbers.
 struct Cubes {
@@ -250,7 +250,7 @@ proptest! {
             .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
             .map(|factors| ("cube".to_owned(), factors.unwrap()));
         let options = options()
-            .augment(Augment { flip_rows, flip_columns, rotate })
+            .augment(Augment { flip_rows, flip_columns, rotate, ..Augment::default() })
             .dtype(ArrayDtype::Cubes(element))
             .normalise(normalise)
             .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())

@@ -123,7 +123,7 @@ fn asked() -> Vec<(&'static str, LoaderOptions)> {
         vec![("cube".to_owned(), Factors::new(&numbers, &numbers).unwrap())]
     };
     let bf16 = ArrayDtype::Fields(vec![("cube".into(), ElementType::Bf16)]);
-    let flips = Augment { flip_rows: true, flip_columns: true, rotate: false };
+    let flips = Augment { flip_rows: true, flip_columns: true, rotate: false, ..Augment::default() };
     let turns = Augment { rotate: true, ..flips };
     let augment_bands = vec!["band_jitter(gain=0.2,offset=1)".parse().unwrap(), "band_dropout(p=0.2)".parse().unwrap()];
     let first = PixelLayout::ChannelsHeightWidth;

@@ -141,7 +141,12 @@ fn no_data_is_the_same_for_all_cuts() {
         (CubeMode::Patch { height: 9, width: 7, place: PatchPlace::Random }, PixelLayout::ChannelsHeightWidth);
     let bands = Bands::List(vec![3, 0]);
     let several = Patches::PerSample(48);
-    let turned = shardpack_loader::Augment { flip_rows: true, flip_columns: true, rotate: true };
+    let turned = shardpack_loader::Augment {
+        flip_rows: true,
+        flip_columns: true,
+        rotate: true,
+        ..shardpack_loader::Augment::default()
+    };
     for options in [
         options().layout(first),
         options().cube(patch).bands(bands.clone()),

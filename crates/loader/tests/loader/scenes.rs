@@ -290,7 +290,7 @@ fn samplings_turns_and_objects_go_with_patches() {
     let count = rows.iter().filter(|row| row.0 == 3).count();
     assert!(count >= 20 && threes.len() > count * 3 / 4, "{} places of {count}", threes.len());
 
-    let augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    let augment = Augment { flip_rows: true, flip_columns: true, rotate: true, ..Augment::default() };
     let square = options(Patches::PerSample(12)).cube(patch(8, 8)).augment(augment);
     let mut loader = Loader::open(&dataset, square).unwrap();
     let mut turns = BTreeSet::new();

@@ -14,7 +14,7 @@ use shardpack_loader::{
     PatchPlace, Patches,
 };
 use shardpack_reader::{Bands, Dataset};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 fn options(patches: Patches) -> LoaderOptions {
     base().batch_size(5).threads(2).seed(9).end(End::Uneven).patches(patches)
@@ -171,6 +171,7 @@ fn turned(stored: &[u8], [planes, height, width]: [usize; 3], pixel: usize, turn
     for (z, y, x) in (0..planes).flat_map(|z| (0..height).flat_map(move |y| (0..width).map(move |x| (z, y, x)))) {
         let y = if turn.flip_rows { height - 1 - y } else { y };
         let x = if turn.flip_columns { width - 1 - x } else { x };
+        let z = if turn.flip_planes { planes - 1 - z } else { z };
         let [y, x] = if turn.transpose { [x, y] } else { [y, x] };
         let at = ((z * height + y) * width + x) * pixel;
         out.extend(&stored[at..at + pixel]);
@@ -180,10 +181,10 @@ fn turned(stored: &[u8], [planes, height, width]: [usize; 3], pixel: usize, turn
 
 #[test]
 fn all_arrays_of_a_volume_are_turned_alike() {
-    let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    let all = Augment { flip_planes: true, flip_rows: true, flip_columns: true, rotate: true };
     for size in [[3, 5, 7], [2, 6, 6]] {
         let rows = beside_stored(|options| options.augment(all), size);
-        let mut seen = BTreeSet::new();
+        let mut seen = HashSet::new();
         for ((sample, patch, _, fields), stored) in &rows {
             let key = DrawKey { seed: 9, epoch: u64::from(*patch) << 32, sample: *sample };
             let sides = size.map(|side| side as usize);
@@ -191,16 +192,16 @@ fn all_arrays_of_a_volume_are_turned_alike() {
             for ((field, stored), pixel) in fields.iter().zip(stored).zip([4, 1]) {
                 assert!(*field == turned(stored, sides, pixel, turn), "sample {sample}, patch {patch}: {turn:?}");
             }
-            seen.insert((turn.flip_rows, turn.flip_columns, turn.transpose));
+            seen.insert(turn);
         }
-        assert_eq!(seen.len(), if size[1] == size[2] { 8 } else { 4 });
+        assert_eq!(seen.len(), if size[1] == size[2] { 16 } else { 8 });
     }
 }
 
 #[test]
 fn planes_of_a_box_are_moved_alike_and_masks_by_nearest_pixels() {
     let moves: Augmentation = "random_affine(degrees=60,scale=0.7..1.5,p=0.8,fill=-2,mask_fill=9)".parse().unwrap();
-    let flips = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    let flips = Augment { flip_planes: true, flip_rows: true, flip_columns: true, rotate: true };
     for size in [[3, 5, 7], [2, 6, 6]] {
         // Integers of a volume become float32, because its pixels are mixed.
         let rows = beside_stored(|options| options.augment(flips).augment_pictures(vec![moves]), size);
@@ -217,7 +218,11 @@ fn planes_of_a_box_are_moved_alike_and_masks_by_nearest_pixels() {
                 let finish = Finish { to, warp: map.map(|map| Warp { map, sampling }), turn, ..Finish::NOTHING };
                 let mut expected = vec![0; field.len()];
                 let [from, into] = [stored.len(), field.len()].map(|bytes| bytes / planes as usize);
-                for (plane, out) in stored.chunks(from).zip(expected.chunks_mut(into)) {
+                let mut outs: Vec<&mut [u8]> = expected.chunks_mut(into).collect();
+                if turn.flip_planes {
+                    outs.reverse();
+                }
+                for (plane, out) in stored.chunks(from).zip(outs) {
                     let shape = [height, width, channels];
                     finish.apply(dtype, shape, Layout::AsShape, plane, out).unwrap();
                 }
@@ -309,6 +314,10 @@ fn volumes_that_cannot_be_cut_are_refused() {
         (
             refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
             "volumes of field `volume` are [depth, height, width, channels]: layout `chw` is not supported",
+        ),
+        (
+            refused("patch5x7", |o| o.fields(["mask"]).augment(Augment { flip_planes: true, ..Augment::default() })),
+            "`dflip` flips the planes of volumes, but no boxes are cut",
         ),
         (
             refused("patch3x5x7", |o| o.patches(Patches::Grid { overlap: [3, 0, 0] })),

@@ -164,7 +164,7 @@ impl Stage for FakeStage {
     }
 
     fn takes(&self, field: &FieldSpec<'_>) -> bool {
-        !matches!(field.source, FieldSource::Other)
+        !matches!(field.source, FieldSource::Other | FieldSource::Volume { .. })
     }
 
     fn shares(&self, example: &RecordValue<'_>) -> bool {
@@ -243,12 +243,13 @@ impl StageSlot for FakeSlot {
                 let job = Job::Picture { media_type, bytes: copy, how, changes, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))
             }
-            RecordValue::Array { codec, descriptor, bytes, region, finish, noise, limits, memo: _ } => {
+            RecordValue::Array { codec, descriptor, bytes, region, voxels: None, finish, noise, limits, memo: _ } => {
                 let (descriptor, region, limits) = (descriptor.clone(), region.cloned(), limits.clone());
                 let finish = Box::new(finish.clone());
                 let job = Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, finish, noise, limits };
                 (job, bytes.len(), None)
             }
+            RecordValue::Array { .. } => panic!("this stage takes no volumes"),
         };
         inner.staged += bytes;
         assert!(inner.staged <= self.room.staged_bytes, "staging memory has the requested size");

@@ -3,7 +3,7 @@
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
-use crate::cubes::{Fault, PreparedArray};
+use crate::cubes::{Fault, Part, PreparedArray};
 use crate::driver::Heap;
 use crate::stage::Staging;
 use crate::stage::tests::played::play_kernels;
@@ -99,6 +99,7 @@ fn booleans_and_fixed_point_are_checked() {
         descriptor: ArrayDescriptor::plain(Dtype::Bool, vec![4, 5, 6]),
         payload: vec![1; 120],
         region: None,
+        voxels: None,
         finish: Finish::NOTHING,
         staged: false,
     };
@@ -145,8 +146,10 @@ fn booleans_and_fixed_point_are_checked() {
 fn refused_arrays_leave_the_batch_unchanged() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![7, 11, 40], 1);
     let (limits, outside) = (Limits::default(), Region::new(0, 0, 8, 8));
-    let prepare =
-        |payload, region| PreparedArray::of(sound.codec, &sound.descriptor, payload, region, &Finish::NOTHING, &limits);
+    let prepare = |payload, region: Option<&Region>| {
+        let part = region.map(Part::Region);
+        PreparedArray::of(sound.codec, &sound.descriptor, payload, part, &Finish::NOTHING, &limits)
+    };
     let error = |payload, region| prepare(payload, region).err().unwrap().to_string();
     assert!(error(&sound.payload[1..], None).contains("blosc2"));
     assert!(error(&sound.payload, Some(&outside)).contains("region rows"));

@@ -158,6 +158,7 @@ pub(crate) fn finish(
         flip_rows: turns && seed & 1 == 1,
         flip_columns: turns && seed & 2 == 2,
         transpose: turns && rows == columns && seed & 4 == 4,
+        ..Turn::NONE
     };
     let no_data = [-1.0, f64::NAN, 0.0, 40.0, f64::INFINITY][(seed / 128 % 5) as usize];
     let fill = (seed & 64 == 64 && is_float).then_some(NoData { no_data, with: -5.5 });
@@ -166,7 +167,7 @@ pub(crate) fn finish(
 }
 
 /// Makes an affine map in half of the cases: exact shifts and quarter turns, small and large moves.
-fn moves(seed: u64, moves: bool, is_float: bool, [rows, columns]: [u64; 2]) -> Option<Warp> {
+pub(crate) fn moves(seed: u64, moves: bool, is_float: bool, [rows, columns]: [u64; 2]) -> Option<Warp> {
     let draw = |n: u64| {
         (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(n).wrapping_mul(0xD134_2543_DE82_EF95) >> 40) as f64
             / (1 << 24) as f64

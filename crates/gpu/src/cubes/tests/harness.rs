@@ -5,8 +5,8 @@ use crate::cubes::Fault;
 use crate::driver::Heap;
 use crate::stage::tests::played::play_kernels;
 use crate::stage::{Assembled, Staging};
-use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region, ZstdDecoder};
-use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
+use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region, Voxels, ZstdDecoder};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits};
 use shardpack_gpu_play::Manner;
 use shardpack_loader::stage::{Prepared, RecordValue, Spot};
 use std::ops::Range;
@@ -17,6 +17,7 @@ pub(super) struct Item {
     pub(super) descriptor: ArrayDescriptor,
     pub(super) payload: Vec<u8>,
     pub(super) region: Option<Region>,
+    pub(super) voxels: Option<Voxels>,
     pub(super) finish: Finish,
     /// True if the payload is read into the slot before it is prepared.
     pub(super) staged: bool,
@@ -29,12 +30,18 @@ impl Item {
             descriptor: encoded.descriptor.clone(),
             payload: encoded.payload.clone(),
             region: None,
+            voxels: None,
             finish: Finish::NOTHING,
             staged: false,
         }
     }
 
     fn out_bytes(&self) -> usize {
+        if let Some(voxels) = &self.voxels {
+            let (_, channels) = voxels.sides_of(&self.descriptor).unwrap();
+            let elements = voxels.size.iter().product::<u64>() * channels.unwrap_or(1);
+            return (elements * self.finish.to.of(self.descriptor.decoded).unwrap().bytes()) as usize;
+        }
         let (dtype, bytes) = match &self.region {
             None => (self.descriptor.decoded, self.descriptor.decoded_bytes().unwrap()),
             Some(region) => region.shape_of(&self.descriptor).map(|shape| (shape.dtype, shape.bytes)).unwrap(),
@@ -43,15 +50,16 @@ impl Item {
     }
 
     pub(super) fn value<'a>(&'a self, bytes: &'a [u8], limits: &'a Limits) -> RecordValue<'a> {
-        let Self { codec, ref descriptor, ref region, ref finish, .. } = *self;
-        let region = region.as_ref();
-        RecordValue::Array { codec, descriptor, bytes, region, finish, noise: None, memo: None, limits }
+        let Self { codec, ref descriptor, ref region, ref voxels, ref finish, .. } = *self;
+        let (region, voxels) = (region.as_ref(), voxels.as_ref());
+        RecordValue::Array { codec, descriptor, bytes, region, voxels, finish, noise: None, memo: None, limits }
     }
 
     pub(super) fn on_the_host(&self) -> Result<Vec<u8>, Error> {
         let limits = Limits::default();
         let mut decoder = ArrayDecoder::new();
         let (decoded, elements) = match &self.region {
+            None if self.voxels.is_some() => return self.boxed_on_the_host(),
             None => {
                 let array = decoder.decode(self.codec, &self.descriptor, &self.payload, &limits)?;
                 (array.dtype(), array.bytes().to_vec())
@@ -64,6 +72,32 @@ impl Item {
             }
         };
         finished(&self.finish, &self.descriptor, self.region.as_ref(), (decoded, &elements))
+    }
+}
+
+impl Item {
+    /// Cuts the box out of the whole volume, voxel by voxel, and turns its planes one by one.
+    fn boxed_on_the_host(&self) -> Result<Vec<u8>, Error> {
+        let array = ArrayDecoder::new().decode(self.codec, &self.descriptor, &self.payload, &Limits::default())?;
+        let Some(voxels) = self.voxels else { return Ok(Vec::new()) };
+        let ([_, height, width], channels) = voxels.sides_of(&self.descriptor)?;
+        let channels = channels.unwrap_or(1);
+        let pixel = channels * array.dtype().bytes();
+        let ([z, y, x], [planes, rows, columns]) = (voxels.origin, voxels.size);
+        let mut out = Vec::new();
+        let order = |plane: u64| if self.finish.turn.flip_planes { planes - 1 - plane } else { plane };
+        for plane in (0..planes).map(order) {
+            let mut cut = Vec::new();
+            for row in 0..rows {
+                let start = (((z + plane) * height + y + row) * width + x) * pixel;
+                cut.extend(&array.bytes()[start as usize..(start + columns * pixel) as usize]);
+            }
+            let shape = [rows, columns, channels];
+            let mut turned = vec![0; self.finish.to.of(array.dtype())?.array_bytes(&shape)? as usize];
+            self.finish.apply(array.dtype(), shape, Layout::AsShape, &cut, &mut turned)?;
+            out.extend(turned);
+        }
+        Ok(out)
     }
 }
 

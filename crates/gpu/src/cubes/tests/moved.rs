@@ -61,6 +61,7 @@ proptest! {
             let count = region.shape_of(&whole.descriptor).unwrap().shape[if region.layout == Layout::AsShape { 2 } else { 0 }];
             let pairs = |of_all: bool| (0..if of_all { 1 } else { count.max(1) }).map(|n| (if n % 5 == 4 { 0.0 } else { 0.3 + n as f32 }, -1.5)).collect();
             let turn = Turn {
+                flip_planes: false,
                 flip_rows: seed & 1 == 1,
                 flip_columns: seed & 2 == 2,
                 transpose: seed & 4 == 4 && region.height == region.width,

@@ -12,7 +12,7 @@ use shardpack_array::{
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout};
 use shardpack_gpu_play::MANNERS;
 
-const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
+pub(super) const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
 
 pub(super) fn compare(items: &[Item]) {
     let expected: Vec<Vec<u8>> = items.iter().map(|item| item.on_the_host().unwrap()).collect();
@@ -23,9 +23,10 @@ pub(super) fn compare(items: &[Item]) {
             if *expected != found {
                 let at = expected.iter().zip(&found).position(|(a, b)| a != b);
                 panic!(
-                    "{:?} {:?} {:?}: differs at {at:?} of {}",
+                    "{:?} {:?} {:?} {:?}: differs at {at:?} of {}",
                     item.descriptor,
                     item.region,
+                    item.voxels,
                     item.finish,
                     expected.len()
                 );
@@ -268,6 +269,7 @@ fn every_float16_is_cast_as_the_host_does() {
         descriptor: descriptor.clone(),
         payload: halves.clone(),
         region: None,
+        voxels: None,
         finish: to.into(),
         staged: false,
     });
@@ -300,7 +302,15 @@ fn odd_floats_and_integers_are_cast_as_the_host_does() {
         let mut item = |dtype: Dtype, payload: Vec<u8>| {
             let count = payload.len() as u64 / dtype.bytes();
             let descriptor = ArrayDescriptor::plain(dtype, vec![count]);
-            items.push(Item { codec: Codec::Raw, descriptor, payload, region: None, finish: to.into(), staged: true });
+            items.push(Item {
+                codec: Codec::Raw,
+                descriptor,
+                payload,
+                region: None,
+                voxels: None,
+                finish: to.into(),
+                staged: true,
+            });
         };
         item(Dtype::F32, singles.iter().flat_map(|bits| bits.to_le_bytes()).collect());
         item(Dtype::F64, doubles.flat_map(u64::to_le_bytes).collect());

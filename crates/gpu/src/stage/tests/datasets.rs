@@ -251,7 +251,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
     let view = ImageMode::View;
     let (pictures, arrays) = (["label", "thumb", "image"], ["cube", "label", "mask"]);
     let changes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-    let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    let all = Augment { flip_rows: true, flip_columns: true, rotate: true, ..Augment::default() };
     let patch = CubeMode::Patch { height: 9, width: 4, place: PatchPlace::Random };
     vec![
         ("whole", base.clone().image(view(View::whole()))),
@@ -330,7 +330,11 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
             base.clone()
                 .dtype(types(&[("cube", brain)]))
                 .normalise([("cube", Factors::new(&[-3.0], &[7.5]).unwrap())])
-                .augment_bands(changes(&["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=0.5..3)"]))
+                .augment_bands(changes(&[
+                    "band_jitter(gain=0.5,offset=2)",
+                    "random_gamma(gamma=2)",
+                    "gaussian_noise(sigma=0.5..3)",
+                ]))
                 .no_data(NoData::Cubes(-7.25))
                 .augment(all)
                 .layout(first)
@@ -385,6 +389,7 @@ pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
                 flip_rows: true,
                 flip_columns: true,
                 rotate: false,
+                ..Augment::default()
             }),
         ),
         (
@@ -395,7 +400,7 @@ pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
                 .normalise([("cube", Factors::new(&[100.0], &[7.5]).unwrap())])
                 .no_data(NoData::Cubes(0.5))
                 .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
-                .augment(Augment { flip_rows: true, flip_columns: true, rotate: true })
+                .augment(Augment { flip_rows: true, flip_columns: true, rotate: true, ..Augment::default() })
                 .layout(PixelLayout::ChannelsHeightWidth),
         ),
     ]

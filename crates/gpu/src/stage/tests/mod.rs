@@ -12,6 +12,7 @@ mod resident;
 mod scenes;
 mod sharing;
 mod sizes;
+mod volumes;
 
 use crate::cubes::tests::generate;
 use crate::pictures::tests::jpegs;
@@ -284,6 +285,7 @@ fn the_last_word_about_a_row_counts() {
         descriptor: &descriptor,
         bytes: &payload,
         region: None,
+        voxels: None,
         finish: &Finish::NOTHING,
         noise: None,
         memo: None,
@@ -330,6 +332,7 @@ fn values_read_into_staging_memory_are_not_copied() {
             descriptor,
             bytes,
             region: None,
+            voxels: None,
             finish: &Finish::NOTHING,
             noise: None,
             memo: None,

@@ -45,6 +45,7 @@ fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8
             descriptor: &of.descriptor,
             bytes: &of.payload,
             region: Some(&region),
+            voxels: None,
             finish: &Finish::NOTHING,
             noise: None,
             memo,

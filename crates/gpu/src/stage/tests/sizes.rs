@@ -54,6 +54,7 @@ fn patches_have_room_for_the_blocks_of_their_cubes() {
                 descriptor,
                 bytes: payload,
                 region,
+                voxels: None,
                 finish,
                 noise: None,
                 memo: None,

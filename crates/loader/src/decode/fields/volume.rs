@@ -1,23 +1,85 @@
-//! Boxes cut out of volumes. A volume is decoded whole, once for all of its boxes.
+//! Boxes cut out of volumes. The host decodes a volume whole, once for all of its boxes. A stage decodes only the
+//! blocks that a box needs.
 
-use super::FieldDecoder;
-use super::array::{Voxels, check_alike, copy_box, fill, plain_bytes, set_moves, vary};
+use super::array::{check_alike, copy_box, fill, plain_bytes, set_moves, vary};
+use super::{FieldDecoder, StageTarget};
 use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
 use crate::fields::{CutOf, VolumeField, check_no_data, loses};
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
+use crate::stage::{Prepared, RecordValue};
 use crate::supply::{Scene, SceneField};
-use shardpack_array::{As, Finish, decoded_as};
+use shardpack_array::{As, Finish, Voxels, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Result, to_usize};
 
 pub(super) struct VolumeDecoder(pub(super) VolumeField);
+
+/// A volume whose boxes have their places.
+struct AskedVolume {
+    descriptor: ArrayDescriptor,
+    /// Depth, height and width.
+    sides: [u64; 3],
+    parts: Vec<Voxels>,
+    /// Steps after decoding, without those that differ from box to box.
+    finish: Finish,
+}
 
 impl FieldDecoder for VolumeDecoder {
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], _: &mut [u64]) -> Result<bool> {
         let Some(value) = of.value(self.0.position)? else { return Ok(false) };
         self.boxes(tools, of, &value, &[of.at()], &mut [out])?;
         Ok(true)
+    }
+
+    fn prepare(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        _: &[u64],
+        to: &mut StageTarget<'_>,
+    ) -> Result<Option<Prepared>> {
+        let value = match (to.resident, &of.recipe().resident) {
+            (Some(resident), Some(all)) => all.form(resident.detail).value(),
+            _ => match of.value(self.0.position)? {
+                Some(value) => value,
+                None => return Ok(None),
+            },
+        };
+        let mut asked = self.ask(of, &value, &[of.at()], &mut tools.window)?;
+        let Some(&part) = asked.parts.first() else { return Ok(None) };
+        self.set(&mut asked.finish, of)?;
+        let value = RecordValue::Array {
+            codec: value.codec,
+            descriptor: &asked.descriptor,
+            bytes: value.bytes,
+            region: None,
+            voxels: Some(&part),
+            finish: &asked.finish,
+            noise: of.recipe().noise(of.field, of.at())?,
+            memo: if to.resident.is_some() { None } else { of.memo() },
+            limits: of.limits(),
+        };
+        let prepared = to.prepare(of, &value);
+        tools.window = Some(window(asked.sides, part));
+        Ok(Some(prepared))
+    }
+
+    fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
+        let (Some(stage), Ok(Some(value))) = (&of.recipe().stage, of.value(self.0.position)) else { return };
+        // Decoding a box of the volume then fails as well, and reports the error.
+        let Ok(asked) = self.ask(of, &value, &[of.at()], &mut tools.window) else { return };
+        stage.look(&RecordValue::Array {
+            codec: value.codec,
+            descriptor: &asked.descriptor,
+            bytes: value.bytes,
+            region: None,
+            voxels: asked.parts.first(),
+            finish: &asked.finish,
+            noise: None,
+            memo: of.memo(),
+            limits: of.limits(),
+        });
     }
 
     fn decode_scene(
@@ -40,21 +102,22 @@ impl FieldDecoder for VolumeDecoder {
 
 impl VolumeDecoder {
     fn origin(&self, of: &RowField<'_>, at: SampleAt, sides: [u64; 3]) -> Result<Option<[u64; 3]>> {
-        let VolumeField { place, size, .. } = self.0;
+        let VolumeField { place, part, .. } = self.0;
         match &of.recipe().fields.patches {
             Some(patches) if patches.grid.is_some() => patches.in_grid(at.sample, at.patch, sides),
-            _ => Ok(at.origin.or_else(|| place.origin_in_volume(&of.recipe().key(at), sides, size))),
+            _ => Ok(at.origin.or_else(|| place.origin_in_volume(&of.recipe().key(at), sides, part.size))),
         }
     }
 
-    fn boxes(
+    /// Sets the places of the boxes `draws`. Fails unless the volume has the axes and channels of the field, and
+    /// the size of the row's other arrays.
+    fn ask(
         &self,
-        tools: &mut Tools,
         of: &RowField<'_>,
         value: &FieldValue<'_>,
         draws: &[SampleAt],
-        outs: &mut [&mut [u8]],
-    ) -> Result<Vec<PatchAt>> {
+        window: &mut Option<CutOf>,
+    ) -> Result<AskedVolume> {
         let (volume, limits) = (&self.0, of.limits());
         let source = ArrayDescriptor::parse(value.descriptor, limits)?;
         let descriptor = match (volume.finish.to, of.field.dtype) {
@@ -73,55 +136,85 @@ impl VolumeDecoder {
             return Err(Error::usage(text));
         }
         let sides = [depth, height, width];
-        check_alike("arrays cut together", sides, of, &mut tools.window)?;
+        check_alike("arrays cut together", sides, of, window)?;
         // Before decoding, so that a box that does not fit costs nothing.
-        let mut origins = Vec::with_capacity(draws.len());
+        let size = volume.part.size;
+        let mut parts = Vec::with_capacity(draws.len());
         for &at in draws {
             let origin = self.origin(of, at, sides)?.ok_or_else(|| {
-                let ([a, b, c], [d, h, w]) = (volume.size, sides);
+                let ([a, b, c], [d, h, w]) = (size, sides);
                 let expected = format!("at most {d} × {h} × {w}, the array's size");
                 Error::usage(format!("patch: expected {expected}, found {a} × {b} × {c}"))
             })?;
-            origins.push(origin);
+            parts.push(Voxels { origin, size });
         }
         check_no_data(&of.field.name, &descriptor, volume.fill, volume.sampling)?;
-        let mut finish = Finish { fill: fill(volume.fill, &descriptor), ..volume.finish.clone() };
+        plain_bytes(descriptor.decoded, found, limits)?;
+        let finish = Finish { fill: fill(volume.fill, &descriptor), ..volume.finish.clone() };
+        Ok(AskedVolume { descriptor, sides, parts, finish })
+    }
+
+    /// Sets the flips, turns, map and factors of a box.
+    fn set(&self, finish: &mut Finish, of: &RowField<'_>) -> Result<()> {
+        let volume = &self.0;
+        let [_, height, width] = volume.part.size;
+        set_moves(finish, volume.sampling, of, [height, width]);
         let base = volume.finish.factors.as_ref().filter(|_| volume.is_banded);
-        let bytes = plain_bytes(descriptor.decoded, found, limits)?;
-        let Tools { arrays, whole, window, .. } = tools;
+        let channels = [of.field.shape.get(3).copied().unwrap_or(1)];
+        vary(finish, base, of, &channels, false)
+    }
+
+    fn boxes(
+        &self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        value: &FieldValue<'_>,
+        draws: &[SampleAt],
+        outs: &mut [&mut [u8]],
+    ) -> Result<Vec<PatchAt>> {
+        let limits = of.limits();
+        let Tools { arrays, whole, window: others, .. } = tools;
+        let AskedVolume { descriptor, sides, parts, mut finish } = self.ask(of, value, draws, others)?;
+        let decoded = descriptor.decoded;
+        let bytes = plain_bytes(decoded, &descriptor.shape, limits)?;
         if whole.len() < bytes {
             whole.resize(bytes, 0);
         }
         let whole = whole.get_mut(..bytes).unwrap_or_default();
         arrays.decode_into(value.codec, &descriptor, value.bytes, whole, limits)?;
-        let channels = expected.get(3).copied().unwrap_or(1);
-        let pixel = channels.saturating_mul(descriptor.decoded.bytes());
+        let channels = descriptor.shape.get(3).copied().unwrap_or(1);
+        let pixel = channels.saturating_mul(decoded.bytes());
         let mut cut = Vec::new();
-        let [a, b, c] = volume.size;
-        for ((&origin, &at), out) in origins.iter().zip(draws).zip(outs) {
-            let of = of.of(at);
-            let part = Voxels { origin, size: volume.size };
-            set_moves(&mut finish, volume.sampling, &of, [b, c]);
-            vary(&mut finish, base, &of, expected, false)?;
-            if finish.is_nothing(descriptor.decoded) {
+        for ((&part, &at), out) in parts.iter().zip(draws).zip(outs) {
+            self.set(&mut finish, &of.of(at))?;
+            if finish.is_nothing(decoded) {
                 copy_box(whole, sides, pixel, part, out);
                 continue;
             }
-            cut.resize(to_usize(a.saturating_mul(b).saturating_mul(c).saturating_mul(pixel)), 0);
+            let [planes, rows, columns] = part.size;
+            cut.resize(to_usize(planes.saturating_mul(rows).saturating_mul(columns).saturating_mul(pixel)), 0);
             copy_box(whole, sides, pixel, part, &mut cut);
             if finish.turn.is_none() && finish.warp.is_none() {
-                finish.apply(descriptor.decoded, [a * b, c, channels], Layout::AsShape, &cut, out)?;
+                finish.apply(decoded, [planes * rows, columns, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
             // Each plane is moved separately, but all alike.
-            let planes = to_usize(a).max(1);
-            let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
-            for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {
-                finish.apply(descriptor.decoded, [b, c, channels], Layout::AsShape, plane, out)?;
+            let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / to_usize(planes).max(1)).max(1));
+            let plane_of = |plane: &[u8], out: &mut [u8]| {
+                finish.apply(decoded, [rows, columns, channels], Layout::AsShape, plane, out)
+            };
+            match finish.turn.flip_planes {
+                true => {
+                    cut.chunks(from).rev().zip(out.chunks_mut(to)).try_for_each(|(plane, out)| plane_of(plane, out))?
+                }
+                false => cut.chunks(from).zip(out.chunks_mut(to)).try_for_each(|(plane, out)| plane_of(plane, out))?,
             }
         }
-        let window_at = |origin: [u64; 3]| CutOf { size: sides, origin: Some(origin), is_volume: true };
-        *window = origins.last().map(|&origin| window_at(origin));
-        Ok(draws.iter().zip(origins).map(|(at, origin)| window_at(origin).at(at.patch)).collect())
+        *others = parts.last().map(|&part| window(sides, part));
+        Ok(draws.iter().zip(parts).map(|(at, part)| window(sides, part).at(at.patch)).collect())
     }
+}
+
+const fn window(size: [u64; 3], part: Voxels) -> CutOf {
+    CutOf { size, origin: Some(part.origin), is_volume: true }
 }

@@ -300,7 +300,7 @@ impl Filling<'_> {
             let mut stored =
                 StoredValue { sample, field: number, value, descriptor: None, segments: None, orientation: 1 };
             match &field.kind {
-                FieldType::Array(_) => {
+                FieldType::Array(_) | FieldType::Volume(_) => {
                     stored.descriptor = Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?);
                 }
                 FieldType::Picture(PictureField { orientation, .. }) => {
@@ -333,6 +333,7 @@ impl Filling<'_> {
                 descriptor,
                 bytes,
                 region: None,
+                voxels: None,
                 finish: &Finish::NOTHING,
                 noise: None,
                 memo: None,

@@ -5,8 +5,8 @@ mod patches;
 mod request;
 mod whole;
 
+pub(super) use patches::copy_box;
 pub(crate) use patches::is_made_of_others;
-pub(super) use patches::{Voxels, copy_box};
 pub(super) use request::{check_alike, fill, plain_bytes, set_moves, vary};
 pub(crate) use request::{image_axes, layout};
 pub(crate) use whole::whole_scratch_bytes;
@@ -71,6 +71,7 @@ impl FieldDecoder for ArrayFieldDecoder {
             descriptor: asked.descriptor,
             bytes: value.bytes,
             region: asked.region,
+            voxels: None,
             finish: asked.finish,
             noise: of.recipe().noise(of.field, of.at())?,
             memo,
@@ -92,6 +93,7 @@ impl FieldDecoder for ArrayFieldDecoder {
             descriptor: asked.descriptor,
             bytes: value.bytes,
             region: asked.region,
+            voxels: None,
             finish: asked.finish,
             noise: None,
             memo: of.memo(),

@@ -7,7 +7,7 @@ use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
-use shardpack_array::{Bands, Finish, Region};
+use shardpack_array::{Bands, Finish, Region, Voxels};
 use shardpack_format::{ArrayDescriptor, FieldValue, Layout, Limits, Result, Transform, bug, to_usize};
 
 pub(super) struct AskedPatches {
@@ -135,13 +135,6 @@ fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs:
         let part = Voxels { origin: [0, region.y, region.x], size: [1, region.height, region.width] };
         copy_box(whole, [1, height, width], pixel, part, out);
     }
-}
-
-/// A box of planes, rows and columns in a volume.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Voxels {
-    pub(crate) origin: [u64; 3],
-    pub(crate) size: [u64; 3],
 }
 
 /// The volume has the given `sides` and `pixel` bytes per pixel.

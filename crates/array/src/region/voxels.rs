@@ -1,0 +1,46 @@
+//! A box of a volume.
+
+use shardpack_format::{ArrayDescriptor, Error, Result};
+
+/// A box of planes, rows and columns of a volume. Volumes are arrays `[depth, height, width]` or `[depth,
+/// height, width, channels]`; all channels belong to a box.
+///
+/// ```
+/// use shardpack_array::Voxels;
+/// use shardpack_format::{ArrayDescriptor, Dtype};
+/// let volume = ArrayDescriptor::plain(Dtype::F32, vec![20, 48, 40]);
+/// let part = Voxels { origin: [12, 0, 8], size: [8, 16, 32] };
+/// assert_eq!(part.sides_of(&volume)?, ([20, 48, 40], None));
+/// assert!(Voxels { origin: [13, 0, 8], ..part }.sides_of(&volume).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Voxels {
+    /// First plane, row and column.
+    pub origin: [u64; 3],
+    /// Number of planes, rows and columns.
+    pub size: [u64; 3],
+}
+
+impl Voxels {
+    /// Returns depth, height and width of the volume, and the number of its channels; `None` if it has no axis
+    /// for channels.
+    ///
+    /// # Errors
+    /// `Usage` if the array has neither three nor four axes, or the box is not within it.
+    pub fn sides_of(&self, descriptor: &ArrayDescriptor) -> Result<([u64; 3], Option<u64>)> {
+        let (sides, channels) = match *descriptor.shape {
+            [depth, height, width] => ([depth, height, width], None),
+            [depth, height, width, channels] => ([depth, height, width], Some(channels)),
+            _ => {
+                let axes = descriptor.shape.len();
+                return Err(Error::usage(format!("a box needs an array with three or four axes, found {axes}")));
+            }
+        };
+        let ends = self.origin.iter().zip(self.size).map(|(origin, size)| origin.checked_add(size));
+        match ends.zip(sides).all(|(end, side)| end.is_some_and(|end| end <= side)) {
+            true => Ok((sides, channels)),
+            false => Err(Error::usage(format!("{self:?} is not within a volume of {sides:?}"))),
+        }
+    }
+}
