@@ -352,7 +352,7 @@ fn a_field_of_the_user_may_have_the_name_of_an_index() {
     let source = OneSample(Schema::new(fields).unwrap().with_features(0));
     let metadata = Metadata { schema: source.0.clone(), ..Metadata::default() };
     let planned = PlanSample { key: "one", source_bytes: 1, stored_bytes: 200, ..PlanSample::default() };
-    let plan = Plan::new([planned].into_iter(), metadata, PlanOptions::default()).unwrap();
+    let plan = Plan::new([planned], metadata, PlanOptions::default()).unwrap();
     let out = scratch.path().join("out");
     write_dataset(&out, &plan, &source, &WriteOptions::default()).unwrap();
     let error = add_indexes(&out, &RewriteOptions::default()).unwrap_err().to_string();
