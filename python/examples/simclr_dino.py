@@ -5,9 +5,9 @@ draws and augmentations of its own.
 
     python simclr_dino.py [DATASET] [SIZE] [EPOCHS]
 
-The loss compares each crop with the large crops of all pictures of the batch: those of its own picture should be the
-most similar. Labels only serve to see at the end what was learnt: how many pictures have a nearest neighbour of their
-own class.
+The loss compares each crop with the large crops of all pictures of the batch: the large crops of its own picture
+should be the most similar. Labels serve only for the figure at the end: the number of pictures whose nearest neighbour
+has their class.
 """
 
 from __future__ import annotations

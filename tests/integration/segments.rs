@@ -296,7 +296,7 @@ fn a_wrong_index_changes_no_pixel_and_is_counted() {
     assert_eq!(batch(&root.join("valid/field-named-like-a-segment-index.shard")).1, 0);
 }
 
-/// An index is used, and found to be wrong, also beside a cube that is decoded in parts.
+/// The index of a picture is used and checked even if its record also has a cube that is decoded in parts.
 #[test]
 fn pictures_beside_large_cubes_use_their_indexes() {
     let picture = strip(255);

@@ -43,7 +43,7 @@ impl DrawKey {
     /// ```
     #[must_use]
     pub const fn of_crop(self, crop: u32) -> Self {
-        // The fraction of the golden ratio, so that nearby seeds of runs are not those of each other's crops.
+        // The fraction of the golden ratio, so that the seed of a crop is not the seed of another run.
         Self { seed: self.seed.wrapping_add((crop as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)), ..self }
     }
 

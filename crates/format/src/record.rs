@@ -343,7 +343,7 @@ impl<'a> Record<'a> {
             let descriptor = head.take(u64::from(descriptor_bytes))?;
             let bytes = align_up(end).and_then(|start| Some(start..start.checked_add(stored_bytes)?));
             let bytes = bytes.filter(|bytes| bytes.end <= frame.record_bytes).ok_or_else(|| {
-                let expected = format!("at most what is left of the {} bytes of the record", frame.record_bytes);
+                let expected = format!("at most the rest of the {} bytes of the record", frame.record_bytes);
                 Error::format("size of a field value", expected, stored_bytes)
             })?;
             end = bytes.end;

@@ -112,7 +112,7 @@ impl<'a> Coding<'a> {
         Some(Self { count, components: [first, second, third] })
     }
 
-    /// Returns the one or three components.
+    /// Returns all components: one for a gray picture, otherwise three.
     #[must_use]
     pub fn components(&self) -> &[ComponentCoding<'a>] {
         // This cannot fail, because there is room for all components that `read` accepts.
@@ -232,8 +232,8 @@ impl Placement {
         self.inner != Rect::whole(self.width, self.height)
     }
 
-    /// Returns true if a cubic filter is applied along at least one axis. Of its two passes, each rounded and
-    /// clamped, the first is along the rows of the upright picture. The triangle's first pass is along the
+    /// Returns true if a cubic filter is applied along at least one axis. It takes two passes, each rounded and
+    /// clamped; the first is along the rows of the upright picture. The triangle's first pass is along the
     /// columns of the stored picture.
     #[must_use]
     pub fn is_cubic(&self) -> bool {

@@ -108,10 +108,10 @@ pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_by
     narrow((1..=most(mcus_per_row, blocks)).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
 }
 
-/// Returns the number of MCUs in a segment of an index, for a picture like that of [`restart_interval`] with
-/// restart markers every `restarts` MCUs (0: none), which the number divides.
+/// Returns the number of MCUs in a segment of an index, for a picture as in [`restart_interval`] with restart
+/// markers every `restarts` MCUs (0: none), which the number divides.
 ///
-/// The rule is that of tiles, so that the segments of both take a device equally long. But nobody cuts a JPEG
+/// The rule for tiles holds here too, so that the segments of both take a device equally long. But no program cuts a JPEG
 /// by an index, so divisors of the row are not preferred.
 pub(super) fn index_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_bytes: usize, restarts: u32) -> u32 {
     let cost = cost(mcus_per_row, mcu_rows, source_bytes);

@@ -170,8 +170,8 @@ impl PictureDecoder {
     }
 
     /// Renders a crop from pixels that are decoded already, with the result of
-    /// [`decode_into`](Self::decode_into). Returns the height and width of the crop, or `None` if the pixels are
-    /// not those of this crop.
+    /// [`decode_into`](Self::decode_into). Returns the height and width of the crop, or `None` if the pixels
+    /// belong to another crop.
     ///
     /// # Errors
     /// `Usage` if this picture does not allow the view or the slot has a different size.

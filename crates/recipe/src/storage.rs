@@ -320,7 +320,7 @@ impl StorageOptions {
         StorageOption::new(
             "prefer",
             Takes::Word(words::<Prefer>, ""),
-            "What `auto` optimises: speed, device (GPU decoding), size",
+            "Goal of `auto`: speed, device (GPU decoding), size",
             |options, given| given.word().map(|prefer| options.arrays.prefer = prefer),
             |options| word(options.arrays.prefer),
         )

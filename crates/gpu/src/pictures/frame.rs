@@ -98,8 +98,8 @@ impl McuGrid {
 }
 
 impl McuGrid {
-    /// Returns the MCUs that several crops need together, if they are at most as many as those of all crops one
-    /// by one. Returns `None` if a crop does not fit the picture.
+    /// Returns the rectangle of MCUs around several crops, unless it has more MCUs than the crops have separately.
+    /// Returns `None` if a crop does not fit the picture.
     pub(super) fn shown_by_all(
         &self,
         mut crops: impl Iterator<Item = shardpack_format::Result<Placement>>,

@@ -28,7 +28,7 @@ impl TableWriter<'_> {
 
     /// Appends `struct Picture`. `before` counts the entries that precede the picture in each table. The
     /// kernels write the picture to the output, or to `levels` if it is to be changed first.
-    /// `blocks` is the index of its first block of samples, which may be those of another crop.
+    /// `blocks` is the index of its first block of samples. Another crop may have decoded them.
     pub(super) fn picture(&mut self, entry: &StagedPicture, before: &Totals, blocks: u32, levels: u64) {
         let StagedPicture { place, frame, shown, blocks: (luma, chroma), .. } = entry;
         // The kernels know only the part of the output that is not padding.

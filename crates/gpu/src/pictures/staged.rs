@@ -28,7 +28,7 @@ pub(crate) struct StagedPicture {
     pub(super) size: (u32, u32),
     pub(super) frame: McuGrid,
     pub(super) shown: McuRect,
-    /// True if the samples are those of several crops.
+    /// True if several crops share the samples.
     pub(super) is_shared: bool,
     /// First element in the output.
     pub(super) out: u64,
@@ -54,12 +54,12 @@ pub(crate) struct StagedPicture {
 }
 
 impl StagedPicture {
-    /// Returns the samples that the picture uses, if it has those of several crops.
+    /// Returns the samples that the picture uses, if several crops share them.
     pub(crate) fn samples(&self) -> Option<Samples> {
         self.is_shared.then(|| self.samples_used())
     }
 
-    /// Returns the samples that the picture uses, which may be those of another crop.
+    /// Returns the samples that the picture uses. Another crop may have decoded them.
     pub(crate) const fn samples_used(&self) -> Samples {
         let Self { size, frame, shown, .. } = *self;
         Samples { size, frame, shown }

@@ -159,7 +159,7 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Adds what the decoder of pictures has counted since `before` to the counters of the loader.
+    /// Adds the counts of the picture decoder since `before` to the counters of the loader.
     pub(super) fn count_since(&self, before: [u64; 2], counters: &Counters) {
         let after = counted(&self.tools.pictures);
         let all = before.into_iter().zip(after).zip([&counters.narrowed, &counters.wrong_indexes]);

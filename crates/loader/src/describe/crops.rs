@@ -25,7 +25,10 @@ impl Fields {
         let of_field = field.name.escape_debug();
         if is_mask(&field.name) {
             let hint = Hint::new("leave the mask out of ").and([Setting::named("fields")]);
-            return refuse(format!("`{of_field}` is a mask, whose crops would not match those of its picture"), hint);
+            return refuse(
+                format!("`{of_field}` is a mask, and its crops would not match the crops of its picture"),
+                hint,
+            );
         }
         let (first, crops) = (self.plans.len(), &options.view.crops);
         let of: Arc<str> = field.name.as_str().into();

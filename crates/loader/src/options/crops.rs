@@ -16,7 +16,7 @@ use shardpack_jpeg::View;
 pub struct PictureCrop {
     /// Part to show, and its size.
     pub view: View,
-    /// Augmentations of this crop, after those of all crops
+    /// Augmentations of this crop alone. They follow the augmentations of all crops
     /// ([`augment_pictures`](super::LoaderOptions::augment_pictures)).
     pub augment: Vec<Augmentation>,
     /// Name of the field. By default it is the name of the picture field and the number of the crop, such as

@@ -144,7 +144,7 @@ impl Walk {
         }
         if frame.record_bytes > self.patience {
             let expected = "few damaged records before it, as after an accident";
-            return Err(FormatError::format("record", expected, "so many that this record is not read"));
+            return Err(FormatError::format("record", expected, "too many, so this record is not read"));
         }
         Ok(())
     }

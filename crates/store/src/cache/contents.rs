@@ -99,8 +99,7 @@ impl CacheFolder {
             .collect())
     }
 
-    /// Removes all blocks, or only the blocks of one dataset. Readers that are using the cache fetch what they need
-    /// again.
+    /// Removes all blocks, or only the blocks of one dataset. A reader that misses a block fetches it again.
     ///
     /// # Errors
     /// `Io` if the folder cannot be read or a block cannot be removed.

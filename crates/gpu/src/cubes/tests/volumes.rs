@@ -78,7 +78,7 @@ proptest! {
     }
 }
 
-/// The volumes have several blocks, of which only those of the box are uploaded.
+/// Of the several blocks of a volume, only the blocks of the box are uploaded.
 #[test]
 fn boxes_of_long_volumes_without_the_other_blocks() {
     let part = Voxels { origin: [11, 20, 9], size: [7, 12, 30] };
@@ -107,7 +107,7 @@ fn boxes_of_long_volumes_without_the_other_blocks() {
             let plain = Item { voxels: Some(part), ..Item::of(&encoded) };
             let items = [plain.clone(), Item { finish, staged: true, ..plain }];
             compare(&items);
-            // Columns of a volume that are stored one after the other spread a box over the whole volume.
+            // If a volume is stored column by column, a box is spread over the whole volume.
             let is_near = layout == ArrayLayout::AsShape || channels.is_some();
             let most = Most::of(&encoded.descriptor, Some(Part::Voxels(&part)));
             assert_eq!(most.is_small(), is_near, "{:?}", encoded.descriptor);
