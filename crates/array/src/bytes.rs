@@ -73,6 +73,12 @@ impl ZstdDecoder {
         if frame.content_bytes != unit.len() as u64 {
             return Err(Error::format("zstd content size", unit.len(), frame.content_bytes));
         }
+        self.decode_any(part(bytes, 0..frame.len, "bytes in a zstd frame")?, unit)?;
+        Ok(frame.len)
+    }
+
+    /// Decodes `bytes`, which may be frames of any writer, into `unit`, which must be as long as their content.
+    pub(crate) fn decode_any(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<()> {
         let context = match &mut self.context {
             Some(context) => context,
             slot @ None => slot.insert(
@@ -80,11 +86,10 @@ impl ZstdDecoder {
                     .map_err(|e| Error::usage(format!("cannot create a zstd decoder: {e}")))?,
             ),
         };
-        let bytes = part(bytes, 0..frame.len, "bytes in a zstd frame")?;
         let length = unit.len();
         let expected = |found: String| Error::format("zstd frame", format!("a frame of {length} bytes"), found);
         match context.decompress_to_buffer(bytes, unit) {
-            Ok(n) if n == length => Ok(frame.len),
+            Ok(n) if n == length => Ok(()),
             Ok(n) => Err(expected(format!("{n} bytes"))),
             Err(e) => Err(expected(e.to_string())),
         }

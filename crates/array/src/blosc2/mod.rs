@@ -1,5 +1,5 @@
 //! Standard Blosc2 chunks (spec §5.3). They are written so that a GPU can decode their streams separately and
-//! any Blosc2 reader can read them.
+//! any Blosc2 reader can read them. The chunks of other programs, in files of cubes, have a decoder of their own (`foreign`).
 
 mod bits;
 mod chunk;
@@ -7,6 +7,7 @@ mod decode;
 mod delta;
 mod encode;
 mod ffi;
+mod foreign;
 #[cfg(test)]
 mod golden_tests;
 mod payload;
@@ -23,4 +24,5 @@ pub use chunk::{
 pub(crate) use decode::Decoder;
 pub use encode::ZSTD_LEVELS;
 pub(crate) use encode::{Blosc2Coder, Encoder};
+pub use foreign::{ForeignChunk, ForeignDecoder, fill_special};
 pub(crate) use payload::walk_chunks;

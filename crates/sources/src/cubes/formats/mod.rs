@@ -1,5 +1,6 @@
 //! The cube file formats, each in its own module, and their table.
 
+mod blosc2;
 mod envi;
 mod hdf5;
 mod mat;
@@ -64,6 +65,9 @@ formats! {
     Npy("NumPy", "NumPy array", ["npy"]) => npy::Npy,
     /// A zip archive of NumPy arrays.
     Npz("NumPy", "NumPy archive", ["npz"]) => npz::Npz,
+    /// One array in a contiguous Blosc2 frame, as nnU-Net and mlarray write it. Leading axes of length 1 are left out
+    /// if there are more than three.
+    Blosc2("Blosc2", "Blosc2 array", ["b2nd", "b2frame"]) => blosc2::Blosc2,
     /// The text header of an ENVI cube, with its data file in the same folder; see [`companion`](super::companion).
     EnviHeader("ENVI", "ENVI header", ["hdr", "img", "dat"]) => envi::Envi,
     /// A TIFF or BigTIFF of numbers, in either byte order: integers of 1 or 8–64 bits, or floats of 16–64

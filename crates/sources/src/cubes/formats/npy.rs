@@ -97,10 +97,10 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
         let new = match key {
             "descr" => {
                 if text.peek("[") || text.peek("(") {
-                    return Err(refused(source, "structured types are"));
+                    return Err(refused(source, "npy", "structured types are"));
                 }
                 let value = text.string().ok_or_else(|| bad("an element type in quotes", text.0))?;
-                descr.replace(dtype(source, value)?).is_none()
+                descr.replace(dtype(source, "npy", value)?).is_none()
             }
             "fortran_order" => {
                 let value = if text.take("True").is_some() { Some(true) } else { text.take("False").map(|()| false) };
@@ -129,7 +129,12 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
     }
 }
 
-fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
+/// Parses NumPy's name of an element type, which stands in a file of `format`. Also returns true for big-endian
+/// elements.
+pub(super) fn dtype(source: &CubeFile, format: &str, descr: &str) -> Result<(Dtype, bool)> {
+    if descr.starts_with(['[', '(', '{']) {
+        return Err(refused(source, format, "structured types are"));
+    }
     let big_endian = descr.starts_with('>');
     let (order, name) = match descr.strip_prefix(['<', '>', '|', '=']) {
         Some(name) => (descr.chars().next(), name),
@@ -150,25 +155,27 @@ fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
         "f8" => Dtype::F64,
         _ => {
             return Err(match name.chars().next() {
-                Some('c') => refused(source, &format!("complex numbers ({descr:?}) are"))
+                Some('c') => refused(source, format, &format!("complex numbers ({descr:?}) are"))
                     .with_hint("save the real and imaginary parts, or `abs()`, as bands"),
-                Some('O') => refused(source, &format!("Python objects ({descr:?}) are"))
+                Some('O') => refused(source, format, &format!("Python objects ({descr:?}) are"))
                     .with_hint("objects are pickled code and never loaded: save with a numeric dtype"),
-                Some('f') => refused(source, &format!("{descr:?} is")).with_hint("save with `.astype('float64')`"),
-                _ => refused(source, &format!("{descr:?} is")),
+                Some('f') => {
+                    refused(source, format, &format!("{descr:?} is")).with_hint("save with `.astype('float64')`")
+                }
+                _ => refused(source, format, &format!("{descr:?} is")),
             });
         }
     };
     // `=` or a missing byte order means the order of the machine that wrote the file, which is unknown.
     if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
-        return Err(source.format("npy byte order", "`<` or `>`", format_args!("{descr:?}")));
+        return Err(source.format(format_args!("{format} byte order"), "`<` or `>`", format_args!("{descr:?}")));
     }
     Ok((dtype, big_endian))
 }
 
-fn refused(source: &CubeFile, found: &str) -> CubeError {
+fn refused(source: &CubeFile, format: &str, found: &str) -> CubeError {
     source.unsupported(format_args!(
-        "npy elements: {found} not supported: only bool, integers, float16, float32 and float64 are"
+        "{format} elements: {found} not supported: only bool, integers, float16, float32 and float64 are"
     ))
 }
 

@@ -1,0 +1,78 @@
+//! BloscLZ, the coder of the first Blosc: literals and matches, as in FastLZ.
+
+use shardpack_format::{Error, Result};
+
+/// Distance beyond which a match stores its distance in two more bytes.
+const NEAR: usize = 8191;
+
+/// Decodes `stream` into `out`, which must be as long as the output.
+pub(super) fn decode(stream: &[u8], out: &mut [u8]) -> Result<()> {
+    let mut at = 0;
+    if steps(stream, out, &mut at).is_some() && at == out.len() {
+        return Ok(());
+    }
+    Err(Error::format("blosclz stream", format!("{} bytes decoded", out.len()), at))
+}
+
+/// Follows the steps of a stream. Returns `None` if one of them leads out of the stream or of the output.
+fn steps(mut stream: &[u8], out: &mut [u8], at: &mut usize) -> Option<()> {
+    // The high bits of the first byte hold no length, because the stream begins with literals.
+    let mut control = take(&mut stream)? & 31;
+    loop {
+        if control < 32 {
+            let (literals, after) = stream.split_at_checked(usize::from(control) + 1)?;
+            out.get_mut(*at..*at + literals.len())?.copy_from_slice(literals);
+            *at += literals.len();
+            stream = after;
+        } else {
+            let (length, distance) = a_match(control, &mut stream)?;
+            copy(out, *at, distance, length)?;
+            *at += length;
+        }
+        match stream.split_first() {
+            Some((&next, after)) => (control, stream) = (next, after),
+            None => return Some(()),
+        }
+    }
+}
+
+/// Returns length and distance of a match.
+fn a_match(control: u8, stream: &mut &[u8]) -> Option<(usize, usize)> {
+    let mut length = usize::from(control >> 5) + 2;
+    if length == 9 {
+        loop {
+            let more = take(stream)?;
+            length += usize::from(more);
+            if more != 255 {
+                break;
+            }
+        }
+    }
+    let high = usize::from(control & 31) << 8;
+    let low = take(stream)?;
+    let mut distance = high + usize::from(low) + 1;
+    if low == 255 && high == 31 << 8 {
+        distance = (usize::from(take(stream)?) << 8) + usize::from(take(stream)?) + NEAR + 1;
+    }
+    Some((length, distance))
+}
+
+/// Copies `length` bytes from `distance` bytes before `at`. The two ranges may overlap: then the bytes repeat.
+fn copy(out: &mut [u8], at: usize, distance: usize, length: usize) -> Option<()> {
+    let start = at.checked_sub(distance)?;
+    let end = at.checked_add(length).filter(|&end| end <= out.len())?;
+    let mut done = at;
+    while done < end {
+        // The bytes from `start` to `done` are the repeated ones, a whole number of times.
+        let step = (done - start).min(end - done);
+        out.copy_within(start..start + step, done);
+        done += step;
+    }
+    Some(())
+}
+
+fn take(stream: &mut &[u8]) -> Option<u8> {
+    let (&first, after) = stream.split_first()?;
+    *stream = after;
+    Some(first)
+}

@@ -1,0 +1,82 @@
+//! The msgpack values of a frame, one after the other. Frames write each field in one form only.
+
+use crate::cubes::error::{CubeError, Result};
+use crate::cubes::source::CubeFile;
+use std::fmt;
+
+/// The rest of a part of the frame, not yet read.
+pub(super) struct Fields<'a> {
+    source: &'a CubeFile,
+    bytes: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(super) const fn new(source: &'a CubeFile, bytes: &'a [u8]) -> Self {
+        Self { source, bytes }
+    }
+
+    pub(super) fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let (bytes, rest) =
+            self.bytes.split_first_chunk().ok_or_else(|| self.bad(what, format_args!("{N} bytes"), "fewer"))?;
+        self.bytes = rest;
+        Ok(*bytes)
+    }
+
+    pub(super) fn byte(&mut self, what: &str) -> Result<u8> {
+        self.take::<1>(what).map(|[byte]| byte)
+    }
+
+    pub(super) fn slice(&mut self, what: &str, length: u32) -> Result<&'a [u8]> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let (bytes, rest) = self
+            .bytes
+            .split_at_checked(length)
+            .ok_or_else(|| self.bad(what, format_args!("{length} bytes"), self.bytes.len()))?;
+        self.bytes = rest;
+        Ok(bytes)
+    }
+
+    /// Takes the byte that begins a value.
+    pub(super) fn mark(&mut self, what: &str, expected: u8) -> Result<()> {
+        match self.byte(what)? {
+            found if found == expected => Ok(()),
+            found => Err(self.bad(what, format_args!("{expected:#04x}"), format_args!("{found:#04x}"))),
+        }
+    }
+
+    /// Takes an integer that must not be negative: of 64 bits, or of 32 bits.
+    pub(super) fn size64(&mut self, what: &str) -> Result<u64> {
+        self.mark(what, 0xD3)?;
+        let value = i64::from_be_bytes(self.take(what)?);
+        self.not_negative(what, value)
+    }
+
+    pub(super) fn size32(&mut self, what: &str) -> Result<u64> {
+        self.mark(what, 0xD2)?;
+        let value = i32::from_be_bytes(self.take(what)?);
+        self.not_negative(what, value.into())
+    }
+
+    fn not_negative(&self, what: &str, value: i64) -> Result<u64> {
+        u64::try_from(value).map_err(|_| self.bad(what, "0 or more", value))
+    }
+
+    pub(super) fn u16(&mut self, what: &str, mark: u8) -> Result<u16> {
+        self.mark(what, mark)?;
+        self.take(what).map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self, what: &str, mark: u8) -> Result<u32> {
+        self.mark(what, mark)?;
+        self.take(what).map(u32::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self, what: &str, mark: u8) -> Result<u64> {
+        self.mark(what, mark)?;
+        self.take(what).map(u64::from_be_bytes)
+    }
+
+    pub(super) fn bad(&self, what: &str, expected: impl fmt::Display, found: impl fmt::Display) -> CubeError {
+        self.source.format(format_args!("Blosc2 {what}"), expected, found)
+    }
+}

@@ -1,0 +1,297 @@
+//! The frame of a Blosc2 file: header, metalayer `b2nd`, offsets of the chunks, and trailer.
+
+use super::fields::Fields;
+use super::grid::Grid;
+use super::{chunk_at, of_blosc2};
+use crate::cubes::error::Result;
+use crate::cubes::formats::npy;
+use crate::cubes::layout::{AxisOrder, CubeLayout};
+use crate::cubes::select::{Purpose, cube_shape};
+use crate::cubes::source::CubeFile;
+use shardpack_array::blosc2::{ForeignChunk, ForeignDecoder};
+use shardpack_format::to_usize;
+
+const MAGIC: &[u8] = b"b2frame\0";
+
+/// Bytes of the header before its metalayers.
+const FIXED_BYTES: u64 = 87;
+
+/// Bytes at the end of the trailer: its length and the fingerprint of the frame.
+const TRAILER_END: u64 = 23;
+
+/// Maximum size of a header. Its metalayers hold notes of other programs, which are not read.
+const MAX_HEADER: u64 = 16 << 20;
+
+/// Limit on the decoded bytes of all chunks, as a multiple of the cube size. It is above 1 because chunks may
+/// extend beyond the edges of the array.
+const DECODED_TIMES: u64 = 16;
+
+/// Size that the decoded chunks may reach in any case.
+const SMALL_CHUNKS: u64 = 256 << 20;
+
+/// Size that one decoded chunk may reach in any case.
+const SMALL_CHUNK: u64 = 16 << 20;
+
+/// Smallest average size of the blocks of an array with more than `FEW_BLOCKS`, in bytes. c-blosc2 codes nothing
+/// below 32 bytes.
+const SMALL_BLOCK: u64 = 16;
+const FEW_BLOCKS: u64 = 1 << 20;
+
+/// Maximum number of axes: the count is in four bits.
+const MAX_AXES: u8 = 15;
+
+pub(super) fn is_frame(head: &[u8]) -> bool {
+    head.get(2..10) == Some(MAGIC)
+}
+
+/// Place of a chunk.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ChunkPlace {
+    /// Every item of the chunk has the same value, and nothing is stored.
+    Special { kind: u8, item_bytes: u8 },
+    /// The chunk begins at `start`, and ends at or before `end`.
+    Stored { start: u64, end: u64 },
+}
+
+/// The array of a frame.
+pub(super) struct Frame {
+    pub(super) layout: CubeLayout,
+    pub(super) grid: Grid,
+    header: Header,
+}
+
+/// Sizes in the header of a frame, in bytes.
+struct Header {
+    header_bytes: u64,
+    frame_bytes: u64,
+    decoded_bytes: u64,
+    chunks_bytes: u64,
+    item_bytes: u64,
+    chunk_bytes: u64,
+}
+
+/// The metalayer `b2nd`.
+struct ArrayLayer {
+    shape: Vec<u64>,
+    chunk: Vec<u64>,
+    block: Vec<u64>,
+    /// NumPy's name of the element type. Frames of the first version have none.
+    dtype: Option<String>,
+}
+
+impl Frame {
+    /// Reads the header, and checks the sizes in it against each other and the size of the file.
+    pub(super) fn read(source: &CubeFile, want: &Purpose) -> Result<Self> {
+        let fixed = source.read_at("Blosc2 header", 0, FIXED_BYTES)?;
+        let header = Header::read(source, &mut Fields::new(source, &fixed))?;
+        let bytes = source.read_at("Blosc2 header", 0, header.header_bytes)?;
+        let Some(layer) = array_layer(source, &bytes)? else {
+            let error = source.unsupported("the Blosc2 frame has no metalayer `b2nd`, so it has no shape");
+            return Err(error.with_hint("write the array with `blosc2.asarray(array, urlpath=\"FILE.b2nd\")`"));
+        };
+        let ArrayLayer { shape, chunk, block, dtype } = ArrayLayer::read(source, layer)?;
+        let dtype = match (dtype, header.item_bytes) {
+            (Some(dtype), _) => dtype,
+            (None, 1) => "|u1".to_owned(),
+            (None, bytes) => {
+                let text = format!("the metalayer `b2nd` names no element type for items of {bytes} bytes");
+                return Err(source.unsupported(text));
+            }
+        };
+        let (dtype, big_endian) = npy::dtype(source, "Blosc2", &dtype)?;
+        let axes = array_axes(&shape, want);
+        let layout = CubeLayout { dtype, big_endian, shape: cube_shape(source, axes)?, order: AxisOrder::Bip };
+        let cube_bytes = layout.bytes(source, want.max_bytes())?;
+        if header.item_bytes != u64::from(dtype.bytes()) {
+            return Err(source.format("Blosc2 item size", dtype.bytes(), header.item_bytes));
+        }
+        let text = format!("{shape:?} in chunks of {chunk:?} in blocks of {block:?}");
+        let grid = Grid::new(shape, chunk, block, header.item_bytes)
+            .ok_or_else(|| source.format("Blosc2 shapes", "blocks within chunks, below 2^63 bytes", text))?;
+        header.check(source, &grid, cube_bytes)?;
+        Ok(Self { layout, grid, header })
+    }
+
+    /// Returns the offsets of the chunks, of 8 bytes each; see [`place`](Self::place).
+    pub(super) fn offsets(&self, source: &CubeFile) -> Result<Vec<u8>> {
+        let header = &self.header;
+        let end = header.header_bytes + header.chunks_bytes;
+        let what = "offsets of the Blosc2 chunks";
+        let mut offsets = source.zeros(what, self.grid.chunks().saturating_mul(8))?;
+        let trailer = header.trailer(source)?;
+        let bytes = chunk_at(source, what, end, trailer, offsets.len())?;
+        if bytes.len() as u64 != trailer - end {
+            return Err(source.format(what, format_args!("{} bytes, up to the trailer", trailer - end), bytes.len()));
+        }
+        let bad = |error| of_blosc2(source, what, end, error);
+        let chunk = ForeignChunk::parse(&bytes, offsets.len()).map_err(bad)?;
+        let mut decoder = ForeignDecoder::default();
+        for block in 0..chunk.blocks() {
+            source.check_cancel()?;
+            decoder.decode_block(&chunk, block, &mut offsets).map_err(bad)?;
+        }
+        Ok(offsets)
+    }
+
+    /// Returns the place of the chunk with this offset.
+    pub(super) fn place(&self, offset: [u8; 8]) -> ChunkPlace {
+        let Header { header_bytes, chunks_bytes, item_bytes, .. } = self.header;
+        let [.., high] = offset;
+        match i64::from_le_bytes(offset) {
+            // The highest byte of a negative offset names a special value.
+            ..0 => ChunkPlace::Special { kind: high & 7, item_bytes: u8::try_from(item_bytes).unwrap_or(u8::MAX) },
+            offset => ChunkPlace::Stored {
+                start: header_bytes.saturating_add(offset.unsigned_abs()),
+                end: header_bytes + chunks_bytes,
+            },
+        }
+    }
+}
+
+impl Header {
+    fn read(source: &CubeFile, fields: &mut Fields<'_>) -> Result<Self> {
+        fields.mark("header", 0x9E)?;
+        fields.mark("signature", 0xA8)?;
+        fields.take::<8>("signature")?;
+        let header_bytes = fields.size32("header size")?;
+        let frame_bytes = fields.u64("frame size", 0xCF)?;
+        fields.mark("flags", 0xA4)?;
+        let [general, kind, _, _] = fields.take("flags")?;
+        if kind & 15 != 0 {
+            let error = source.unsupported("a sparse Blosc2 frame, a folder with one file for each chunk");
+            return Err(error.with_hint("write the array with `contiguous=True`"));
+        }
+        if !matches!(general & 15, 1..=3) {
+            return Err(source.format("Blosc2 frame version", "1 to 3", general & 15));
+        }
+        if general & 0xF0 != 0x10 {
+            let found = format_args!("flags {general:#04x}");
+            return Err(source.format("Blosc2 frame", "64-bit offsets, and chunks and blocks of one size", found));
+        }
+        let decoded_bytes = fields.size64("decoded size")?;
+        let chunks_bytes = fields.size64("chunk sizes")?;
+        let item_bytes = fields.size32("item size")?;
+        fields.size32("block size")?;
+        let chunk_bytes = fields.size32("chunk size")?;
+        let header = Self { header_bytes, frame_bytes, decoded_bytes, chunks_bytes, item_bytes, chunk_bytes };
+        header.check_parts(source)?;
+        Ok(header)
+    }
+
+    /// Checks that header, chunks and trailer fit the frame, and the frame the file.
+    fn check_parts(&self, source: &CubeFile) -> Result<()> {
+        let Self { header_bytes, frame_bytes, chunks_bytes, .. } = *self;
+        if !(FIXED_BYTES..=MAX_HEADER).contains(&header_bytes) {
+            let expected = format!("{FIXED_BYTES}..={MAX_HEADER} bytes");
+            return Err(source.format("Blosc2 header size", expected, header_bytes));
+        }
+        source.check_range("Blosc2 frame", 0, frame_bytes)?;
+        let parts = header_bytes.checked_add(chunks_bytes).and_then(|parts| parts.checked_add(TRAILER_END));
+        if parts.is_none_or(|parts| parts > frame_bytes) {
+            let found = format_args!("{header_bytes} bytes of header and {chunks_bytes} of chunks");
+            return Err(source.format("Blosc2 frame", format_args!("at most {frame_bytes} bytes"), found));
+        }
+        Ok(())
+    }
+
+    /// Checks the chunks, before memory is allocated for them, against the array and a cube of `cube_bytes`.
+    fn check(&self, source: &CubeFile, grid: &Grid, cube_bytes: u64) -> Result<()> {
+        let (chunks, chunk_bytes) = (grid.chunks(), grid.chunk_bytes());
+        if self.chunk_bytes != chunk_bytes {
+            return Err(source.format("Blosc2 chunk size", chunk_bytes, self.chunk_bytes));
+        }
+        let decoded = chunks.saturating_mul(chunk_bytes);
+        if self.decoded_bytes != decoded {
+            return Err(source.format("Blosc2 decoded size", decoded, self.decoded_bytes));
+        }
+        let most = |what: &str, found: u64, most: u64| {
+            let expected = format_args!("at most {most} bytes for a cube of {cube_bytes}");
+            if found <= most { Ok(()) } else { Err(source.format(what, expected, found)) }
+        };
+        let times = cube_bytes.saturating_mul(DECODED_TIMES);
+        most("Blosc2 chunk", chunk_bytes, times.max(SMALL_CHUNK))?;
+        most("decoded Blosc2 chunks", decoded, times.max(SMALL_CHUNKS))?;
+        most("number of Blosc2 blocks", grid.blocks(), (cube_bytes / SMALL_BLOCK).max(FEW_BLOCKS))
+    }
+
+    /// Returns the offset of the trailer, whose length is near the end of the frame.
+    fn trailer(&self, source: &CubeFile) -> Result<u64> {
+        let end = source.read_at("Blosc2 trailer", self.frame_bytes - TRAILER_END, TRAILER_END)?;
+        let mut fields = Fields::new(source, &end);
+        let length = u64::from(fields.u32("trailer size", 0xCE)?);
+        let chunks_end = self.header_bytes + self.chunks_bytes;
+        self.frame_bytes.checked_sub(length).filter(|&start| length >= TRAILER_END && start >= chunks_end).ok_or_else(
+            || {
+                let expected = format!("{TRAILER_END}..={} bytes", self.frame_bytes - chunks_end);
+                source.format("Blosc2 trailer size", expected, length)
+            },
+        )
+    }
+}
+
+/// Returns the metalayer `b2nd` of a header, if there is one.
+fn array_layer<'a>(source: &'a CubeFile, header: &'a [u8]) -> Result<Option<&'a [u8]>> {
+    let what = "list of metalayers";
+    let at = |offset: u64| header.get(to_usize(offset)..).unwrap_or_default();
+    let mut fields = Fields::new(source, at(FIXED_BYTES));
+    fields.mark(what, 0x93)?;
+    fields.u16(what, 0xCD)?;
+    for _ in 0..fields.u16(what, 0xDE)? {
+        let length = fields.byte("name of a metalayer")?;
+        let name = fields.slice("name of a metalayer", u32::from(length & 31))?;
+        let offset = fields.size32("offset of a metalayer")?;
+        if name == b"b2nd" {
+            let mut layer = Fields::new(source, at(offset));
+            let length = layer.u32("metalayer `b2nd`", 0xC6)?;
+            return layer.slice("metalayer `b2nd`", length).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+impl ArrayLayer {
+    fn read(source: &CubeFile, layer: &[u8]) -> Result<Self> {
+        let mut fields = Fields::new(source, layer);
+        let parts = fields.byte("metalayer `b2nd`")?;
+        fields.byte("version of the metalayer `b2nd`")?;
+        let axes = fields.byte("number of axes")?;
+        if axes > MAX_AXES {
+            return Err(source.format("Blosc2 number of axes", format_args!("at most {MAX_AXES}"), axes));
+        }
+        let mut lengths = |what: &str, is_long: bool| -> Result<Vec<u64>> {
+            fields.mark(what, 0x90 | axes)?;
+            (0..axes).map(|_| if is_long { fields.size64(what) } else { fields.size32(what) }).collect()
+        };
+        let shape = lengths("shape", true)?;
+        let chunk = lengths("chunk shape", false)?;
+        let block = lengths("block shape", false)?;
+        let dtype = match parts {
+            0x95 => None,
+            0x97 => {
+                let format = fields.byte("format of the element type")?;
+                if format != 0 {
+                    let text = format!("Blosc2 element type of format {format} is not supported: only NumPy's, 0, is");
+                    return Err(source.unsupported(text));
+                }
+                let length = fields.u32("element type", 0xDB)?;
+                let text = fields.slice("element type", length)?;
+                Some(String::from_utf8_lossy(text).into_owned())
+            }
+            _ => return Err(source.format("metalayer `b2nd`", "5 or 7 parts", format_args!("{parts:#04x}"))),
+        };
+        Ok(Self { shape, chunk, block, dtype })
+    }
+}
+
+/// Returns the axes without leading ones of length 1 that a cube or a mask has no place for. nnU-Net stores a volume
+/// of one channel as `[1, z, y, x]`, and a mask as `[1, 1, y, x]`.
+fn array_axes<'a>(shape: &'a [u64], want: &Purpose) -> &'a [u64] {
+    let most = if matches!(want, Purpose::Mask(_)) { 2 } else { 3 };
+    let mut axes = shape;
+    while let [1, rest @ ..] = axes
+        && rest.len() >= most
+    {
+        axes = rest;
+    }
+    axes
+}

@@ -1,0 +1,102 @@
+//! Blosc2 files of one array (`.b2nd`): a contiguous frame with the metalayer `b2nd`.
+
+mod fields;
+mod frame;
+mod grid;
+
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::{CubeError, Result};
+use crate::cubes::format::CubeFormat;
+use crate::cubes::select::Purpose;
+use crate::cubes::source::CubeFile;
+use frame::{ChunkPlace, Frame};
+use shardpack_array::blosc2::{ForeignChunk, ForeignDecoder, fill_special};
+use shardpack_format::Error;
+
+pub(super) struct Blosc2;
+
+impl CubeFormat for Blosc2 {
+    fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
+        Ok(frame::is_frame(head))
+    }
+
+    fn may_be_mask(&self, head: &[u8], _: u64) -> bool {
+        frame::is_frame(head)
+    }
+
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
+        CubeHeader::new(&Frame::read(source, want)?.layout, source, want.max_bytes())
+    }
+
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
+        let frame = Frame::read(source, want)?;
+        let layout = &frame.layout;
+        let mut stored = source.zeros("Blosc2 array", layout.bytes(source, want.max_bytes())?)?;
+        let mut unit = source.zeros("Blosc2 chunk", frame.grid.chunk_bytes())?;
+        let mut decoder = ForeignDecoder::default();
+        for (number, offset) in (0..).zip(frame.offsets(source)?.as_chunks().0) {
+            read_chunk(source, number, frame.place(*offset), &mut decoder, &mut unit)?;
+            frame
+                .grid
+                .scatter(number, &unit, &mut stored)
+                .ok_or_else(|| source.format("Blosc2 chunk", format_args!("a place in {:?}", layout.shape), number))?;
+        }
+        LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)
+    }
+}
+
+/// Decodes chunk `number` into `unit`.
+fn read_chunk(
+    source: &CubeFile,
+    number: u64,
+    place: ChunkPlace,
+    decoder: &mut ForeignDecoder,
+    unit: &mut [u8],
+) -> Result<()> {
+    source.check_cancel()?;
+    let chunk_number = format!("Blosc2 chunk {number}");
+    let (start, end) = match place {
+        ChunkPlace::Special { kind, item_bytes } => {
+            return fill_special(kind, item_bytes, unit).map_err(|error| of_blosc2(source, &chunk_number, 0, error));
+        }
+        ChunkPlace::Stored { start, end } => (start, end),
+    };
+    let bytes = chunk_at(source, &chunk_number, start, end, unit.len())?;
+    let bad = |error| of_blosc2(source, &chunk_number, start, error);
+    let chunk = ForeignChunk::parse(&bytes, unit.len()).map_err(bad)?;
+    for block in 0..chunk.blocks() {
+        source.check_cancel()?;
+        decoder.decode_block(&chunk, block, unit).map_err(bad)?;
+    }
+    Ok(())
+}
+
+/// Reads the chunk that begins at `start`, ends before `end`, and decodes to `unit` bytes.
+fn chunk_at(source: &CubeFile, what: &str, start: u64, end: u64, unit: usize) -> Result<Vec<u8>> {
+    let bad = |error| of_blosc2(source, what, start, error);
+    let room = end.saturating_sub(start);
+    let head = source.read_at("Blosc2 chunk", start, room.min(ForeignChunk::HEAD_BYTES as u64))?;
+    let stored = ForeignChunk::stored_bytes(&head, unit).map_err(bad)? as u64;
+    if stored > room {
+        return Err(source.format(what, format_args!("at most {room} bytes at offset {start}"), stored));
+    }
+    source.read_at("Blosc2 chunk", start, stored)
+}
+
+/// Names the file in an error of the decoder. `start` is the offset of the chunk.
+fn of_blosc2(source: &CubeFile, part: &str, start: u64, error: Error) -> CubeError {
+    match error {
+        Error::Format { what, expected, found, place, .. } => {
+            let at = start.saturating_add(place.offset.unwrap_or_default());
+            source.format(format_args!("{part}: {what} at offset {at}"), expected, found)
+        }
+        other => {
+            let hint = other.hint();
+            let error = source.unsupported(format_args!("{part}: {other}"));
+            match hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        }
+    }
+}
