@@ -1,5 +1,6 @@
 //! No bytes make a reader panic, and no truncated file is accepted as whole.
 
+use super::blosc2_writer::{Blosc2Spec, Coded, ZEROS};
 use super::tiff_writer::TiffSpec;
 use super::writers::{MatArray, mat, npy, npz, png, tivita, v4};
 use super::*;
@@ -22,11 +23,19 @@ pub(super) fn files() -> Vec<Sample> {
     let header =
         "ENVI\nsamples = 5\nlines = 3\nbands = 4\ndata type = 4\ninterleave = bil\nwavelength = {1, 2,\n3, 4}\n";
     let tiff = TiffSpec::new(Dtype::F32, shape);
+    let blosc2 = Blosc2Spec::default();
     let xml = "<GDALMetadata><Item name=\"wavelength\" sample=\"3\">4</Item></GDALMetadata>".to_owned();
     vec![
         ("npy", array(), None),
         ("npz stored", npz(false, &[("c.npy", array()), ("wl.npy", wl.clone())]), None),
         ("npz deflated", npz(true, &[("c.npy", array()), ("wl.npy", wl)]), None),
+        ("blosc2", blosc2.file(&elements), None),
+        (
+            "blosc2 zstd",
+            Blosc2Spec { coded: Coded::Zstd, special: &[(1, ZEROS)], ..blosc2.clone() }.file(&elements),
+            None,
+        ),
+        ("blosc2 stored", Blosc2Spec { coded: Coded::Chunk, ..blosc2 }.file(&elements), None),
         ("envi header", header.into(), Some(elements.clone())),
         ("mat", mat(false, false, &mat_arrays()), None),
         ("mat compressed", mat(true, true, &mat_arrays()), None),

@@ -1,6 +1,8 @@
 //! Tests every format against a computed cube, damaged files for panics, and real files if there are any.
 
 mod attacks;
+mod blosc2;
+mod blosc2_writer;
 mod envi;
 #[cfg(feature = "hdf5")]
 mod hdf5;
