@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum SourceKind {
     /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
     Images,
-    /// Hyperspectral cubes: NumPy, ENVI, MATLAB, TIFF, PNG of 16 bits, Tivita, HDF5.
+    /// Hyperspectral cubes: NumPy, Blosc2, ENVI, MATLAB, TIFF, PNG of 16 bits, Tivita, HDF5.
     Cubes,
 }
 

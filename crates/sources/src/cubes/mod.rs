@@ -1,4 +1,4 @@
-//! Readers of cube files: NumPy, ENVI, MATLAB, TIFF, PNG, Tivita, HDF5.
+//! Readers of cube files: NumPy, Blosc2, ENVI, MATLAB, TIFF, PNG, Tivita, HDF5.
 //!
 //! The format of a file is determined by its content, not by its name. [`probe`] names the format. [`peek`]
 //! returns the shape and element type without reading the values. [`load`] returns the cube as `[height,
@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | `.npy` | versions 1 to 3, every real type, both byte orders, C and Fortran order | objects, structures, complex, strings |
 //! | `.npz` | stored and deflated members | as `.npy` |
+//! | Blosc2 `.b2nd` | contiguous frames; BloscLZ, LZ4, LZ4HC, zlib, zstd; the filters shuffle, bit shuffle, delta and byte delta; special chunks | sparse frames (folders), frames without the metalayer `b2nd`, plugins, dictionaries; elements as `.npy` |
 //! | ENVI | types 1–5 and 12–15, BSQ, BIL, BIP, both byte orders | complex, compressed, framed data, spectral libraries |
 //! | MATLAB v4 | real matrices, both byte orders | sparse, complex |
 //! | MATLAB v5 | real arrays and matrices, compressed or not, both byte orders | sparse, complex, structures |
