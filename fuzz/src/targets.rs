@@ -33,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tiff", made: Vec::new, read: sources::cube },
     Target { name: "matlab", made: Vec::new, read: sources::cube },
     Target { name: "envi", made: Vec::new, read: sources::cube },
+    Target { name: "b2nd", made: Vec::new, read: sources::cube },
     Target { name: "npz", made: Vec::new, read: sources::cube },
     Target { name: "hdf5", made: Vec::new, read: sources::cube },
     Target { name: "labels", made: Vec::new, read: sources::labels },

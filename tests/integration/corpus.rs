@@ -141,7 +141,7 @@ macro_rules! campaigns {
 
 campaigns!(
     shard shard_tail record descriptor manifest blosc2_chunk zstd_frame jpeg_cut jpeg_decoders tiff matlab envi
-    npz labels
+    b2nd npz labels
 );
 
 #[cfg(feature = "hdf5")]

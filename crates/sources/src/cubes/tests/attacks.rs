@@ -1,6 +1,7 @@
 //! Small files that claim to have large contents. Each must be refused with a clear message, within limits of
 //! memory and time.
 
+use super::blosc2_writer::Blosc2Spec;
 use super::source::PIECE_BYTES;
 use super::tiff_writer::TiffSpec;
 use super::writers::{MatArray, mat, npy, npy_header, npz, png, tivita};
@@ -224,6 +225,8 @@ fn large_files() -> Vec<super::hostile::Sample> {
     let header = |interleave| {
         format!("ENVI\nsamples = 128\nlines = 64\nbands = 64\ndata type = 12\ninterleave = {interleave}\n").into()
     };
+    let [chunk, block] = [&[16, 100, 64], &[4, 32, 64]];
+    let blosc2 = Blosc2Spec { descr: "<u2", item: 2, shape: &shape, chunk, block, ..Blosc2Spec::default() };
     let tiff = TiffSpec::new(Dtype::U16, shape);
     let one_strip = |compression| TiffSpec { compression, ..tiff.clone() }.file();
     #[cfg_attr(not(feature = "hdf5"), allow(unused_mut))]
@@ -231,6 +234,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
         ("npy", array(), None),
         ("npz stored", npz(false, &[("c.npy", array())]), None),
         ("npz deflated", npz(true, &[("c.npy", array())]), None),
+        ("blosc2", blosc2.file(&elements), None),
         ("envi bip", header("bip"), Some(elements.clone())),
         ("envi bsq", header("bsq"), Some(elements.clone())),
         ("mat", mat(false, false, &variable()), None),

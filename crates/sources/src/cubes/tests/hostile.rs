@@ -145,6 +145,7 @@ fn write_seeds() {
     for (name, bytes, _) in files() {
         let target = match name.split(' ').next().unwrap() {
             "npy" | "npz" => "npz",
+            "blosc2" => "b2nd",
             "envi" => "envi",
             "mat" => "matlab",
             "tiff" => "tiff",

@@ -1,0 +1,8 @@
+//! Arrays in Blosc2 frames.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::sources;
+
+fuzz_target!(|data: &[u8]| {
+    sources::cube(data);
+});
