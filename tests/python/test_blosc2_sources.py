@@ -156,6 +156,7 @@ class Blosc2Sources(CommandTest):
     def test_frames_that_cannot_be_cubes_are_refused_by_name(self):
         source = self.tmp / "src"
         array = cube(0)
+        plugin = {"codec": blosc2.Codec.NDLZ, "codec_meta": 4, "filters": [], "filters_meta": []}
 
         def case(name, *words, write_file):
             with self.subTest(name=name):
@@ -189,9 +190,7 @@ class Blosc2Sources(CommandTest):
             "plugin.b2nd",
             "blosc2 codec NDLZ",
             "with `codec=blosc2.Codec.ZSTD` and the default filters",
-            write_file=lambda path: write(
-                path, (array[:, :, 0] * 9).astype("u1"), (24, 20), (8, 8), codec=blosc2.Codec.NDLZ, codec_meta=4, filters=[], filters_meta=[]
-            ),
+            write_file=lambda path: write(path, (array[:, :, 0] * 9).astype("u1"), (24, 20), (8, 8), **plugin),
         )
         case(
             "channels.b2nd",

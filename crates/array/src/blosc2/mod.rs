@@ -1,5 +1,6 @@
 //! Standard Blosc2 chunks (spec §5.3). They are written so that a GPU can decode their streams separately and
-//! any Blosc2 reader can read them. The chunks of other programs, in files of cubes, have a decoder of their own (`foreign`).
+//! any Blosc2 reader can read them. The chunks of other programs, in files of cubes, have a decoder of their own
+//! (`foreign`).
 
 mod bits;
 mod chunk;

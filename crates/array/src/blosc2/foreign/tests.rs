@@ -86,7 +86,12 @@ proptest! {
     fn filters_are_undone_as_by_the_slow_twin(
         block in prop::collection::vec(any::<u8>(), 9..400),
         item in prop::sample::select(vec![1_u8, 2, 3, 4, 8, 16, 7]),
-        filters in prop::sample::select(vec![[0, 0, 0, 0, 0, 1], [0, 2, 0, 4, 0, 0], [1, 35, 0, 0, 0, 0], [3, 0, 0, 0, 0, 1]]),
+        filters in prop::sample::select(vec![
+            [0, 0, 0, 0, 0, 1],
+            [0, 2, 0, 4, 0, 0],
+            [1, 35, 0, 0, 0, 0],
+            [3, 0, 0, 0, 0, 1],
+        ]),
     ) {
         let metas = filters.map(|filter| if filter == 35 { item } else { 0 });
         let chunk = chunk_of(item, block.len(), 0x95, filters, metas, &stored(&block));

@@ -1,6 +1,5 @@
 //! Writes Blosc2 frames byte by byte, independent of the reader.
 
-use super::*;
 use std::io::Write;
 
 /// Coder of the blocks, as its number in the flags of a chunk.
