@@ -205,7 +205,7 @@ impl Header {
             return Err(source.format("Blosc2 decoded size", decoded, self.decoded_bytes));
         }
         let most = |what: &str, found: u64, most: u64| {
-            let expected = format_args!("at most {most} bytes for a cube of {cube_bytes}");
+            let expected = format_args!("at most {most} for a cube of {cube_bytes} bytes");
             if found <= most { Ok(()) } else { Err(source.format(what, expected, found)) }
         };
         let times = cube_bytes.saturating_mul(DECODED_TIMES);
