@@ -1,4 +1,4 @@
-use super::blosc2_writer::{Blosc2Spec, Coded, NANS, NEVER_SET, ZEROS};
+use super::blosc2_writer::{Blosc2Spec, Coded, NANS, NEVER_SET, ZEROS, smooth, smooth_spec};
 use super::*;
 
 const SHAPE: [usize; 3] = [3, 5, 4];
@@ -36,6 +36,20 @@ fn every_type_coder_and_layout() {
                     assert_cube(&path, CubeKind::Blosc2, dtype, SHAPE, &options);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn coded_streams() {
+    let folder = Folder::new();
+    let elements = smooth();
+    for coded in [Coded::Streams, Coded::Zlib, Coded::Zstd] {
+        for [shuffle, split] in [[false, false], [true, false], [true, true]] {
+            let file = Blosc2Spec { coded, shuffle, split, ..smooth_spec() }.file(&elements);
+            assert_eq!(file.len() < elements.len() / 2, coded != Coded::Streams, "{} bytes", file.len());
+            let loaded = load(&folder.write("x", file), &CubeOptions::default()).unwrap();
+            assert!(loaded.array.bytes() == elements);
         }
     }
 }
@@ -91,7 +105,8 @@ fn special_chunks() {
 fn refusals_name_the_reason() {
     let folder = Folder::new();
     let elements = cube(Dtype::F32, SHAPE);
-    let good = Blosc2Spec::default().file(&elements);
+    // Runs of zeros, because a chunk that is stored as it is has no coder.
+    let good = Blosc2Spec::default().file(&[0; 240]);
     let refused = |file: &[u8]| message(load(&folder.write("x", file), &CubeOptions::default()));
     let with = |at: usize, byte: u8| {
         let mut file = good.clone();

@@ -173,6 +173,16 @@ impl Blosc2Spec<'_> {
     }
 }
 
+/// Returns the elements of an array that coders make smaller; [`smooth_spec`] describes it.
+pub(super) fn smooth() -> Vec<u8> {
+    (0..3 * 20 * 20_u16).flat_map(|i| (i / 90 * 300).to_le_bytes()).collect()
+}
+
+pub(super) fn smooth_spec() -> Blosc2Spec<'static> {
+    let [chunk, block] = [&[2, 20, 20], &[1, 20, 20]];
+    Blosc2Spec { descr: "<u2", item: 2, shape: &[3, 20, 20], chunk, block, ..Blosc2Spec::default() }
+}
+
 /// Returns a chunk with this body.
 pub(super) fn chunk(
     item: usize,

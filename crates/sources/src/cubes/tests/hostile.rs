@@ -1,6 +1,6 @@
 //! No bytes make a reader panic, and no truncated file is accepted as whole.
 
-use super::blosc2_writer::{Blosc2Spec, Coded, ZEROS};
+use super::blosc2_writer::{Blosc2Spec, Coded, ZEROS, smooth, smooth_spec};
 use super::tiff_writer::TiffSpec;
 use super::writers::{MatArray, mat, npy, npz, png, tivita, v4};
 use super::*;
@@ -29,10 +29,10 @@ pub(super) fn files() -> Vec<Sample> {
         ("npy", array(), None),
         ("npz stored", npz(false, &[("c.npy", array()), ("wl.npy", wl.clone())]), None),
         ("npz deflated", npz(true, &[("c.npy", array()), ("wl.npy", wl)]), None),
-        ("blosc2", blosc2.file(&elements), None),
+        ("blosc2", smooth_spec().file(&smooth()), None),
         (
             "blosc2 zstd",
-            Blosc2Spec { coded: Coded::Zstd, special: &[(1, ZEROS)], ..blosc2.clone() }.file(&elements),
+            Blosc2Spec { coded: Coded::Zstd, special: &[(1, ZEROS)], ..smooth_spec() }.file(&smooth()),
             None,
         ),
         ("blosc2 stored", Blosc2Spec { coded: Coded::Chunk, ..blosc2 }.file(&elements), None),
