@@ -63,10 +63,10 @@ fn slow(filter: u8, item: usize, block: &[u8]) -> Vec<u8> {
         1 => (0..items * item).for_each(|at| out[at] = block[at % item * items + at / item]),
         2 => {
             let eights = items / 8 * 8;
-            for at in 0..eights * item {
+            for (at, to) in out.iter_mut().enumerate().take(eights * item) {
                 let (number, byte) = (at / item, at % item);
                 let row = |bit: usize| block[(byte * 8 + bit) * (eights / 8) + number / 8] >> (number % 8) & 1;
-                out[at] = (0..8).fold(0, |value, bit| value | row(bit) << bit);
+                *to = (0..8).fold(0, |value, bit| value | row(bit) << bit);
             }
         }
         3 => (item..items * item).for_each(|at| out[at] ^= out[at - item]),

@@ -102,7 +102,7 @@ impl Frame {
         let axes = array_axes(&shape, want);
         let layout = CubeLayout { dtype, big_endian, shape: cube_shape(source, axes)?, order: AxisOrder::Bip };
         let cube_bytes = layout.bytes(source, want.max_bytes())?;
-        if header.item_bytes != u64::from(dtype.bytes()) {
+        if header.item_bytes != dtype.bytes() {
             return Err(source.format("Blosc2 item size", dtype.bytes(), header.item_bytes));
         }
         let text = format!("{shape:?} in chunks of {chunk:?} in blocks of {block:?}");
