@@ -169,7 +169,7 @@ fn sizes_are_compared_before_memory_is_allocated() {
     let huge = 1 << 31;
     let spec = Blosc2Spec::default;
     let found = refused(Blosc2Spec { shape: &[huge, huge, huge], chunk: &[1, 1, 1], block: &[1, 1, 1], ..spec() });
-    assert!(found.contains("array shape: expected a product below 2^64 bytes"), "{found}");
+    assert!(found.contains("array shape: expected a size below 2^64 bytes"), "{found}");
     let found = refused(Blosc2Spec { shape: &[huge, 4, 4], chunk: &[1, 4, 4], block: &[1, 4, 4], ..spec() });
     assert!(found.contains("is over the limit"), "{found}");
     let found = refused(Blosc2Spec { shape: &[2, 2, 2], chunk: &[1 << 10, 1 << 10, 4], block: &[1, 1, 1], ..spec() });
