@@ -212,7 +212,7 @@ fn header_of(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
 /// Returns the item that a special chunk repeats.
 fn repeated(special: u8, body: &[u8], item_bytes: u8, unit_bytes: usize) -> Result<&[u8]> {
     let item: &[u8] = match (special, item_bytes) {
-        // Values that nobody has set are zeros here. For c-blosc2 they are what the memory held before.
+        // Values that were never set are zeros here. With c-blosc2 they are arbitrary.
         (1 | 4, _) => &[0],
         (2, 4) => &[0, 0, 0xC0, 0x7F],
         (2, 8) => &[0, 0, 0, 0, 0, 0, 0xF8, 0x7F],

@@ -78,7 +78,7 @@ proptest! {
     }
 }
 
-/// Of the several blocks of a volume, only the blocks of the box are uploaded.
+/// A volume has several blocks, and only the blocks of the box are uploaded.
 #[test]
 fn boxes_of_long_volumes_without_the_other_blocks() {
     let part = Voxels { origin: [11, 20, 9], size: [7, 12, 30] };

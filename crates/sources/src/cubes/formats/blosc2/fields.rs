@@ -1,4 +1,4 @@
-//! The msgpack values of a frame, one after the other. Frames write each field in one form only.
+//! The msgpack values of a frame, in sequence. Frames write each field in one form only.
 
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::source::CubeFile;
