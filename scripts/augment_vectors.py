@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes crates/augment/tests/torchvision.txt, which has the results of torchvision v2 for a small picture, for each
-operation.
+operation, and torchvision_boxes.txt, which has those for boxes.
 
-Needs torch and torchvision, whose versions the file records. The tests of the crate read the file and need neither.
-Each line has an operation, its parameters and, after a tab, the pixels [height, width, 3] as hexadecimal digits.
+Needs torch and torchvision, whose versions the files record. The tests of the crate read the files and need neither.
+Each line has an operation, its parameters and, after a tab, the pixels [height, width, 3] as hexadecimal digits, or a box
+and the box that it becomes.
 """
 
 import math
@@ -12,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import torchvision
+from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
 HEIGHT, WIDTH = 18, 25
 TARGET = Path(__file__).resolve().parents[1] / "crates/augment/tests/torchvision.txt"
+BOXES = TARGET.with_name("torchvision_boxes.txt")
 
 
 def picture() -> torch.Tensor:
@@ -28,6 +31,24 @@ def picture() -> torch.Tensor:
     noise = random.integers(-14, 15, (HEIGHT, WIDTH, 3))
     levels = np.clip(np.stack([red, green, blue], -1) + noise, 3, 247).astype(np.uint8)
     return torch.from_numpy(levels).permute(2, 0, 1).contiguous()
+
+
+def boxes() -> list[str]:
+    """Boxes inside the picture, and the boxes that they become. Boxes without an area have left the picture."""
+    random, lines = np.random.default_rng(6), []
+    low = random.uniform(0, [WIDTH - 2, HEIGHT - 2], (8, 2))
+    high = np.minimum(low + random.uniform(1, 12, (8, 2)), [WIDTH, HEIGHT])
+    corners = np.concatenate([low, high], 1).round(3)
+    made = lambda: tv_tensors.BoundingBoxes(torch.from_numpy(corners), format="XYXY", canvas_size=(HEIGHT, WIDTH))
+    affine = lambda angle, x, y, scale, shear_x, shear_y: F.affine(made(), angle=angle, translate=[x, y], scale=scale, shear=[shear_x, shear_y])
+    all_of = [(30.0, 0, 0, 1.0, 0.0, 0.0), (-12.5, 3, -2, 0.8, 0.0, 0.0), (7.25, -1, 4, 1.3, 10.0, 0.0), (101.0, 2, 1, 0.55, -8.0, 21.5), (180.0, 20, 0, 1.0, 0.0, 0.0)]
+    results = [(f"affine {' '.join(map(str, given))}", affine(*given)) for given in all_of]
+    results += [(f"rotate {angle}", F.rotate(made(), angle)) for angle in (-135.0, 4.5, 90.0)]
+    results += [(f"shear_x {shear}", F.affine(made(), angle=0.0, translate=[0, 0], scale=1.0, shear=[math.degrees(math.atan(shear)), 0.0], center=[0, 0])) for shear in (-0.99, 0.231)]
+    for name, result in results:
+        for before, after in zip(corners.tolist(), result.tolist(), strict=True):
+            lines.append(f"{name}\t{' '.join(map(str, before))}\t{' '.join(f'{x:.4f}' for x in after)}")
+    return lines
 
 
 def main() -> None:
@@ -69,6 +90,9 @@ def main() -> None:
         file.write(head)
         for name, result in lines:
             file.write(f"{name}\t{result.permute(1, 2, 0).contiguous().numpy().tobytes().hex()}\n")
+    with BOXES.open("w") as file:
+        file.write(head)
+        file.writelines(f"{line}\n" for line in boxes())
 
 
 if __name__ == "__main__":

@@ -41,20 +41,32 @@ _POLYGONS = {"polygon", "polygons", "segmentation", "segmentations"}
 _ELSEWHERE = {"attention", "padding", "token", "loss"}
 
 
-def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
+# Augmentations that move pixels, by the beginning of their texts.
+_MOVES = ("random_affine", "random_rotation", "trivial_augment_wide", "rand_augment")
+
+
+def check_aligned(
+    image: str,
+    augment: str | None,
+    chosen: Sequence[str],
+    dataset: Dataset,
+    align: Mapping[str, str | None] | None,
+) -> None:
     """Warn about fields with names such as ``boxes`` that are not aligned although the view crops or scales their
-    picture.
+    picture, or the augmentation moves it.
 
     Raises ``UsageError`` if ``align`` names a field that is not loaded.
     """
     for name, text in (align or {}).items():
         if name not in chosen:
             raise _shardpack.UsageError(f"align: no field {name!r} is loaded (for {text!r}); the fields are {', '.join(chosen)}")
-    if image in ("full", "raw"):
+    moving = next((word for word in _MOVES if word in (augment or "")), None)
+    if image == "raw" or (image == "full" and moving is None):
         return
     kinds = {field.name: field.kind for field in dataset.schema}
     if not any(kinds[name] == "image" for name in chosen if name in kinds):
         return
+    changed = f"`{moving}` moves" if image == "full" else f"the view {image!r} crops, scales or mirrors"
     for name in chosen:
         place = _of_name(name)
         if place is None or name in (align or {}):
@@ -69,7 +81,7 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
         else:
             continue
         warn(
-            f"field `{name}` is not aligned with its picture, which the view {image!r} crops, scales or mirrors\n"
+            f"field `{name}` is not aligned with its picture, which {changed}\n"
             f"hint: {moves}; align={{{name!r}: None}} turns this warning off"
         )
 

@@ -123,7 +123,8 @@ class Prepared:
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
         crops = _crops(given.crops)
-        check_aligned(crops[0].view if crops else given.image, fields, dataset, given.align)
+        augment = _augment(given.augment)
+        check_aligned(crops[0].view if crops else given.image, augment, fields, dataset, given.align)
         check_rows(fields, dataset, given.align)
         workers = _workers(given.transform, given.transform_workers)
         options = Options(
@@ -146,7 +147,7 @@ class Prepared:
             scaling=scaling,
             normalise=normalise,
             no_data=_no_data(given.no_data),
-            augment=_augment(given.augment),
+            augment=augment,
             mix_batch=_mix_batch(given.augment_batch, given.num_classes, dataset),
             transform=workers or (None if given.transform is None else Rows(_function("transform", given.transform))),
             transform_workers=0 if workers is None else workers.count,

@@ -1,7 +1,7 @@
 """Masks, boxes, keypoints and polygons that follow the view of their picture, for ``Loader(align=…)``.
 
 Each function returns a text, such as ``"boxes,format=xywh"``. Each sample gets one view, which crops, scales and
-mirrors the picture and these fields in the same way. Coordinates are in pixels from the left and upper edge of the
+mirrors the picture and these fields in the same way, and one draw of each augmentation that moves pixels. Coordinates are in pixels from the left and upper edge of the
 upright picture, so the first pixel extends from 0 to 1.
 
 >>> import shardpack as sp
@@ -31,7 +31,8 @@ def mask(picture: str | None = None, *, fill: float = 255) -> str:
     picture : str, optional
         Name of the picture field. Default: the only picture field that is loaded.
     fill : float, default 255
-        Value for the borders where the view pads the picture (``sp.view.pad``). The type in the batch must be able
+        Value for the borders where the view pads the picture (``sp.view.pad``), and outside of what
+        ``trivial_augment_wide`` and ``rand_augment`` move (``random_affine`` has ``mask_fill``). The type in the batch must be able
         to hold it. Make the loss ignore this value (``CrossEntropyLoss(ignore_index=255)``), or use the value of the
         background.
     """
@@ -65,7 +66,8 @@ def boxes(
 ) -> str:
     """Boxes ``[boxes, 4]``, moved and clipped at the borders of the view.
 
-    Boxes are removed if too little of them is visible. In the batch they are a list with one float32 array ``[boxes,
+    An augmentation that turns or shears makes them the upright boxes around their moved corners. Boxes are removed if too
+    little of them is visible. In the batch they are a list with one float32 array ``[boxes,
     4]`` per row, in the same format.
 
     Parameters
@@ -77,7 +79,8 @@ def boxes(
         Coordinates are fractions: as stored, fractions of the picture's width and height, and in the batch,
         fractions of the view's. Default: coordinates are in pixels.
     visible : float, default 0
-        Smallest visible fraction of a box's area. Boxes outside the view are always removed.
+        Smallest visible fraction of a box's area: the product of what the view and each augmentation leave of it. Boxes
+        outside the view are always removed.
     picture : str, optional
         Name of the picture field. Default: the only picture field that is loaded.
     """

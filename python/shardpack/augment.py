@@ -166,8 +166,9 @@ def random_affine(
 ) -> str:
     """Rotate, translate, scale and shear about the centre. This is torchvision's ``RandomAffine``, which has no ``p``.
 
-    *Pictures* take the nearest pixels, and pixels from outside the picture are black. This is refused together with
-    masks, boxes and keypoints, because they would no longer match the picture.
+    *Pictures* take the nearest pixels, and pixels from outside the picture are black. Masks, boxes, keypoints and
+    polygons that follow the picture (``align=``) are moved with it: masks take the nearest pixels, boxes become the upright
+    boxes around their moved corners. An array of the picture's size that is not aligned is refused.
 
     *Arrays* of two or three axes are moved if no picture is loaded, all arrays of a sample alike: patches after they are
     cut and before ``"hflip"``, ``"vflip"``, ``"dflip"`` and ``"rot90"``. Cubes become bilinear means of four pixels,
@@ -191,7 +192,8 @@ def random_affine(
     fill : float, default 0
         Value of cubes outside the array, in the units of the batch (with ``std``, of normalised values).
     mask_fill : float, default 255
-        Value of masks, and of other arrays that take the nearest pixels, outside the array. Their type must have it.
+        Value of masks, and of other arrays that take the nearest pixels, outside the array or picture. Their type must
+        have it. Masks of objects (:func:`shardpack.align.instance_masks`) are 0 outside.
     """
     if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
         raise ValueError(f"translate: expected fractions of width and height, found {translate!r}")

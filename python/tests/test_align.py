@@ -253,7 +253,11 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
         ({"align": ALIGN, "fields": ["image"]}, sp.UsageError, "align: no field 'mask' is loaded .*; the fields are image"),
         ({"align": {"caption": "mask"}}, sp.UsageError, "align: no field 'caption' is loaded .*; the fields are "),
         ({"align": {"mask": "mask"}, "fields": ["mask"]}, sp.UsageError, "no picture field is loaded"),
-        ({"align": {"mask": "mask"}, "augment": [sp.augment.trivial_augment_wide()]}, sp.UsageError, "moves the pixels"),
+        (
+            {"align": {"mask": "mask,picture=image"}, "fields": ["mask"], "augment": [sp.augment.random_affine(5)]},
+            sp.UsageError,
+            "the picture that the field follows is not loaded",
+        ),
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
         ({"align": {"boxs": None}}, sp.UsageError, "align: no field 'boxs' is loaded .*; the fields are "),

@@ -143,6 +143,63 @@ def test_a_dataset_that_stays_on_the_device_goes_on_in_the_middle(big: Path) -> 
     assert all((a == b).all() for a, b in zip(found, expected, strict=True))
 
 
+def _streets(out: Path, codec: str) -> sp.Dataset:
+    """Pictures with a mask of classes, one of two channels, boxes, points and a polygon."""
+    rng = np.random.default_rng(8)
+    schema = {"image": "image", **dict.fromkeys(["mask", "depth", "boxes", "points", "polygon"], "array")}
+    with sp.Writer(out, schema, shuffle=False, codec=codec) as writer:
+        for number in range(48):
+            height, width = 260 + number % 7 * 16, 380 + number % 5 * 24
+            coarse = rng.integers(0, 20, (height // 8 + 1, width // 8 + 1)).astype(np.uint8)
+            mask = coarse.repeat(8, 0).repeat(8, 1)[:height, :width]
+            file = io.BytesIO()
+            Image.fromarray(np.stack([mask * 12, 255 - mask, mask], -1)).save(file, "JPEG", quality=90)
+            low = rng.uniform(0, [width - 40, height - 40], (9, 2))
+            points = np.concatenate([low, np.full((9, 1), 2)], 1)
+            depth = np.stack([mask.astype(np.uint16) * 300, np.arange(height * width, dtype=np.uint16).reshape(height, width)], -1)
+            boxes = np.concatenate([low, low + rng.uniform(4, 40, (9, 2))], 1)
+            writer.write({"image": file.getvalue(), "mask": mask, "depth": depth, "boxes": boxes, "points": points, "polygon": low})
+    return sp.Dataset(out)
+
+
+MASKS: dict[str, Any] = {
+    "align": {
+        "mask": sp.align.mask(), "depth": sp.align.mask(fill=9), "boxes": sp.align.boxes(visible=0.1),
+        "points": sp.align.keypoints(), "polygon": sp.align.polygons(),
+    },
+    "fields": ["image", "mask", "depth"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("resident", [False, True], ids=["read", "resident"])
+@pytest.mark.parametrize("layout", ["hwc", "chw"])
+@pytest.mark.parametrize("image", ["rrc224,flip=0.5", "center96x130", "full"])
+@pytest.mark.parametrize("codec", ["blosc2-lz4", "blosc2-zstd"])
+def test_masks_are_moved_with_their_picture_as_on_the_host(
+    tmp_path: Path, codec: str, image: str, layout: str, resident: bool
+) -> None:
+    dataset = _streets(tmp_path / "streets", codec)
+    turn = sp.augment.random_affine(30, translate=(0.1, 0.1), scale=(0.7, 1.4), shear=10, mask_fill=77)
+    for augment in ([], [sp.augment.color_jitter(0.4), turn], ["trivial_augment_wide"]):
+        options: dict[str, Any] = MASKS | {"image": image, "layout": layout, "augment": augment or None}
+        options["dtype"] = {"mask": "int64"} if layout == "chw" else None
+        stats = compare(dataset, epochs=2, resident=resident, **options)
+        assert stats["refused"] == {} and stats["device_rows"] >= 2 * 48 * 3, stats
+
+
+def test_boxes_and_points_beside_masks_are_those_of_the_host(tmp_path: Path) -> None:
+    dataset = _streets(tmp_path / "streets", "blosc2-lz4")
+    options: dict[str, Any] = MASKS | {"image": "rrc224,flip=0.5", "augment": [sp.augment.random_affine(30, scale=(0.7, 1.4))]}
+    options["fields"] = ["image", *MASKS["align"]]
+    with loader(dataset, **options) as device, on_host(dataset, **options) as host:
+        for mine, theirs in zip(device, host, strict=True):
+            same(mine["mask"], theirs["mask"])
+            for name in ("boxes", "points", "polygon"):
+                for one, other in zip(mine[name], theirs[name], strict=True):
+                    assert np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True), name
+        assert device.stats()["refused"] == {}
+
+
 def test_small_pictures_of_several_sizes(photos: Path) -> None:
     for options in ({"image": "rrc64", "epochs": 3}, {}):
         assert compare(photos, **options)["device_rows"] > 0, options

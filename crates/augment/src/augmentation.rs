@@ -105,14 +105,14 @@ pub enum Augmentation {
     },
 }
 
-/// Values of pixels that come from outside an array that is moved.
+/// Values of pixels that come from outside an array, or the mask of a picture, that is moved.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outside {
     /// Value in cubes, in the unit of the output: normalised values, if there is a mean and a standard
     /// deviation. Default 0.
     pub fill: f32,
-    /// Value in masks and other arrays whose pixels are not mixed. Default 255, which segmentation losses
-    /// usually ignore.
+    /// Value in masks, also those of pictures, and in other arrays whose pixels are not mixed. Default 255, which
+    /// segmentation losses usually ignore.
     pub mask_fill: f64,
 }
 
@@ -308,7 +308,7 @@ impl Augmentation {
         }
     }
 
-    /// Returns true if pixels may move, so that a mask of the picture would no longer fit.
+    /// Returns true if pixels may move, so that masks, boxes and points must move with the picture.
     #[must_use]
     pub const fn moves(&self) -> bool {
         match self {

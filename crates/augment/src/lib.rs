@@ -37,7 +37,7 @@ mod picture;
 mod sharpness;
 mod space;
 
-pub use affine::Affine;
+pub use affine::{Affine, PixelMap};
 pub use augmentation::{Augmentation, Jitter, Outside};
 pub use bands::BandAugmentation;
 pub use blur::blur_weights;

@@ -113,7 +113,7 @@ impl Operation {
         }
     }
 
-    /// Returns true if pixels may move, so that a mask of the picture would no longer fit.
+    /// Returns true if pixels may move, so that masks, boxes and points must move with the picture.
     #[must_use]
     pub const fn moves(&self) -> bool {
         matches!(self, Self::Affine(_))

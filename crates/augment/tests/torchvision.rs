@@ -5,6 +5,7 @@
 use shardpack_augment::{Affine, ChangeScratch, Operation, Picture};
 
 const VECTORS: &str = include_str!("torchvision.txt");
+const BOXES: &str = include_str!("torchvision_boxes.txt");
 const SIZE: [usize; 2] = [18, 25];
 
 fn pixels(hex: &str) -> Vec<u8> {
@@ -63,4 +64,28 @@ fn every_operation_is_torchvisions_within_one_level() {
         count += 1;
     }
     assert!(count >= 50, "{count} operations");
+}
+
+/// A box becomes the upright box around its moved corners, clipped at the borders of the picture.
+#[test]
+fn boxes_are_torchvisions() {
+    let numbers = |text: &str| text.split(' ').map(|word| word.parse().expect("a number")).collect::<Vec<f64>>();
+    let [height, width] = SIZE.map(|side| side as u32);
+    let mut gone = 0;
+    for line in BOXES.lines().filter(|line| !line.starts_with('#')) {
+        let [name, before, after] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let Operation::Affine(affine) = operation(name) else { panic!("{name}") };
+        let (map, before, expected) = (affine.of_size(height, width), numbers(before), numbers(after));
+        let corners = [[0, 1], [2, 1], [2, 3], [0, 3]].map(|[x, y]| map.moved([before[x], before[y]]));
+        for (axis, side) in [(0, width), (1, height)] {
+            let along = corners.map(|corner| corner[axis]);
+            let low = along.into_iter().fold(f64::INFINITY, f64::min).clamp(0.0, side.into());
+            let high = along.into_iter().fold(f64::NEG_INFINITY, f64::max).clamp(0.0, side.into());
+            let apart = (low - expected[axis]).abs().max((high - expected[axis + 2]).abs());
+            assert!(apart < 1e-3, "{line}: {low} to {high}");
+            gone += usize::from(low >= high);
+        }
+    }
+    assert!(gone > 0, "some boxes leave the picture");
+    assert_eq!(BOXES.lines().count(), 1 + 8 * 10);
 }

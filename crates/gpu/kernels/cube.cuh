@@ -40,7 +40,8 @@ enum Noise { NOISE_NOTHING, NOISE_ALL, NOISE_BUT };
 #define NOISE_THREADS 256u
 
 // How a pixel of an affine map is made: not moved, the nearest pixel, or the mean of four.
-enum Affine { AFFINE_NOTHING, AFFINE_NEAREST, AFFINE_MEAN };
+// With a view, a pixel shows one of the region or nothing, as a table says.
+enum Affine { AFFINE_NOTHING, AFFINE_NEAREST, AFFINE_MEAN, AFFINE_VIEW };
 
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
@@ -101,6 +102,8 @@ struct Cube {
     u64 outside;
     // Exponent of a power of the values; 0 for none.
     double gamma;
+    // For a view: place in the slot of its table; `outside` is the value of its border.
+    u64 view;
     u32 codes[4];
     // Bit n is set if codes[n] is reserved.
     u32 has_codes;
@@ -135,6 +138,8 @@ struct Cube {
     // An Affine. If `flat`, an array is moved whose columns are the bands. If `boxed`, all planes of a box are
     // moved alike.
     u32 affine, flat;
+    // Rows and columns of the view, and maps that move its pixels.
+    u32 view_rows, view_columns, view_moves;
     // True if cube_means takes it rather than cube_affine.
     u32 means;
     // For a box of a volume with channels: rows of each of its planes, pixels to skip between two planes, and the
@@ -143,7 +148,6 @@ struct Cube {
     u32 boxed;
     // True if values that equal `noise_keep` stay as they are: no power is taken of them.
     u32 keeps;
-    u32 unused;
 };
 
 FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {

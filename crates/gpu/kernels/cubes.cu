@@ -1,4 +1,4 @@
-// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Ten
+// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Eleven
 // kernels run in this order, each for all cubes of a batch:
 //
 //   cube_frames    decodes zstd frames, one per warp
@@ -9,6 +9,7 @@
 //                  take the common case, band-major elements of two bytes, with four pixels per lane
 //   cube_affine    the same for cubes whose pixels are moved: each is made of four pixels, or of the nearest one
 //   cube_means     the same for the common case: means of four pixels, of elements of two bytes in a run of bands
+//   cube_view      the same for masks that follow the view of their picture: each pixel is one of the mask, or none
 //   cube_extremes, cube_gamma
 //                  find the least and the greatest value of the cubes that have a gamma, and then take the power
 //   cube_noise     adds noise to the values of the cubes that have noise
@@ -18,6 +19,7 @@
 #include "cube.cuh"
 #include "gamma.cuh"
 #include "lz4.cuh"
+#include "view.cuh"
 #include "zstd.cuh"
 
 #define STREAM_WARPS 4u
@@ -611,7 +613,7 @@ KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
     SHARED(AffineMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
-    if (c.affine == AFFINE_NOTHING || c.means) return;
+    if (c.affine == AFFINE_NOTHING || c.affine == AFFINE_VIEW || c.means) return;
     const u32 unit = blockIdx.x * AFFINE_WARPS + warp;
     if (c.boxed) {
         affine_box(p, c, unit * CUBE_PIXELS + lane);
@@ -628,6 +630,44 @@ KERNEL_BESIDE(cube_affine, CubeParams, AFFINE_WARPS * 32, 6) {
         case 4: affine_tiles<4>(p, c, tiles, unit, lane); break;
         default: affine_tiles<8>(p, c, tiles, unit, lane);
     }
+}
+
+// Element of the region in this row and column. In an array of two axes, columns are bands.
+CALLED u64 view_element(const CubeParams& p, const Cube& c, u32 row, u32 column, u32 band) {
+    const u32 pixel = c.first_pixel + (c.flat ? row : row * c.columns + column);
+    const bool by_band = c.walk == WALK_BANDS;
+    const u32 start = by_band ? pixel : pixel * c.bands, step = by_band ? c.pixels : 1;
+    switch (c.width) {
+        case 1: return flat_element<1>(p, c, start, band, step);
+        case 2: return flat_element<2>(p, c, start, band, step);
+        case 4: return flat_element<4>(p, c, start, band, step);
+        default: return flat_element<8>(p, c, start, band, step);
+    }
+}
+
+// Takes cube `blockIdx.y` of the batch, if it has a view. A thread takes an element of the output.
+KERNEL(cube_view, CubeParams, VIEW_THREADS) {
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.affine != AFFINE_VIEW) return;
+    const u32 n = blockIdx.x * VIEW_THREADS + threadIdx.x, bands = c.flat ? 1 : c.picks_count;
+    const u32 columns = affine_columns(c);
+    // All elements of the region are checked, as on the host.
+    if (affine_checks(c) && n < c.region_rows * columns * bands) {
+        const u32 pixel = n / bands, row = pixel / columns, column = pixel - row * columns;
+        affine_check(c, p.status, view_element(p, c, row, column, c.first_band + (c.flat ? column : n - pixel * bands)));
+    }
+    const u32 pixels = c.view_rows * c.view_columns;
+    if (n >= pixels * bands) return;
+    const u32 pixel = c.out_by_band ? n % pixels : n / bands, place = c.out_by_band ? n / pixels : n % bands;
+    const u32 row = pixel / c.view_columns;
+    const Shown shown = view_shown(c, p.slot, row, pixel - row * c.view_columns);
+    const Ptr<u8> out = p.out + c.out;
+    if (!shown.is_pixel) {
+        cube_store(c, out, shown.value, n);
+        return;
+    }
+    const CubePick pick = {c.first_band + (c.flat ? shown.column : place), place};
+    cube_put(c, p.slot, out, p.status, view_element(p, c, shown.row, shown.column, pick.band), pick, n);
 }
 
 // Pairs of up to 32 bands of 128 pixels, a row per pixel: first the lanes' first pixels, then their second
@@ -1359,8 +1399,7 @@ KERNEL(cube_config, CubeConfig, 32) {
                          sizeof(Cube),       CUBE_BLOCK,         CUBE_PIXELS,       CUBE_PIECE_THREADS, STREAM_WARPS,
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
                          FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD,
-                         FILL_NANS,          NOISE_BUT,         NOISE_THREADS,      AFFINE_MEAN,       AFFINE_WARPS,
-                         MEANS_WARPS,        MEANS_COLUMNS,      GAMMA_THREADS,
-                         GAMMA_EACH};
+                         FILL_NANS,          NOISE_BUT,         NOISE_THREADS,      AFFINE_VIEW,       AFFINE_WARPS,
+                         MEANS_WARPS,        MEANS_COLUMNS,     GAMMA_THREADS,      GAMMA_EACH,        VIEW_THREADS};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

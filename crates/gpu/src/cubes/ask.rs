@@ -8,6 +8,7 @@
 use super::wire::{Pick, chunk_bands};
 use shardpack_array::{Bands, Finish, Output, Region, Turn, Voxels};
 use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
+use shardpack_loader::stage::MaskView;
 
 /// The part of an array that is requested.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,7 @@ pub(super) struct Ask {
     /// True if neighbours in the output are pixels of one band rather than bands of one pixel.
     pub(super) out_by_band: bool,
     turn: Turn,
-    /// True if an affine map moves the pixels.
+    /// True if an affine map or a view moves the pixels.
     pub(super) is_moved: bool,
     /// True if the bands are the columns of a two-axis array.
     pub(super) is_flat: bool,
@@ -135,6 +136,14 @@ impl Ask {
         ask.out_by_band |= ask.is_flat && ask.turn.transpose;
         ask.flatten();
         Ok(ask)
+    }
+
+    /// Creates the request for `region` of a mask, from which a view takes single pixels.
+    ///
+    /// # Errors
+    /// `Usage` if the region is outside the array, or the array has neither two nor three axes.
+    pub(super) fn of_view(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
+        Ok(Self { is_moved: true, ..Self::of_region(descriptor, region)? })
     }
 
     fn whole(descriptor: &ArrayDescriptor) -> Result<Self> {
@@ -322,6 +331,12 @@ impl Ask {
 
     pub(super) fn elements(&self) -> u64 {
         self.rows * self.region_columns * self.picks.count()
+    }
+
+    /// Returns the number of elements that a view shows.
+    pub(super) fn viewed_elements(&self, view: &MaskView) -> u64 {
+        let bands = if self.is_flat { 1 } else { self.picks.count() };
+        (view.rows.len() as u64).saturating_mul(view.columns.len() as u64).saturating_mul(bands)
     }
 
     /// Returns the first chunk of bands to read, and the number of chunks.

@@ -13,6 +13,7 @@ pub(crate) const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
         "cube_quads",
         "cube_affine",
         "cube_means",
+        "cube_view",
         "cube_extremes",
         "cube_gamma",
         "cube_noise",

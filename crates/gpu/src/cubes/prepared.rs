@@ -9,12 +9,12 @@ use super::places::BlockPlaces;
 use super::scratch::{ALIGN, most_scratch_bytes};
 use super::staged::{StagedArray, align};
 use super::wire::{
-    AffineRow, BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands,
+    AffineRow, BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, ViewRow, Wire, chunk_bands,
 };
 use crate::driver::ArenaPart;
 use shardpack_array::{Factors, Finish, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
-use shardpack_loader::stage::RowNoise;
+use shardpack_loader::stage::{MaskView, RowNoise};
 
 /// Number of chunks of bands that each warp takes if chunks are independent of each other.
 const CHUNKS_EACH: u32 = 4;
@@ -29,12 +29,34 @@ pub(crate) struct PreparedArray<'a> {
     noise: NoiseRow,
     gamma: f64,
     affine: AffineRow,
+    view: Option<&'a MaskView>,
     stored_bytes: usize,
     width: usize,
 }
 
+/// Steps after decoding.
+#[derive(Clone, Copy)]
+pub(crate) enum Steps<'a> {
+    /// A conversion of the elements, which may also move pixels.
+    Finish(&'a Finish),
+    /// A view that takes single pixels of the requested region.
+    View(&'a MaskView),
+}
+
+impl<'a> From<&'a Finish> for Steps<'a> {
+    fn from(finish: &'a Finish) -> Self {
+        Self::Finish(finish)
+    }
+}
+
+impl<'a> From<&'a MaskView> for Steps<'a> {
+    fn from(view: &'a MaskView) -> Self {
+        Self::View(view)
+    }
+}
+
 impl<'a> PreparedArray<'a> {
-    /// Prepares `part`, or the whole array in the order of its shape, for the conversion `finish`.
+    /// Prepares `part`, or the whole array in the order of its shape, for these steps after decoding.
     ///
     /// Makes all checks that the decoder on the host makes before it decodes. The content of compressed
     /// streams is checked by the kernels.
@@ -48,11 +70,11 @@ impl<'a> PreparedArray<'a> {
         descriptor: &ArrayDescriptor,
         payload: &'a [u8],
         part: Option<Part<'_>>,
-        finish: &'a Finish,
+        steps: impl Into<Steps<'a>>,
         limits: &Limits,
     ) -> Result<Self> {
         let units = Units::walk(codec, descriptor, payload, limits)?;
-        Self::asked(PayloadSource::Walked(units, payload), descriptor, part, finish, limits)
+        Self::asked(PayloadSource::Walked(units, payload), descriptor, part, steps.into(), limits)
     }
 
     /// Prepares an array from the tables that [`keep`](super::keep) wrote.
@@ -64,7 +86,7 @@ impl<'a> PreparedArray<'a> {
         payload: KeptPayload<'a>,
         descriptor: &ArrayDescriptor,
         part: Option<Part<'_>>,
-        finish: &'a Finish,
+        steps: impl Into<Steps<'a>>,
         limits: &Limits,
     ) -> Result<Self> {
         let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the kept tables of an array have changed"));
@@ -76,26 +98,34 @@ impl<'a> PreparedArray<'a> {
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
         }
-        Self::asked(PayloadSource::Kept(kept, payload), descriptor, part, finish, limits)
+        Self::asked(PayloadSource::Kept(kept, payload), descriptor, part, steps.into(), limits)
     }
 
     fn asked(
         payload: PayloadSource<'a>,
         descriptor: &ArrayDescriptor,
         part: Option<Part<'_>>,
-        finish: &'a Finish,
+        steps: Steps<'a>,
         limits: &Limits,
     ) -> Result<Self> {
-        let ask = Ask::new(descriptor, part, finish)?;
+        let (ask, finish, view) = match (steps, part) {
+            (Steps::Finish(finish), _) => (Ask::new(descriptor, part, finish)?, finish, None),
+            (Steps::View(view), Some(Part::Region(region))) => {
+                (Ask::of_view(descriptor, region)?, &Finish::NOTHING, Some(view))
+            }
+            (Steps::View(_), _) => bug("a view of a mask has no region"),
+        };
         let element = finish.to.of(ask.descriptor.decoded)?;
+        let out_elements = view.map_or(ask.elements(), |view| ask.viewed_elements(view));
         check_types(&ask.descriptor)?;
         for (what, elements) in [
             ("number of elements in an array", ask.pixels.saturating_mul(ask.bands)),
-            ("number of elements in an output", ask.elements()),
+            ("number of elements in a region", ask.elements()),
+            ("number of elements in an output", out_elements),
         ] {
             number(what, elements)?;
         }
-        let out_bytes = ask.elements().saturating_mul(element.bytes());
+        let out_bytes = out_elements.saturating_mul(element.bytes());
         if out_bytes > limits.max_decoded_bytes {
             return Err(Error::limit("output", "max_decoded_bytes", limits.max_decoded_bytes, out_bytes));
         }
@@ -107,7 +137,10 @@ impl<'a> PreparedArray<'a> {
         let blocks = Blocks::of(&ask);
         let factors = finish.factors.as_ref();
         let no_data = NoData::of(finish.fill.as_ref(), ask.descriptor.decoded);
-        let affine = AffineRow::of(finish.warp.as_ref(), element);
+        let affine = match view {
+            Some(view) => AffineRow::of_view(view.border),
+            None => AffineRow::of(finish.warp.as_ref(), element),
+        };
         let (noise, gamma) = (NoiseRow::NONE, 0.0);
         Ok(Self {
             payload,
@@ -120,6 +153,7 @@ impl<'a> PreparedArray<'a> {
             noise,
             gamma,
             affine,
+            view,
             stored_bytes,
             width,
         })
@@ -265,6 +299,18 @@ impl<'a> PreparedArray<'a> {
             factor_bands = number("number of bands", of.len() as u64)?;
             tables.extend(of.pairs().flat_map(|(scale, bias)| [scale, bias]).flat_map(f32::to_le_bytes));
         }
+        let mut view = ViewRow::default();
+        if let Some(of) = self.view {
+            let side = |side: usize| number("pixels of a view", side as u64);
+            let at = align(tables) as u64;
+            view = ViewRow {
+                at,
+                rows: side(of.rows.len())?,
+                columns: side(of.columns.len())?,
+                moves: side(of.moves.len())?,
+            };
+            ViewRow::put_table(of, tables);
+        }
         let chunks = number("number of bands", chunks)?;
         Ok(CubeRow {
             planes: 0,
@@ -309,6 +355,7 @@ impl<'a> PreparedArray<'a> {
             noise: self.noise,
             gamma: self.gamma,
             affine: self.affine,
+            view,
             flat: ask.is_moved && (ask.is_flat || ask.is_box() && !ask.has_planes()),
             boxed: ask.is_moved && ask.is_box(),
             means: self.has_quick_means(),

@@ -4,6 +4,7 @@
 use shardpack_array::{Fill, NoDataBits, Resampling, Warp, element_bytes};
 use shardpack_augment::Noise;
 use shardpack_format::{Dtype, ElementType};
+use shardpack_loader::stage::{MaskMove, MaskView};
 
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 pub(super) const TILE_PIXELS: u64 = 32;
@@ -40,12 +41,18 @@ pub(super) const NOISE_THREADS: u32 = 256;
 pub(super) const GAMMA_THREADS: u32 = 256;
 const GAMMA_EACH: u32 = 8;
 
-/// How a moved pixel is made: not moved, the nearest pixel, or the mean of four.
+/// How a moved pixel is made: not moved, the nearest pixel, the mean of four, or a pixel that a view's table names.
 const AFFINE_NOTHING: u32 = 0;
 const AFFINE_NEAREST: u32 = 1;
 const AFFINE_MEAN: u32 = 2;
+const AFFINE_VIEW: u32 = 3;
 /// Warps per block of `cube_affine`.
 pub(super) const AFFINE_WARPS: u32 = 2;
+/// A row or column of a view that shows nothing.
+const VIEW_BORDER: u32 = u32::MAX;
+/// Threads per block of `cube_view`, each of which takes an element of the output.
+pub(super) const VIEW_THREADS: u32 = 256;
+
 /// Warps per block of `cube_means`, and the columns and rows of pixels that a warp takes.
 pub(super) const MEANS_WARPS: u32 = 4;
 const MEANS_COLUMNS: u64 = 8;
@@ -53,7 +60,7 @@ const MEANS_ROWS: u64 = TILE_PIXELS / MEANS_COLUMNS;
 
 /// Expected output of `cube_config`: struct sizes and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 29] = [
+pub(super) const CONFIG: [u32; 30] = [
     48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
@@ -77,12 +84,13 @@ pub(super) const CONFIG: [u32; 29] = [
     FILL_NANS,
     NOISE_BUT,
     NOISE_THREADS,
-    AFFINE_MEAN,
+    AFFINE_VIEW,
     AFFINE_WARPS,
     MEANS_WARPS,
     MEANS_COLUMNS as u32,
     GAMMA_THREADS,
     GAMMA_EACH,
+    VIEW_THREADS,
 ];
 
 /// Returns the bands per chunk for stored elements of `width` bytes.
@@ -270,7 +278,7 @@ pub(super) struct AffineRow {
 }
 
 impl AffineRow {
-    const NONE: Self = Self { kind: AFFINE_NOTHING, map: [0.0; 6], outside: 0 };
+    pub(super) const NONE: Self = Self { kind: AFFINE_NOTHING, map: [0.0; 6], outside: 0 };
 
     /// Creates the map of an array that is output as `element`; none for a value outside that is not of this type.
     pub(super) fn of(warp: Option<&Warp>, element: ElementType) -> Self {
@@ -285,6 +293,32 @@ impl AffineRow {
 
     pub(super) const fn makes_means(&self) -> bool {
         self.kind == AFFINE_MEAN
+    }
+
+    /// Creates the map of a view whose border has this value.
+    pub(super) const fn of_view(border: u64) -> Self {
+        Self { kind: AFFINE_VIEW, map: [0.0; 6], outside: border }
+    }
+}
+
+/// A view whose pixels a table names: the place of the table, and the size of the view.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct ViewRow {
+    pub(super) at: u64,
+    pub(super) rows: u32,
+    pub(super) columns: u32,
+    pub(super) moves: u32,
+}
+
+impl ViewRow {
+    /// Appends the table of `view` to `out`.
+    pub(super) fn put_table(view: &MaskView, out: &mut Vec<u8>) {
+        for MaskMove { map, outside } in &view.moves {
+            put_all(map.inverse().map(f64::to_bits), &[], out);
+            put_all([*outside], &[], out);
+        }
+        let sides = view.rows.iter().chain(&view.columns);
+        out.extend(sides.flat_map(|at| at.unwrap_or(VIEW_BORDER).to_le_bytes()));
     }
 }
 
@@ -334,6 +368,7 @@ pub(super) struct CubeRow {
     /// Exponent of a power of the values; 0 for none.
     pub(super) gamma: f64,
     pub(super) affine: AffineRow,
+    pub(super) view: ViewRow,
     /// True if the bands are the columns of an array, which is moved.
     pub(super) flat: bool,
     /// True if `cube_means` takes the cube rather than `cube_affine`.
@@ -353,13 +388,25 @@ impl CubeRow {
 
     /// Returns the number of warps of `cube_affine`.
     pub(super) fn moved_units(&self) -> u64 {
-        if self.affine == AffineRow::NONE || self.means {
+        if !matches!(self.affine.kind, AFFINE_NEAREST | AFFINE_MEAN) || self.means {
             return 0;
         }
         match self.flat || self.boxed {
             true => (self.region_pixels() * u64::from(self.picks_count)).div_ceil(TILE_PIXELS),
             false => self.units_of_tiles(),
         }
+    }
+
+    /// Returns the number of blocks of `cube_view`.
+    pub(super) fn viewed(&self) -> u64 {
+        if self.affine.kind != AFFINE_VIEW {
+            return 0;
+        }
+        let bands = if self.flat { 1 } else { u64::from(self.picks_count) };
+        let columns = u64::from(if self.flat { self.picks_count } else { self.region_columns });
+        let region = u64::from(self.region_rows) * columns;
+        let pixels = u64::from(self.view.rows) * u64::from(self.view.columns);
+        (region.max(pixels) * bands).div_ceil(VIEW_THREADS.into())
     }
 
     /// Returns the number of warps of `cube_means`.
@@ -402,7 +449,7 @@ impl CubeRow {
 }
 
 impl Wire for CubeRow {
-    const BYTES: usize = 360;
+    const BYTES: usize = 376;
 
     fn put(&self, out: &mut Vec<u8>) {
         let special = self.reserved.map(|code| code.map_or(0, |(_, bits)| bits));
@@ -412,7 +459,7 @@ impl Wire for CubeRow {
         put_all(special, &[], out);
         put_all([self.no_data.bits], &[], out);
         put_all(self.affine.map.map(f64::to_bits), &[], out);
-        put_all([self.affine.outside, self.gamma.to_bits()], &codes, out);
+        put_all([self.affine.outside, self.gamma.to_bits(), self.view.at], &codes, out);
         let [origin, row, column, band, plane] = self.steps;
         let [[key_low, key_high], [sample_low, sample_high]] = self.noise.draws;
         let words = [
@@ -457,13 +504,15 @@ impl Wire for CubeRow {
             sample_high,
             self.affine.kind,
             self.flat.into(),
+            self.view.rows,
+            self.view.columns,
+            self.view.moves,
             self.means.into(),
             self.plane_rows,
             self.plane_gap,
             plane,
             self.boxed.into(),
             self.noise.keep.is_some().into(),
-            0,
         ];
         put_all([], &words, out);
     }

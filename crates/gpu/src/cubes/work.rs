@@ -4,7 +4,7 @@ use super::places::BlockPlaces;
 use super::staged::{EXTREMES_BYTES, StagedArray, align};
 use super::wire::{
     AFFINE_WARPS, CubeRow, GAMMA_THREADS, MEANS_WARPS, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS,
-    StreamSource, StreamTask, TILE_WARPS, Wire,
+    StreamSource, StreamTask, TILE_WARPS, VIEW_THREADS, Wire,
 };
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
@@ -56,7 +56,7 @@ pub(crate) fn assemble(
         let base = (start + align(tables)) as u64;
         tables.extend_from_slice(&entry.tables);
         let mut row = CubeRow { row: number, planes, ..entry.row.clone() };
-        for at in [&mut row.picks, &mut row.chunk_picks, &mut row.tables, &mut row.factors] {
+        for at in [&mut row.picks, &mut row.chunk_picks, &mut row.tables, &mut row.factors, &mut row.view.at] {
             *at += base;
         }
         rows.push(row);
@@ -99,6 +99,7 @@ pub(crate) fn assemble(
         quads: most(CubeRow::quads)?,
         moved_units: most(CubeRow::moved_units)?,
         means_units: most(CubeRow::means_units)?,
+        viewed: most(CubeRow::viewed)?,
         powers: most(CubeRow::powers)?,
         noise: most(CubeRow::noise)?,
     })
@@ -118,11 +119,12 @@ pub(crate) struct CubeWork {
     cubes_at: u64,
     /// Largest values over all cubes: the number of warps for `cube_values`, the number of blocks for
     /// `cube_quads`, the number of warps for `cube_affine` and for `cube_means`, and the numbers of blocks for
-    /// `cube_gamma` and for `cube_noise`.
+    /// `cube_view`, for `cube_gamma` and for `cube_noise`.
     units: u32,
     quads: u32,
     moved_units: u32,
     means_units: u32,
+    viewed: u32,
     powers: u32,
     noise: u32,
 }
@@ -146,7 +148,7 @@ impl CubeWork {
     /// Returns the kernels to run, in order. The arguments are the addresses of the slot, of the values kept
     /// on the device (if there are any), and of the output.
     #[must_use]
-    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 10] {
+    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 11] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,
@@ -175,6 +177,7 @@ impl CubeWork {
             of_cubes("cube_quads", self.quads, 32 * TILE_WARPS),
             of_cubes("cube_affine", self.moved_units.div_ceil(AFFINE_WARPS), 32 * AFFINE_WARPS),
             of_cubes("cube_means", self.means_units.div_ceil(MEANS_WARPS), 32 * MEANS_WARPS),
+            of_cubes("cube_view", self.viewed, VIEW_THREADS),
             of_cubes("cube_extremes", self.powers, GAMMA_THREADS),
             of_cubes("cube_gamma", self.powers, GAMMA_THREADS),
             of_cubes("cube_noise", self.noise, NOISE_THREADS),

@@ -28,11 +28,16 @@ impl Decoding {
     pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
         match field.source {
             FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
-            FieldSource::Array { .. } | FieldSource::Volume { .. } if self == Self::Host => false,
+            FieldSource::Array { .. } | FieldSource::Volume { .. } | FieldSource::Mask { .. } if self == Self::Host => {
+                false
+            }
             FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
                 let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
                 let is_decompressed = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
                 !stored.is_empty() && stored.iter().all(fits) && !(part_of(&field.source).is_some() && is_decompressed)
+            }
+            FieldSource::Mask { stored } => {
+                !stored.is_empty() && stored.iter().all(|(codec, descriptor)| cubes::takes(*codec, descriptor))
             }
             _ => false,
         }
@@ -76,6 +81,14 @@ impl Decoding {
                         None => elements.saturating_mul(width),
                     };
                     cubes::most_scratch_bytes(all, width, rows).saturating_sub(row_bytes)
+                };
+                stored.iter().map(scratch).max().unwrap_or(0)
+            }
+            // A view may need all of a mask.
+            FieldSource::Mask { stored } => {
+                let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
+                    let all = descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows);
+                    cubes::most_scratch_bytes(all, descriptor.stored.bytes(), rows)
                 };
                 stored.iter().map(scratch).max().unwrap_or(0)
             }
@@ -132,6 +145,16 @@ fn stored_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: 
             let needed = stored.iter().map(needed).max().unwrap_or(record_bytes);
             let tables = stored.iter().map(|(_, descriptor)| most(descriptor).table_bytes()).max().unwrap_or(0);
             [needed, needed / 16, row_bytes / 256, tables.saturating_add(8 << 10).saturating_mul(rows)]
+        }
+        FieldSource::Mask { stored } => {
+            let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
+                Codec::Zstd => record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)),
+                _ => record_bytes,
+            };
+            let needed = stored.iter().map(needed).max().unwrap_or(record_bytes);
+            // The tables of the view's rows and columns, of 4 bytes each, take less than an eighth of its pixels, unless
+            // the view is small.
+            [needed, needed / 16, row_bytes / 8, rows.saturating_mul(12 << 10)]
         }
         _ => [0; 4],
     };

@@ -212,6 +212,28 @@ impl<M: Block> Staging<M> {
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }
             }
+            RecordValue::Mask { codec, descriptor, bytes, region, view, limits } => {
+                let part = Some(cubes::Part::Region(region));
+                let (needs, at) = match stored {
+                    ValueBytes::Kept(kept) => {
+                        let payload = KeptPayload::Device(0);
+                        (PreparedArray::of_kept(kept.tables, payload, descriptor, part, view, limits), None)
+                    }
+                    ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
+                        return Err("value is outside its part of the staging memory".into());
+                    }
+                    ValueBytes::There(loan) => {
+                        (PreparedArray::of(codec, descriptor, bytes, part, view, limits), Some(loan.at()))
+                    }
+                    ValueBytes::Here => (PreparedArray::of(codec, descriptor, bytes, part, view, limits), None),
+                };
+                let needs = needs.map_err(refusal)?;
+                if needs.out_bytes() != spot.bytes.len() as u64 {
+                    return Err("value and row differ in size".into());
+                }
+                self.cube(spot, &needs, at, zstd)?;
+                Ok(Some([view.rows.len(), view.columns.len()].map(shardpack_format::saturating_u32)))
+            }
         }
     }
 

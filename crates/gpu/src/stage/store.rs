@@ -134,7 +134,7 @@ impl<B: Backing> Store<B> {
 const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
     match value {
         RecordValue::Picture { picture, .. } => picture.bytes,
-        RecordValue::Array { bytes, .. } => bytes,
+        RecordValue::Array { bytes, .. } | RecordValue::Mask { bytes, .. } => bytes,
     }
 }
 
@@ -146,7 +146,8 @@ fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option
         RecordValue::Picture { picture, limits, .. } => {
             pictures::keep(&picture, &staging_options(limits), at, known).ok()
         }
-        RecordValue::Array { codec, descriptor, bytes, limits, .. } => {
+        RecordValue::Array { codec, descriptor, bytes, limits, .. }
+        | RecordValue::Mask { codec, descriptor, bytes, limits, .. } => {
             let units = Units::walk(codec, descriptor, bytes, limits).ok()?;
             cubes::keep(&units, bytes, at, known).ok()?;
             Some(bytes)

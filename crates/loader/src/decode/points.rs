@@ -68,7 +68,6 @@ fn boxes(
         return Err(Error::usage(format!("shape: expected [boxes, 4], found {shape_of:?}")));
     }
     let (from, to) = shape.units(relative);
-    let [width, height] = [f64::from(shape.crop.width), f64::from(shape.crop.height)];
     let [source_height, source_width] = shape.picture.map(f64::from);
     let (all, _) = numbers.as_chunks::<4>();
     check_unit(all, relative)?;
@@ -84,12 +83,10 @@ fn boxes(
         // Nothing outside the picture belongs to a box, even if it is in the view.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
         let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
-        let ([x0, y0], [x1, y1]) = (shape.moved([left, top]), shape.moved([right, bottom]));
-        let (x0, x1) = if shape.crop.flip { (x1, x0) } else { (x0, x1) };
-        let area = (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
-        let (x0, x1, y0, y1) = (x0.max(0.0), x1.min(width), y0.max(0.0), y1.min(height));
-        let shown = (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
-        if shown > 0.0 && shown >= visible * area * (1.0 - ROUNDING) {
+        let shown = shape.shown_box([left, top, right, bottom]);
+        if let Some(([x0, y0, x1, y1], share)) = shown
+            && share >= visible * (1.0 - ROUNDING)
+        {
             let [x0, x1] = [x0, x1].map(|x| x / to[0]);
             let [y0, y1] = [y0, y1].map(|y| y / to[1]);
             rows.push(row);
@@ -176,13 +173,11 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
     let mut out = Vec::with_capacity(numbers.len());
     for point in numbers.chunks_exact(width) {
         let &[x, y, ..] = point else { continue };
-        let [moved_x, moved_y] = shape.moved([x * from[0], y * from[1]]);
-        let is_shown = shape.shows([moved_x, moved_y]);
-        match (point.get(2), is_shown) {
-            (Some(visible), is_shown) if *visible == 0.0 || !is_shown => out.extend([0.0; 3]),
-            (Some(visible), _) => out.extend([moved_x / to[0], moved_y / to[1], *visible]),
-            (None, true) => out.extend([moved_x / to[0], moved_y / to[1]]),
-            (None, false) => out.extend([f64::NAN; 2]),
+        let shown = shape.shown([x * from[0], y * from[1]]).map(|[x, y]| [x / to[0], y / to[1]]);
+        match (point.get(2), shown) {
+            (Some(visible), Some([x, y])) if *visible != 0.0 => out.extend([x, y, *visible]),
+            (Some(_), _) => out.extend([0.0; 3]),
+            (None, shown) => out.extend(shown.unwrap_or([f64::NAN; 2])),
         }
     }
     let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;

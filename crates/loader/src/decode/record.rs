@@ -1,7 +1,7 @@
 //! A record in memory, with its values and picture views.
 
 use super::recipe::Recipe;
-use super::shape::Shape;
+use super::shape::{Shape, moves};
 use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of, segments_of};
 use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
@@ -94,6 +94,16 @@ impl<'a> RowRecord<'a> {
     }
 }
 
+impl RowRecord<'_> {
+    /// The shown part of an upright picture of this height and width.
+    pub(crate) fn shape(&self, picture: [u32; 2], view: View) -> Result<Shape, FormatError> {
+        let [height, width] = picture;
+        let key = self.recipe.key(self.at);
+        let crop = view.resolve(width, height, &key)?;
+        Ok(Shape { picture, crop, moves: moves(&self.recipe.fields.changes, &key, &crop) })
+    }
+}
+
 pub(crate) struct ViewedRecord<'a> {
     pub(crate) record: RowRecord<'a>,
     pub(crate) pictures: &'a mut PictureDecoder,
@@ -106,7 +116,7 @@ impl ViewedRecord<'_> {
         let Some(value) = self.record.value(position)? else { return Ok(None) };
         let (media_type, how) = self.record.rendering(&value, view, orientation)?;
         let (height, width) = self.pictures.size_of(media_type, value.bytes, how.orientation)?;
-        Ok(Some(Shape { picture: [height, width], crop: view.resolve(width, height, &how.key)? }))
+        Ok(Some(self.record.shape([height, width], view)?))
     }
 }
 

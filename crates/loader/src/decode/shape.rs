@@ -1,13 +1,40 @@
-//! The part of a picture that its view shows, and the remaining boxes. All fields that follow a picture share both.
+//! The part of a picture that its view shows, how augmentation moves it, and the remaining boxes. All fields that follow a picture share both.
 
 use shardpack_array::Array;
+use shardpack_augment::{Augmentation, Operation, PixelMap};
 use shardpack_format::{Dtype, Error, Result, to_usize};
-use shardpack_jpeg::Crop;
+use shardpack_jpeg::{Crop, DrawKey};
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) picture: [u32; 2],
     pub(crate) crop: Crop,
+    /// Maps by which augmentations move the pixels of the view, in their order.
+    pub(crate) moves: Vec<PictureMove>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PictureMove {
+    pub(crate) map: PixelMap,
+    /// Index of the augmentation in its list.
+    pub(crate) augmentation: usize,
+}
+
+/// Maps of a sample's pictures, drawn as for the pictures themselves.
+pub(super) fn moves(augmentations: &[Augmentation], key: &DrawKey, crop: &Crop) -> Vec<PictureMove> {
+    if !augmentations.iter().any(Augmentation::moves) {
+        return Vec::new();
+    }
+    let (draws, Crop { height, width, .. }) = (key.draws(), *crop);
+    let mut moves = Vec::new();
+    for (place, augmentation) in (0..).zip(augmentations).filter(|(_, augmentation)| augmentation.moves()) {
+        for operation in augmentation.resolve(&draws, place, height as usize, width as usize) {
+            if let Operation::Affine(affine) = operation {
+                moves.push(PictureMove { map: affine.of_size(height, width), augmentation: place as usize });
+            }
+        }
+    }
+    moves
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +44,13 @@ pub(crate) struct RemainingRows {
 }
 
 impl Shape {
-    pub(super) fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+    /// Returns where a point of the picture is in the output.
+    pub(super) fn moved(&self, point: [f64; 2]) -> [f64; 2] {
+        self.moves.iter().fold(self.viewed(point), |point, step| step.map.moved(point))
+    }
+
+    /// Returns where the view, without augmentation, shows a point of the picture.
+    fn viewed(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Crop { area, inner, flip, .. } = self.crop;
         let x = (x - area.x) * f64::from(inner.width) / area.width;
         let y = (y - area.y) * f64::from(inner.height) / area.height;
@@ -32,10 +65,51 @@ impl Shape {
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    pub(super) fn shows(&self, [x, y]: [f64; 2]) -> bool {
-        let Crop { inner, .. } = self.crop;
-        (f64::from(inner.x)..=f64::from(inner.right())).contains(&x)
-            && (f64::from(inner.y)..=f64::from(inner.bottom())).contains(&y)
+    /// Returns where a point of the picture is in the output; `None` if the view or one of the maps leaves it out.
+    pub(super) fn shown(&self, point: [f64; 2]) -> Option<[f64; 2]> {
+        let Crop { inner, height, width, .. } = self.crop;
+        let mut at = self.viewed(point);
+        let is_in_view = (f64::from(inner.x)..=f64::from(inner.right())).contains(&at[0])
+            && (f64::from(inner.y)..=f64::from(inner.bottom())).contains(&at[1]);
+        if !is_in_view {
+            return None;
+        }
+        for step in &self.moves {
+            at = step.map.moved(at);
+            if !(0.0..=f64::from(width)).contains(&at[0]) || !(0.0..=f64::from(height)).contains(&at[1]) {
+                return None;
+            }
+        }
+        Some(at)
+    }
+
+    /// Returns the shown part of a box, and the share of its area that is shown. The view and each map clip the box. A
+    /// map turns it into the upright box around its moved corners, and each step keeps a share of the area before it is
+    /// clipped. Their product is returned. `None` if nothing is shown.
+    pub(super) fn shown_box(&self, [left, top, right, bottom]: [f64; 4]) -> Option<([f64; 4], f64)> {
+        let [width, height] = [f64::from(self.crop.width), f64::from(self.crop.height)];
+        let ([x0, y0], [x1, y1]) = (self.viewed([left, top]), self.viewed([right, bottom]));
+        let (x0, x1) = if self.crop.flip { (x1, x0) } else { (x0, x1) };
+        let (mut at, mut share) = ([x0, y0, x1, y1], 1.0);
+        let area = |[x0, y0, x1, y1]: [f64; 4]| (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
+        let mut steps = self.moves.iter();
+        loop {
+            let [x0, y0, x1, y1] = at;
+            let clipped = [x0.max(0.0), y0.max(0.0), x1.min(width), y1.min(height)];
+            let shown = area(clipped);
+            if shown <= 0.0 {
+                return None;
+            }
+            share *= shown / area(at);
+            at = clipped;
+            let Some(step) = steps.next() else { return Some((at, share)) };
+            let [x0, y0, x1, y1] = at;
+            let corners = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]].map(|corner| step.map.moved(corner));
+            let low = |axis: usize| corners.iter().filter_map(|c| c.get(axis)).copied().fold(f64::INFINITY, f64::min);
+            let high =
+                |axis: usize| corners.iter().filter_map(|c| c.get(axis)).copied().fold(f64::NEG_INFINITY, f64::max);
+            at = [low(0), low(1), high(0), high(1)];
+        }
     }
 }
 

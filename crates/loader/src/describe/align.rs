@@ -1,12 +1,16 @@
-//! Fields that belong to a picture. Masks, boxes and keypoints follow the view of their picture.
+//! Fields that belong to a picture. Masks, boxes and keypoints follow the view and the
+//! augmentation of their picture.
 
+use super::array_augmentation::array_augmentation;
 use super::arrays;
 use super::examples::Examples;
+use super::moves;
 use super::parts::{Description, axes, several_shapes};
 use crate::fields::{ArrayField, Axis, Col, FieldType, Followed, MaskField};
 use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
 use shardpack_array::{As, Bands, element_bytes};
-use shardpack_format::{FieldKind, Hint, Schema, Setting, Voice, bug, to_usize};
+use shardpack_augment::{Augmentation, Outside};
+use shardpack_format::{ElementType, FieldKind, Hint, Schema, Setting, Voice, bug, to_usize};
 use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
@@ -56,7 +60,8 @@ pub(crate) fn plan_mask(
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is not planned as an array") };
         // Masks of one size need no padding.
-        let kind = FieldType::Mask(MaskField { position, picture, stored, fill: Vec::new() });
+        let moved = moved(name, whole.dtype, options)?;
+        let kind = FieldType::Mask(MaskField { position, picture, stored, fill: Vec::new(), moved });
         return Ok(Description { kind, ..whole });
     };
     let examples = Examples::find(dataset, name, position, dataset.limits(), None)?;
@@ -72,25 +77,42 @@ pub(crate) fn plan_mask(
         other => return refuse(format!("expected two or three axes, found shape {other:?}")),
     };
     let stored = examples.stored(dtype, to);
-    let mut fill = Vec::new();
-    if let (Framing::Pad { .. }, Some(Align::Mask { fill: value, .. })) = (picture.view.framing, options.aligned(name))
-    {
-        let Some(element) = element_bytes(dtype, *value) else {
-            let hint = Hint::new("choose another, such as ")
-                .only(Voice::Python, "sp.align.mask(fill=0)")
-                .only(Voice::Rust, "`mask,fill=0`");
-            return refuse(format!("fill: expected a value of {dtype}, found {value}"))
-                .map_err(|error| error.with_hint(hint));
-        };
-        fill = element;
-    }
-    let kind = FieldType::Mask(MaskField { position, picture, stored, fill });
+    let fill = match (picture.view.framing, options.aligned(name)) {
+        (Framing::Pad { .. }, Some(Align::Mask { fill, .. })) => fill_of(name, dtype, *fill)?,
+        _ => Vec::new(),
+    };
+    let moved = moved(name, dtype, options)?;
+    let kind = FieldType::Mask(MaskField { position, picture, stored, fill, moved });
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
     let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
         return Ok(Description::ragged(kind, dtype, axes));
     };
     let bytes = to_usize(dtype.array_bytes(&shape)?);
     Ok(Description::dense(kind, dtype, shape, bytes))
+}
+
+fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {
+    element_bytes(dtype, value).ok_or_else(|| {
+        let hint = Hint::new("choose another, such as ")
+            .only(Voice::Python, "sp.align.mask(fill=0)")
+            .only(Voice::Rust, "`mask,fill=0`");
+        let text = format!("mask `{}`: fill: expected a value of {dtype}, found {value}", name.escape_debug());
+        Error::usage(text).with_hint(hint)
+    })
+}
+
+/// Returns the values of pixels that augmentations move in from outside: the augmentation's own, or that of the padding.
+fn moved(name: &str, dtype: ElementType, options: &LoaderOptions) -> Result<Vec<Vec<u8>>> {
+    let augmentations = &options.view.augment_pictures;
+    if !augmentations.iter().any(Augmentation::moves) {
+        return Ok(Vec::new());
+    }
+    let of = |augmentation: &Augmentation| match (augmentation.outside(), options.aligned(name)) {
+        (Some(Outside { mask_fill, .. }), _) => moves::mask_fill(name, dtype, mask_fill),
+        (None, Some(Align::Mask { fill, .. })) if augmentation.moves() => fill_of(name, dtype, *fill),
+        _ => Ok(Vec::new()),
+    };
+    augmentations.iter().map(of).collect()
 }
 
 fn as_arrays(name: &str) -> Hint {
@@ -151,10 +173,14 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     if options.view.bands != Bands::All {
         return refuse(first, "expected all bands, found a selection".into());
     }
-    if options.view.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
-        return refuse(first, "an augmentation moves the pixels in the picture but not in the field".into()).map_err(
-            |error| error.with_hint("choose augmentations of colours, or let the view crop, scale and mirror both"),
-        );
+    let moves = options.view.augment_pictures.iter().any(Augmentation::moves);
+    if moves && array_augmentation(schema, options).is_some() {
+        let hint = Hint::new("name the picture field, too:  ").and([Setting::named("fields")]);
+        return refuse(
+            first,
+            "an augmentation moves pixels, but the picture that the field follows is not loaded".into(),
+        )
+        .map_err(|error| error.with_hint(hint));
     }
     Ok(())
 }

@@ -27,15 +27,19 @@ pub(crate) fn sampling(
     if examples.are_mixed(schema, field, options) {
         return Ok(Some(Resampling::Bilinear { outside: fill }));
     }
-    if element_bytes(element, mask_fill).is_none() {
+    self::mask_fill(field, element, mask_fill)?;
+    Ok(Some(Resampling::Nearest { outside: mask_fill }))
+}
+
+/// Returns the value of pixels from outside a mask as an element.
+pub(super) fn mask_fill(field: &str, element: ElementType, value: f64) -> Result<Vec<u8>> {
+    element_bytes(element, value).ok_or_else(|| {
         let what = format!("`mask_fill` of field `{}`", field.escape_debug());
         let hint = Hint::new("choose another, such as ")
             .only(Voice::Python, "sp.augment.random_affine(…, mask_fill=0)")
             .only(Voice::Rust, "`mask_fill=0` in its brackets");
-        let text = format!("{what}: expected a value of {element}, found {mask_fill}");
-        return Err(Error::usage(text).with_hint(hint));
-    }
-    Ok(Some(Resampling::Nearest { outside: mask_fill }))
+        Error::usage(format!("{what}: expected a value of {element}, found {value}")).with_hint(hint)
+    })
 }
 
 /// Refuses augmentations that apply to no array.
@@ -54,10 +58,17 @@ pub(crate) fn check(plans: &[FieldPlan], schema: &Schema, options: &LoaderOption
     }
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     if plans.iter().any(|plan| is_picture(&plan)) {
-        let is_filled = |change: &Augmentation| change.outside().is_some_and(|outside| outside != Outside::default());
-        return match changes.iter().any(is_filled) {
-            true => Err(Error::usage("picture augmentation: `fill` and `mask_fill` are for arrays only")),
-            false => Ok(()),
+        // A mask that follows its picture has values outside.
+        let has_masks = plans.iter().any(|plan| matches!(plan.kind, FieldType::Mask(_)));
+        let unused = |outside: Outside| {
+            let Outside { fill, mask_fill } = Outside::default();
+            outside.fill != fill || !has_masks && outside.mask_fill != mask_fill
+        };
+        let has_unused = |change: &Augmentation| change.outside().is_some_and(unused);
+        return match (changes.iter().any(has_unused), has_masks) {
+            (true, false) => Err(Error::usage("picture augmentation: `fill` and `mask_fill` are for arrays only")),
+            (true, true) => Err(Error::usage("picture augmentation: `fill` is for arrays only")),
+            (false, _) => Ok(()),
         };
     }
     let error = Error::usage("picture augmentation: no field with decoded pictures is loaded");

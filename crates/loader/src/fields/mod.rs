@@ -13,7 +13,7 @@ pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
-pub(crate) use picture::{CropField, Followed, JPEG, orientation_of, segments_of};
+pub(crate) use picture::{CropField, Followed, JPEG, mask_size, orientation_of, segments_of};
 pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 
@@ -67,6 +67,9 @@ pub(crate) struct MaskField {
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
     /// Element that fills the padding around a picture, as bytes.
     pub(crate) fill: Vec<u8>,
+    /// For each augmentation of pictures, the element of pixels that it moves in from outside, as bytes. Empty
+    /// if none moves pixels.
+    pub(crate) moved: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,11 +183,10 @@ impl FieldPlan {
                 FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
             }
             FieldType::Volume(volume) => FieldSource::Volume { stored: &volume.stored, part: &volume.part },
-            FieldType::Picture(_)
-            | FieldType::Scalar(_)
-            | FieldType::OneHot(_)
-            | FieldType::Mask(_)
-            | FieldType::Raw(_) => FieldSource::Other,
+            FieldType::Mask(MaskField { stored, .. }) => FieldSource::Mask { stored },
+            FieldType::Picture(_) | FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => {
+                FieldSource::Other
+            }
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }

@@ -3,7 +3,7 @@
 use super::PictureField;
 use super::axis::Col;
 use shardpack_augment::Augmentation;
-use shardpack_format::{Codec, Error, FieldValue};
+use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue};
 use shardpack_jpeg::{Crops, DrawKey, Frames, View};
 use shardpack_reader::Shard;
 use std::sync::Arc;
@@ -61,6 +61,16 @@ pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, va
     let list = Frames::of(media_type, value.bytes).ok().filter(Frames::is_list);
     let (is_jpeg, bytes) = list.map_or((value.codec == Codec::Jpeg, value.bytes), |list| (true, list.first()));
     shardpack_reader::raw::orientation(stored, is_jpeg, bytes)
+}
+
+/// Returns height and width of a mask; `None` if an array like this is no mask.
+pub(crate) fn mask_size(descriptor: &ArrayDescriptor) -> Option<[u32; 2]> {
+    let [height, width] = match *descriptor.shape {
+        [height, width] => [height, width],
+        [height, width, channels] if channels > 0 => [height, width],
+        _ => return None,
+    };
+    Some([u32::try_from(height).ok()?, u32::try_from(width).ok()?])
 }
 
 /// Returns the segment index of a picture from the value of its field. An index that cannot be read is as wrong as

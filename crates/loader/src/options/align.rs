@@ -4,8 +4,8 @@ use shardpack_format::{Error as FormatError, Result as FormatResult};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Alignment of a field with the view of its sample's picture, which crops, scales and mirrors the picture. All
-/// coordinates refer to the upright picture.
+/// Alignment of a field with its sample's picture: with the view, which crops, scales and mirrors the picture, and with
+/// augmentations that move its pixels. All coordinates refer to the upright picture.
 ///
 /// As text, an alignment is `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by the
 /// settings that differ from the defaults, such as `boxes,format=xywh,visible=0.25`.
@@ -27,11 +27,12 @@ pub enum Align {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
         /// Value of the padding around the picture, in the element type of the batch. Default 255, which
-        /// segmentation losses usually ignore.
+        /// segmentation losses usually ignore. Pixels that an augmentation moves in from outside have it too, unless
+        /// the augmentation has a [`mask_fill`](shardpack_augment::Outside::mask_fill).
         fill: f64,
     },
     /// Any number of object masks, as an array `[masks, height, width]` with the picture's height and width.
-    /// Each mask is aligned like [`Align::Mask`], with zeros in the padding. The field is loaded as objects
+    /// Each mask is aligned like [`Align::Mask`], with zeros in the padding and outside. The field is loaded as objects
     /// of the stored type, `[masks, height, width]`, with the view's height and width.
     Instances {
         /// Picture to follow. Default: the only picture.
@@ -41,7 +42,7 @@ pub enum Align {
         rows: Option<String>,
     },
     /// Boxes `[boxes, 4]` of any number type. They are moved and clipped to the view, and a box is left out
-    /// if too little of it is visible. The field is loaded as float32 objects in the same format.
+    /// if too little of it is visible. An augmentation that turns a box makes it the upright box around its corners. The field is loaded as float32 objects in the same format.
     Boxes {
         /// Picture to follow. Default: the only picture.
         picture: Option<String>,
@@ -50,8 +51,8 @@ pub enum Align {
         /// True if coordinates are relative, where 1 is the width or height of the picture or view; false if
         /// they are pixels. Default false.
         relative: bool,
-        /// Smallest visible share of a box's area. Boxes outside the view or without an area are always left
-        /// out. Default 0.
+        /// Smallest visible share of a box's area: the product of the shares that the view and each augmentation
+        /// leave. Boxes outside the view or without an area are always left out. Default 0.
         visible: f64,
     },
     /// Points `[points, 2]`, `[points, 3]`, or `[objects, points, 2 or 3]`. The numbers of a point are x, y

@@ -16,6 +16,7 @@
 //! stage ([`StageSlot::put`]). It also decodes rows that the stage later finds odd ([`StageSlot::write`]).
 
 mod keeper;
+mod mask_view;
 mod memo;
 mod refusals;
 mod row_mix;
@@ -26,6 +27,7 @@ mod ticket;
 mod value;
 
 pub use keeper::Keeper;
+pub use mask_view::{MaskMove, MaskView, Shown};
 pub use memo::{ArrayNote, DeviceArray, Memo};
 pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;

@@ -1,5 +1,6 @@
 //! Fields and values as they are described to a stage.
 
+use super::mask_view::MaskView;
 use super::memo::Memo;
 use super::row_noise::RowNoise;
 use shardpack_array::{Finish, Region, Voxels};
@@ -50,6 +51,11 @@ pub enum FieldSource<'a> {
         stored: &'a [(Codec, ArrayDescriptor)],
         /// Size of the boxes. Their place differs from row to row.
         part: &'a Voxels,
+    },
+    /// Masks that follow the views of pictures.
+    Mask {
+        /// Examples of stored masks.
+        stored: &'a [(Codec, ArrayDescriptor)],
     },
     /// A column of the index, or stored bytes.
     Other,
@@ -103,6 +109,21 @@ pub enum RecordValue<'a> {
         noise: Option<RowNoise>,
         /// The stage's note about the array, if several rows take a part of it.
         memo: Option<&'a Memo>,
+        /// Limits for decoding.
+        limits: &'a Limits,
+    },
+    /// A mask of a picture, resampled to the picture's view.
+    Mask {
+        /// Encoding of the payload.
+        codec: Codec,
+        /// Type and shape of the mask, `[height, width]` or `[height, width, channels]`. `decoded` is the requested type.
+        descriptor: &'a ArrayDescriptor,
+        /// The payload.
+        bytes: &'a [u8],
+        /// Part of the mask that the view shows, in the requested order of axes.
+        region: &'a Region,
+        /// Pixel of the region for each pixel of the view.
+        view: &'a MaskView,
         /// Limits for decoding.
         limits: &'a Limits,
     },

@@ -119,16 +119,31 @@ fn invalid_alignments_are_refused_at_open() {
         (&|o: &mut LoaderOptions| o.view.image = "raw".parse().unwrap(), "stored bytes"),
         (&|o: &mut LoaderOptions| o.view.cube = "patch4x4".parse().unwrap(), "whole arrays"),
         (
-            &|o: &mut LoaderOptions| o.view.augment_pictures = vec!["trivial_augment_wide".parse().unwrap()],
-            "moves the pixels",
+            &|o: &mut LoaderOptions| {
+                o.output.fields = Some(vec!["mask".into()]);
+                o.view.align = align(&[("mask", "mask,picture=image")]);
+                o.view.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()];
+            },
+            "the picture that the field follows is not loaded",
         ),
         (
-            &|o: &mut LoaderOptions| o.view.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()],
-            "moves the pixels",
+            &|o: &mut LoaderOptions| {
+                o.view.augment_pictures = vec!["random_rotation(degrees=5,mask_fill=-1)".parse().unwrap()];
+            },
+            "`mask_fill` of field `mask`: expected a value of uint8, found -1",
         ),
         (
-            &|o: &mut LoaderOptions| o.view.augment_pictures = vec!["random_rotation(degrees=5)".parse().unwrap()],
-            "moves the pixels",
+            &|o: &mut LoaderOptions| {
+                o.view.align = align(&[("mask", "mask,fill=300")]);
+                o.view.augment_pictures = vec!["trivial_augment_wide".parse().unwrap()];
+            },
+            "mask `mask`: fill: expected a value of uint8, found 300",
+        ),
+        (
+            &|o: &mut LoaderOptions| {
+                o.view.augment_pictures = vec!["random_affine(degrees=5,fill=3)".parse().unwrap()];
+            },
+            "`fill` is for arrays only",
         ),
         (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, texts, JSON or bytes"),
         (&|o: &mut LoaderOptions| o.output.objects.push("mask".into()), "a tensor"),

@@ -3,6 +3,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod aligned;
+mod aligned_moved;
 mod aligned_refused;
 mod basics;
 #[path = "../../../../tests/bounded/mod.rs"]

@@ -4,7 +4,7 @@ use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
 use shardpack_jpeg::{FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling, StoredPicture};
-use shardpack_loader::stage::RowNoise;
+use shardpack_loader::stage::{MaskView, RowNoise, Shown};
 
 #[derive(Debug)]
 pub enum Job {
@@ -23,6 +23,14 @@ pub enum Job {
         region: Option<Region>,
         finish: Box<Finish>,
         noise: Option<RowNoise>,
+        limits: Limits,
+    },
+    Mask {
+        codec: Codec,
+        descriptor: ArrayDescriptor,
+        bytes: Vec<u8>,
+        region: Region,
+        view: Box<MaskView>,
         limits: Limits,
     },
     Bytes(Vec<u8>),
@@ -79,6 +87,31 @@ impl Job {
                 if let Some(noise) = noise {
                     let dtype = finish.to.of(descriptor.decoded).unwrap();
                     noise.add(dtype, (shape, layout), to).unwrap();
+                }
+            }
+            Self::Mask { codec, descriptor, bytes, region, view, limits } => {
+                let plain = Region { layout: Layout::AsShape, ..region.clone() };
+                let channels = if descriptor.shape.len() == 3 { descriptor.bands() as usize } else { 1 };
+                let element = descriptor.decoded.size();
+                let mut elements = vec![0; region.height as usize * region.width as usize * channels * element];
+                let decoded =
+                    ArrayDecoder::new().decode_region(codec, &descriptor, &bytes, &plain, &mut elements, &limits);
+                decoded.map_err(|e| e.to_string())?;
+                let pixels = view.rows.len() * view.columns.len();
+                for (n, channel) in (0..pixels).flat_map(|n| (0..channels).map(move |channel| (n, channel))) {
+                    let at = [n / view.columns.len(), n % view.columns.len()].map(|side| side as u32);
+                    let value = match view.shown(at) {
+                        Shown::Pixel([y, x]) => {
+                            let from = (y as usize * region.width as usize + x as usize) * channels + channel;
+                            elements[from * element..][..element].to_vec()
+                        }
+                        Shown::Fixed(bits) => bits.to_le_bytes()[..element].to_vec(),
+                    };
+                    let place = match region.layout {
+                        Layout::BandMajor => channel * pixels + n,
+                        Layout::AsShape => n * channels + channel,
+                    };
+                    to[place * element..][..element].copy_from_slice(&value);
                 }
             }
         }

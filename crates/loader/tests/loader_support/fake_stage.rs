@@ -250,6 +250,13 @@ impl StageSlot for FakeSlot {
                 (job, bytes.len(), None)
             }
             RecordValue::Array { .. } => panic!("this stage takes no volumes"),
+            RecordValue::Mask { codec, descriptor, bytes, region, view, limits } => {
+                let size = [view.rows.len(), view.columns.len()].map(|side| side as u32);
+                let (descriptor, region, limits) = (descriptor.clone(), region.clone(), limits.clone());
+                let view = Box::new(view.clone());
+                let job = Job::Mask { codec, descriptor, bytes: bytes.to_vec(), region, view, limits };
+                (job, bytes.len(), Some(size))
+            }
         };
         inner.staged += bytes;
         assert!(inner.staged <= self.room.staged_bytes, "staging memory has the requested size");

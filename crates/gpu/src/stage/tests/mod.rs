@@ -7,6 +7,7 @@ mod host_rows;
 mod hostile;
 pub(crate) mod hurt;
 mod indexed;
+mod masks;
 pub(crate) mod played;
 mod resident;
 mod scenes;

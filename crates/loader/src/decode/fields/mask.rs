@@ -1,14 +1,14 @@
 //! Masks that follow their picture. Each pixel of the view takes the mask value at its centre.
 
-use super::FieldDecoder;
+use super::{FieldDecoder, StageTarget};
 use crate::decode::record::{RowField, ViewedRecord};
 use crate::decode::shape::{RemainingRows, Shape, check_rows};
 use crate::decode::tools::Tools;
-
-use crate::fields::{MaskField, loses};
-use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
+use crate::fields::{MaskField, loses, mask_size};
+use crate::stage::{MaskMove, MaskView, Prepared, RecordValue, Shown};
+use shardpack_array::{Array, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
-use shardpack_jpeg::PixelLayout;
+use shardpack_jpeg::{Crop, PixelLayout};
 
 /// Maximum scratch bytes that a thread keeps between masks.
 const MOST_KEPT: usize = 8 << 20;
@@ -16,122 +16,208 @@ const MOST_KEPT: usize = 8 << 20;
 pub(super) struct MaskDecoder {
     field: MaskField,
     pixels: Vec<u8>,
-    rows: Vec<usize>,
-    columns: Vec<usize>,
+    view: MaskView,
+}
+
+/// The part of a mask that its view shows.
+struct AskedMask<'a> {
+    value: FieldValue<'a>,
+    descriptor: ArrayDescriptor,
+    channels: usize,
+    region: Region,
+    /// Height and width of the view.
+    size: [usize; 2],
+}
+
+impl AskedMask<'_> {
+    fn element_bytes(&self) -> usize {
+        self.descriptor.decoded.size()
+    }
+
+    fn pixel_bytes(&self) -> usize {
+        self.channels.saturating_mul(self.element_bytes())
+    }
 }
 
 impl FieldDecoder for MaskDecoder {
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
-        let Some(value) = of.value(self.field.position)? else { return Ok(false) };
-        let mut viewed = ViewedRecord { record: of.record, pictures: &mut tools.pictures };
-        let Some(shape) = viewed.shape(&self.field.picture)? else { return Ok(false) };
-        self.resample(&mut tools.arrays, of, &value, &shape, out, dims)?;
+        let Some((value, shape)) = self.value(tools, of)? else { return Ok(false) };
+        if of.field.is_ragged() {
+            set_sides(dims, shape.picture.map(u64::from), of.recipe().layout);
+        }
+        let asked = self.ask(of, value, &shape)?;
+        self.resample(tools, of, &asked, out)?;
         Ok(true)
+    }
+
+    fn prepare(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        _: &[u64],
+        to: &mut StageTarget<'_>,
+    ) -> Result<Option<Prepared>> {
+        let found = match (to.resident, &of.recipe().resident) {
+            (Some(resident), Some(all)) => {
+                // Only masks of their picture's size are resident.
+                let value = all.form(resident.detail).value();
+                let descriptor = ArrayDescriptor::parse(value.descriptor, of.limits())?;
+                let size = mask_size(&descriptor).unwrap_or_else(|| bug("a mask on the device has no size"));
+                Some((value, of.record.shape(size, self.field.picture.view)?))
+            }
+            _ => self.value(tools, of)?,
+        };
+        let Some((value, shape)) = found else { return Ok(None) };
+        let asked = self.ask(of, value, &shape)?;
+        let AskedMask { value, descriptor, region, .. } = &asked;
+        let (limits, view) = (of.limits(), &self.view);
+        let value = RecordValue::Mask { codec: value.codec, descriptor, bytes: value.bytes, region, view, limits };
+        Ok(Some(to.prepare(of, &value)))
     }
 }
 
 impl MaskDecoder {
     pub(super) fn new(field: &MaskField) -> Self {
-        Self { field: field.clone(), pixels: Vec::new(), rows: Vec::new(), columns: Vec::new() }
+        Self { field: field.clone(), pixels: Vec::new(), view: MaskView::default() }
     }
 
-    /// Decodes the part of a mask that the view shows, and resamples it.
+    /// Returns a sample's mask and the shown part of its picture; `None` if the sample lacks one of the two.
+    fn value<'a>(&self, tools: &mut Tools, of: &RowField<'a>) -> Result<Option<(FieldValue<'a>, Shape)>> {
+        let Some(value) = of.value(self.field.position)? else { return Ok(None) };
+        let mut viewed = ViewedRecord { record: of.record, pictures: &mut tools.pictures };
+        Ok(viewed.shape(&self.field.picture)?.map(|shape| (value, shape)))
+    }
+
+    /// Finds the pixel of the mask for each pixel of the view.
     ///
     /// # Errors
     /// `Usage` if the mask does not match its picture as declared: if its size differs from the picture's,
     /// its number of channels differs from other masks, or its values do not fit the batch's element type.
-    fn resample(
-        &mut self,
-        decoder: &mut ArrayDecoder,
-        of: &RowField<'_>,
-        value: &FieldValue<'_>,
-        shape: &Shape,
-        out: &mut [u8],
-        dims: &mut [u64],
-    ) -> Result<()> {
-        let (layout, fill) = (of.recipe().layout, &*self.field.fill);
-        let Shape { picture, crop } = *shape;
-        let limits = of.limits();
-        let source = ArrayDescriptor::parse(value.descriptor, limits)?;
+    fn ask<'a>(&mut self, of: &RowField<'_>, value: FieldValue<'a>, shape: &Shape) -> Result<AskedMask<'a>> {
+        let Shape { picture, crop, moves } = shape;
+        let source = ArrayDescriptor::parse(value.descriptor, of.limits())?;
         let descriptor = match of.field.dtype {
             ElementType::Dtype(dtype) if source.decoded != dtype => {
                 decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
             }
             _ => source,
         };
-        let refuse = |what: &str, expected: String, found: String| {
-            Error::usage(format!(
-                "field `{}`, aligned as a mask: {what}: expected {expected}, found {found}",
-                of.field.name
-            ))
-        };
-        let [height, width] = picture.map(u64::from);
-        let channels = match &*descriptor.shape {
-            &[h, w] if [h, w] == [height, width] => 1,
-            &[h, w, channels] if [h, w] == [height, width] && channels > 0 => channels,
-            other => {
-                let expected = format!("{height} × {width}, the size of the upright picture");
-                return Err(refuse("shape", expected, format!("{other:?}")));
-            }
-        };
-        if of.field.is_ragged() {
-            // The index may hold the size before the turn to upright.
-            match (dims, layout) {
-                ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
-                _ => bug("a ragged mask has other than two or three axes"),
-            }
+        if mask_size(&descriptor) != Some(*picture) {
+            let [height, width] = picture;
+            let expected = format!("{height} × {width}, the size of the upright picture");
+            return Err(refused(of, "shape", expected, format!("{:?}", descriptor.shape)));
         }
-        let inner = crop.inner;
-        positions(&mut self.rows, crop.area.y, crop.area.height, inner.height, picture[0], false);
-        positions(&mut self.columns, crop.area.x, crop.area.width, inner.width, picture[1], crop.flip);
-        let (Some(top), Some(bottom)) = (self.rows.first().copied(), self.rows.last().copied()) else { return Ok(()) };
-        let ends = (self.columns.iter().min().copied(), self.columns.iter().max().copied());
-        let (Some(left), Some(right)) = ends else { return Ok(()) };
-        let (shown_rows, shown_columns) = (bottom + 1 - top, right + 1 - left);
-        let mut region = Region::new(top as u64, left as u64, shown_rows as u64, shown_columns as u64);
-        region.layout = Layout::AsShape;
-        let element = usize::try_from(descriptor.decoded.bytes()).unwrap_or(1);
-        let channels = to_usize(channels);
-        let pixel = channels.saturating_mul(element);
-        let bytes = shown_rows.saturating_mul(shown_columns).saturating_mul(pixel);
+        let (channels, layout) = match (descriptor.shape.len(), of.recipe().layout) {
+            (3, PixelLayout::ChannelsHeightWidth) => (descriptor.bands(), Layout::BandMajor),
+            (3, PixelLayout::HeightWidthChannels) => (descriptor.bands(), Layout::AsShape),
+            _ => (1, Layout::AsShape),
+        };
+        let [y, x] = self.view.set(*picture, crop);
+        let side = |numbers: &[Option<u32>]| numbers.iter().flatten().max().map_or(0, |last| u64::from(*last) + 1);
+        let mut region = Region::new(y.into(), x.into(), side(&self.view.rows), side(&self.view.columns));
+        region.layout = layout;
+        let outside = |number: usize| self.field.moved.get(number).map_or(0, |bytes| bits(bytes));
+        self.view.moves = moves.iter().map(|m| MaskMove { map: m.map, outside: outside(m.augmentation) }).collect();
+        self.view.border = bits(&self.field.fill);
+        let size = [crop.height as usize, crop.width as usize];
+        Ok(AskedMask { value, descriptor, channels: to_usize(channels), region, size })
+    }
+
+    /// Decodes the part of a mask that the view shows, and resamples it.
+    fn resample(&mut self, tools: &mut Tools, of: &RowField<'_>, asked: &AskedMask<'_>, out: &mut [u8]) -> Result<()> {
+        let AskedMask { value, descriptor, channels, region, size: [rows, columns] } = asked;
+        let (pixel, element) = (asked.pixel_bytes(), asked.element_bytes());
+        let expected = rows.saturating_mul(*columns).saturating_mul(pixel);
+        if out.len() != expected {
+            let of_batch = out.len().checked_div(expected / (*channels).max(1)).unwrap_or(0);
+            return Err(refused(of, "channels", format!("{of_batch}, as in the other samples"), channels.to_string()));
+        }
+        let bytes = to_usize(region.height.saturating_mul(region.width)).saturating_mul(pixel);
         if self.pixels.len() < bytes {
             self.pixels.resize(bytes, 0);
         }
         let pixels = self.pixels.get_mut(..bytes).unwrap_or_default();
-        decoder.decode_region(value.codec, &descriptor, value.bytes, &region, pixels, limits)?;
-        let (view_rows, view_columns) = (crop.height as usize, crop.width as usize);
-        let expected = view_rows.saturating_mul(view_columns).saturating_mul(pixel);
-        if out.len() != expected {
-            let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
-            return Err(refuse("channels", format!("{of_batch}, as in the other samples"), channels.to_string()));
-        }
-        let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
+        let limits = of.limits();
+        tools.arrays.decode_region(value.codec, descriptor, value.bytes, region, pixels, limits)?;
+        // With bands first, each band is a plane of its own.
+        let planes = if region.layout == Layout::BandMajor { *channels } else { 1 };
         let taken = pixel / planes.max(1);
-        if crop.is_padded() {
-            if fill.len() != element {
-                bug("the fill value of a mask has a different type");
-            }
-            out.chunks_exact_mut(element.max(1)).for_each(|to| copy(to, fill));
-        }
-        let line = view_columns * taken;
-        for (plane, out) in out.chunks_exact_mut((view_rows * line).max(1)).enumerate() {
-            let lines = out.chunks_exact_mut(line.max(1)).skip(inner.y as usize);
-            for (row, line) in self.rows.iter().zip(lines) {
-                let start = (row - top) * shown_columns * pixel + plane * taken;
-                let to = line.chunks_exact_mut(taken.max(1)).skip(inner.x as usize);
-                for (column, to) in self.columns.iter().zip(to) {
-                    let at = start + (column - left) * pixel;
-                    let Some(from) = pixels.get(at..at + taken) else {
-                        bug("a view exceeds its mask");
-                    };
-                    copy(to, from);
-                }
-            }
+        let line = to_usize(region.width).saturating_mul(taken);
+        let plane = to_usize(region.height).saturating_mul(line);
+        for (number, out) in out.chunks_exact_mut((expected / planes.max(1)).max(1)).enumerate() {
+            let from = pixels.get(number * plane..(number + 1) * plane).unwrap_or_default();
+            take(&self.view, from, line, out, columns * taken, [taken, element]);
         }
         if self.pixels.len() > MOST_KEPT {
             self.pixels = Vec::new();
         }
         Ok(())
+    }
+}
+
+fn refused(of: &RowField<'_>, what: &str, expected: String, found: String) -> Error {
+    let name = &of.field.name;
+    Error::usage(format!("field `{name}`, aligned as a mask: {what}: expected {expected}, found {found}"))
+}
+
+/// Sets height and width, because the index may hold the size before the turn to upright.
+fn set_sides(dims: &mut [u64], [height, width]: [u64; 2], layout: PixelLayout) {
+    match (dims, layout) {
+        ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
+        _ => bug("a ragged mask has other than two or three axes"),
+    }
+}
+
+fn bits(element: &[u8]) -> u64 {
+    element.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+}
+
+impl MaskView {
+    /// Sets the rows and columns that a crop shows of a mask of this height and width. They count from the first row
+    /// and column shown, which are returned.
+    fn set(&mut self, [height, width]: [u32; 2], crop: &Crop) -> [u32; 2] {
+        let Crop { area, inner, .. } = *crop;
+        let y = positions(&mut self.rows, (inner.y, crop.height), (area.y, area.height), inner.height, height, false);
+        let x =
+            positions(&mut self.columns, (inner.x, crop.width), (area.x, area.width), inner.width, width, crop.flip);
+        [y, x]
+    }
+}
+
+/// Fills the pixels of a view, of `taken` bytes each, from lines of `from_line` bytes. Lines of the view have
+/// `to_line` bytes, and an element has `element` bytes.
+fn take(view: &MaskView, from: &[u8], from_line: usize, out: &mut [u8], to_line: usize, [taken, element]: [usize; 2]) {
+    let fixed = |to: &mut [u8], value: u64| {
+        let bytes = value.to_le_bytes();
+        to.chunks_exact_mut(element.max(1)).for_each(|to| copy(to, bytes.get(..element).unwrap_or_default()));
+    };
+    let pixel = |to: &mut [u8], row: u32, column: u32| {
+        let at = row as usize * from_line + column as usize * taken;
+        let Some(from) = from.get(at..at + taken) else { bug("a view exceeds its mask") };
+        copy(to, from);
+    };
+    let lines = (0..).zip(out.chunks_exact_mut(to_line.max(1)));
+    for (y, line) in lines {
+        let pixels = line.chunks_exact_mut(taken.max(1));
+        if !view.moves.is_empty() {
+            for (x, to) in (0..).zip(pixels) {
+                match view.shown([y, x]) {
+                    Shown::Pixel([row, column]) => pixel(to, row, column),
+                    Shown::Fixed(value) => fixed(to, value),
+                }
+            }
+            continue;
+        }
+        let Some(row) = view.rows.get(y as usize).copied().flatten() else {
+            fixed(line, view.border);
+            continue;
+        };
+        for (column, to) in view.columns.iter().zip(pixels) {
+            match column {
+                Some(column) => pixel(to, row, *column),
+                None => fixed(to, view.border),
+            }
+        }
     }
 }
 
@@ -142,7 +228,8 @@ impl MaskDecoder {
 /// `Usage` if the size of the masks differs from the picture's, or the number of masks differs from the
 /// number of boxes; `Limit` if the result exceeds the limit for a decoded field.
 pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRows>, limits: &Limits) -> Result<Array> {
-    let Shape { picture: [height, width], crop } = *shape;
+    let Shape { picture: [height, width], crop, moves } = shape;
+    let [height, width] = [*height, *width];
     let count = match *array.shape() {
         [count, h, w] if [h, w] == [height, width].map(u64::from) => count,
         // An empty list has no height and width.
@@ -173,25 +260,17 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         ));
     }
     let mut out = vec![0; to_usize(bytes)];
-    let (mut ys, mut xs) = (Vec::new(), Vec::new());
-    let inner = crop.inner;
-    positions(&mut ys, crop.area.y, crop.area.height, inner.height, height, false);
-    positions(&mut xs, crop.area.x, crop.area.width, inner.width, width, crop.flip);
+    let mut view = MaskView::default();
+    let [first_y, first_x] = view.set([height, width], crop).map(|side| side as usize);
+    // Nothing is outside an object's mask.
+    view.moves = moves.iter().map(|step| MaskMove { map: step.map, outside: 0 }).collect();
     let element = array.dtype().size();
     let (line, from_line) = (crop.width as usize * element, width as usize * element);
     let (plane, from_plane) = (crop.height as usize * line, height as usize * from_line);
     for (row, out) in rows.into_iter().zip(out.chunks_exact_mut(plane.max(1))) {
-        let lines = out.chunks_exact_mut(line.max(1)).skip(inner.y as usize);
-        for (y, line) in ys.iter().zip(lines) {
-            let start = row * from_plane + y * from_line;
-            let from = array.bytes().get(start..start + from_line).unwrap_or_default();
-            for (x, to) in xs.iter().zip(line.chunks_exact_mut(element.max(1)).skip(inner.x as usize)) {
-                let Some(from) = from.get(x * element..(x + 1) * element) else {
-                    bug("a view exceeds its mask");
-                };
-                copy(to, from);
-            }
-        }
+        let start = row * from_plane + first_y * from_line + first_x * element;
+        let from = array.bytes().get(start..(row + 1) * from_plane).unwrap_or_default();
+        take(&view, from, from_line, out, line, [element; 2]);
     }
     Array::new(array.dtype(), sides.to_vec(), out)
 }
@@ -205,16 +284,28 @@ fn copy(to: &mut [u8], from: &[u8]) {
 }
 
 /// Finds the mask pixel at the centre of each of `count` view pixels, which cover `extent` pixels of a side
-/// from `start` on.
+/// from `start` on. They begin at `first` of `all` pixels of the view; the others show nothing. The pixels found count
+/// from the lowest of them, which is returned.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
-fn positions(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, is_reversed: bool) {
+fn positions(
+    out: &mut Vec<Option<u32>>,
+    (first, all): (u32, u32),
+    (start, extent): (f64, f64),
+    count: u32,
+    side: u32,
+    is_reversed: bool,
+) -> u32 {
     let step = extent / f64::from(count.max(1));
-    let last = side.saturating_sub(1) as usize;
+    let last = side.saturating_sub(1);
+    let at = |i: u32| ((start + (f64::from(i) + 0.5) * step).max(0.0) as u32).min(last);
+    // The positions ascend.
+    let lowest = if count == 0 { 0 } else { at(0) };
     out.clear();
-    out.extend((0..count).map(|i| ((start + (f64::from(i) + 0.5) * step).max(0.0) as usize).min(last)));
-    if is_reversed {
-        out.reverse();
-    }
+    out.extend((0..all).map(|i| {
+        let i = i.checked_sub(first).filter(|i| *i < count)?;
+        Some(at(if is_reversed { count - 1 - i } else { i }) - lowest)
+    }));
+    lowest
 }
 
 #[cfg(test)]
@@ -225,8 +316,8 @@ mod tests {
     fn centres_are_shown() {
         let at = |start, extent, count, side, flip| {
             let mut out = Vec::new();
-            positions(&mut out, start, extent, count, side, flip);
-            out
+            let lowest = positions(&mut out, (0, count), (start, extent), count, side, flip);
+            out.into_iter().map(|at| at.unwrap() + lowest).collect::<Vec<u32>>()
         };
         assert_eq!(at(0.0, 4.0, 4, 4, false), [0, 1, 2, 3]);
         assert_eq!(at(0.0, 4.0, 4, 4, true), [3, 2, 1, 0]);
@@ -235,5 +326,9 @@ mod tests {
         assert_eq!(at(1.5, 2.0, 2, 4, false), [2, 3]);
         // If a crop follows a resize, rounding may make it extend slightly past the picture.
         assert_eq!(at(3.0, 1.2, 2, 4, false), [3, 3]);
+        // Three pixels of the view lie between a border of one and one of two.
+        let mut out = Vec::new();
+        assert_eq!(positions(&mut out, (1, 6), (2.0, 3.0), 3, 9, true), 2);
+        assert_eq!(out, [None, Some(2), Some(1), Some(0), None, None]);
     }
 }

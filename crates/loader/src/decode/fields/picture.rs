@@ -216,15 +216,14 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
     })
 }
 
-/// Corrects the axes of a ragged row, because the orientation is known only after decoding. A turn by 90°
-/// swaps height and width, and does not change the number of bytes.
+/// Corrects the axes of a ragged picture or mask, because the orientation is known only after decoding. A turn by
+/// 90° swaps height and width, and does not change the number of bytes.
 pub(crate) fn set_size(dims: &mut [u64], size: [u32; 2], layout: PixelLayout) {
     let [height, width] = size.map(u64::from);
-    if let [a, b, c] = dims {
-        (*a, *b, *c) = match layout {
-            PixelLayout::HeightWidthChannels => (height, width, 3),
-            PixelLayout::ChannelsHeightWidth => (3, height, width),
-        };
+    match (dims, layout) {
+        ([a, b] | [a, b, _], PixelLayout::HeightWidthChannels)
+        | ([a, b] | [_, a, b], PixelLayout::ChannelsHeightWidth) => (*a, *b) = (height, width),
+        _ => {}
     }
 }
 

@@ -2,16 +2,19 @@
 
 use super::{ArrayForm, Residence, Resident, ResidentValue};
 use crate::fields::{
-    ArrayField, FieldPlan, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of, segments_of,
+    ArrayField, FieldPlan, FieldType, Fields, Followed, JPEG, MaskField, PictureField, limits_of_a_part, mask_size,
+    orientation_of, segments_of,
 };
 use crate::patches::ClassPlan;
 use crate::stage::{Keeper, RecordValue, slots};
 use crate::supply::record::check;
 use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
-use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Limits, Record, Setting};
+use shardpack_format::{
+    ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Frame, Hint, Limits, Record, Setting,
+};
 use shardpack_io::Cause;
-use shardpack_jpeg::{Rendering, StoredPicture};
+use shardpack_jpeg::{PictureDecoder, Rendering, StoredPicture};
 use shardpack_reader::raw::{name_field, read_head};
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::any::Any;
@@ -303,6 +306,18 @@ impl Filling<'_> {
                 FieldType::Array(_) | FieldType::Volume(_) => {
                     stored.descriptor = Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?);
                 }
+                FieldType::Mask(MaskField { picture, .. }) => {
+                    let descriptor = ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?;
+                    // A mask of another size is read for every row, which reports it.
+                    match picture_size(shard, record, (&frame, bytes), picture).map_err(place)? {
+                        Some(size) if mask_size(&descriptor) == Some(size) => stored.descriptor = Some(descriptor),
+                        Some(_) => continue,
+                        None => {
+                            locked(&self.resident).note(sample, number, Residence::Missing);
+                            continue;
+                        }
+                    }
+                }
                 FieldType::Picture(PictureField { orientation, .. }) => {
                     stored.orientation = orientation_of(*orientation, shard, record, &value);
                     if let Some(position) = shard.segments_at(position) {
@@ -350,6 +365,23 @@ impl Filling<'_> {
             },
         }
     }
+}
+
+/// Returns height and width of an upright picture; `None` if the sample has no picture.
+fn picture_size(
+    shard: &Shard,
+    record: u64,
+    (frame, bytes): (&Frame, &[u8]),
+    picture: &Followed,
+) -> Result<Option<[u32; 2]>, FormatError> {
+    let limits = &shard.options().limits;
+    let Some(position) = shard.stored_at(picture.position) else { return Ok(None) };
+    let Some(value) = Record::field_at(frame, bytes, position, limits)? else { return Ok(None) };
+    let media_type =
+        std::str::from_utf8(value.descriptor).map_err(|e| FormatError::format("picture media type", "UTF-8", e))?;
+    let orientation = orientation_of(picture.orientation, shard, record, &value);
+    let (height, width) = PictureDecoder::new(limits.clone()).size_of(media_type, value.bytes, orientation)?;
+    Ok(Some([height, width]))
 }
 
 fn value_bytes(shard: &Shard, record: u64, positions: &[usize]) -> Result<u64> {

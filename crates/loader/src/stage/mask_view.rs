@@ -1,0 +1,65 @@
+//! The pixels of a mask that the view of its picture shows.
+
+use shardpack_augment::PixelMap;
+
+/// Where each pixel of a view takes its value from a mask. Nothing is mixed: each pixel takes one element, or a fixed
+/// value where the view shows nothing of the picture.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MaskView {
+    /// For each row of the view, the row of the mask's region that it shows; `None` in the border.
+    pub rows: Vec<Option<u32>>,
+    /// The same for each column.
+    pub columns: Vec<Option<u32>>,
+    /// Maps that move the pixels of the view, in the order in which they are applied. All are for the view's size.
+    pub moves: Vec<MaskMove>,
+    /// Value of the border, as the little-endian bits of an element.
+    pub border: u64,
+}
+
+/// A map that moves the pixels of a view.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MaskMove {
+    /// The map.
+    pub map: PixelMap,
+    /// Value of pixels that come from outside, as the little-endian bits of an element.
+    pub outside: u64,
+}
+
+/// What a pixel of a view shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// The pixel of the mask's region in this row and column.
+    Pixel([u32; 2]),
+    /// A fixed value, as the little-endian bits of an element.
+    Fixed(u64),
+}
+
+impl MaskView {
+    /// Returns what the pixel in this row and column of the view shows.
+    ///
+    /// ```
+    /// use shardpack_augment::Affine;
+    /// use shardpack_loader::stage::{MaskMove, MaskView, Shown};
+    /// // The view has a border at its left, and is moved to the right by one pixel.
+    /// let map = Affine { translate: [1.0, 0.0], ..Affine::default() }.of_size(1, 3);
+    /// let view = MaskView {
+    ///     rows: vec![Some(0)],
+    ///     columns: vec![None, Some(4), Some(5)],
+    ///     moves: vec![MaskMove { map, outside: 7 }],
+    ///     border: 255,
+    /// };
+    /// let shown = [0, 1, 2].map(|column| view.shown([0, column]));
+    /// assert_eq!(shown, [Shown::Fixed(7), Shown::Fixed(255), Shown::Pixel([0, 4])]);
+    /// ```
+    #[must_use]
+    pub fn shown(&self, mut at: [u32; 2]) -> Shown {
+        for MaskMove { map, outside } in self.moves.iter().rev() {
+            let Some(source) = map.source(at) else { return Shown::Fixed(*outside) };
+            at = source;
+        }
+        let [row, column] = at.map(|number| number as usize);
+        let row = self.rows.get(row).copied().flatten();
+        let column = self.columns.get(column).copied().flatten();
+        row.zip(column).map_or(Shown::Fixed(self.border), |(row, column)| Shown::Pixel([row, column]))
+    }
+}
