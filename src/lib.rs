@@ -81,9 +81,9 @@ pub use shardpack_gpu::{CudaStage, GpuError};
 pub use shardpack_loader::order;
 pub use shardpack_loader::{
     Align, Array, ArrayDtype, Augment, Augmentation, BandAugmentation, Bands, Batch, BatchMix, Batches, BoxFormat,
-    CubeMode, Element, Factors, FrameMode, ImageMode, Interpolation, Loader, LoaderOptions, Mix, NoData, OnCorrupt,
-    OrderOptions, OutputOptions, PatchClasses, PatchPlace, Patches, PictureCrop, PixelLayout, ResourceOptions, Scaling,
-    Tensor, Transform, TransformRow, View, ViewOptions, ViewSize, Window,
+    ClipLayout, CubeMode, Element, Factors, FrameMode, ImageMode, Interpolation, Loader, LoaderOptions, Mix, NoData,
+    OnCorrupt, OrderOptions, OutputOptions, PatchClasses, PatchPlace, Patches, PictureCrop, PixelLayout,
+    ResourceOptions, Scaling, Tensor, Transform, TransformRow, View, ViewOptions, ViewSize, Window,
 };
 pub use shardpack_pack::collect::{self, CollectOptions, Collector};
 pub use shardpack_pack::options::ReportArguments;

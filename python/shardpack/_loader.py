@@ -85,8 +85,8 @@ class Loader:
         picture is read once, and decoded once for all crops. ``fields``, ``dtype``, ``mean`` and ``std`` name the
         picture field of the dataset (``image``).
     frames : int or str, default "all"
-        Frames of clips, ``[rows, time, height, width, 3]`` (with ``layout="chw"`` ``[rows, time, 3, height,
-        width]``). ``8``: eight frames, evenly spaced. ``"window8"``: eight consecutive frames from a random start.
+        Frames of clips, ``[rows, time, height, width, 3]`` (``[rows, time, 3, height, width]`` with
+        ``layout="chw"``, ``[rows, 3, time, height, width]`` with ``layout="cthw"``). ``8``: eight frames, evenly spaced. ``"window8"``: eight consecutive frames from a random start.
         ``"window8,every=2"``: eight frames from a random start, taking every other frame. In short clips, frames are
         repeated. ``"all"``: all frames of each clip, ragged. All frames of a sample get the same view and
         augmentation.
@@ -117,9 +117,9 @@ class Loader:
     bands : slice, range, sequence of int or str, optional
         Bands to take from arrays of three axes, in the given order. ``"10..50"`` means ``range(10, 50)``. Default:
         all bands.
-    layout : "hwc" or "chw", default "hwc"
+    layout : "hwc", "chw" or "cthw", default "hwc"
         Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels,
-        height, width]``.
+        height, width]``. ``"cthw"`` is ``"chw"``, but with the axis of time behind the channels in clips.
     dtype : dtype, or mapping from field to dtype, optional
         Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``).
         If a value would change, this is an error, which names the sample. Only values that become ``"bfloat16"`` or
@@ -276,7 +276,7 @@ class Loader:
         overlap: int | Sequence[int] = 0,
         open_scenes: int | None = None,
         bands: slice | Sequence[int] | str | None = None,
-        layout: Literal["hwc", "chw"] = "hwc",
+        layout: Literal["hwc", "chw", "cthw"] = "hwc",
         dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         fields: Sequence[str] | None = None,
         align: Mapping[str, str | None] | None = None,

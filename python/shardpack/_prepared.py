@@ -67,7 +67,7 @@ class LoaderKeywords:
     overlap: int | Sequence[int]
     open_scenes: int | None
     bands: slice | Sequence[int] | str | None
-    layout: Literal["hwc", "chw"]
+    layout: Literal["hwc", "chw", "cthw"]
     dtype: DTypeLike | Mapping[str, DTypeLike] | None
     fields: Sequence[str] | None
     align: Mapping[str, str | None] | None

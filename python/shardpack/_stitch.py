@@ -120,7 +120,7 @@ class Stitcher:
             raise _shardpack.UsageError(f"dtype: expected float64 or float32, found {dtype!r}")
         self._size = tuple(int(side) for side in sides)
         self._overlap = options.overlap[-len(self._size) :]
-        self._channels_first = options.layout == "chw"
+        self._channels_first = options.layout != "hwc"
         self._type: np.dtype[np.floating[Any]] = np.dtype(dtype)
         self._weights = _weights(window, self._size).astype(self._type)
         self._open: dict[int, _Open] = {}

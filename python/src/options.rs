@@ -13,8 +13,9 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, Augments, BatchMix, Factors, ImageMode, LoaderOptions, Mix, NoData, OnCorrupt, OrderOptions,
-    OutputOptions, PatchClasses, Patches, PictureCrop, ResourceOptions, ViewOptions, parse_augment, parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, ClipLayout, Factors, ImageMode, LoaderOptions, Mix, NoData, OnCorrupt,
+    OrderOptions, OutputOptions, PatchClasses, Patches, PictureCrop, ResourceOptions, ViewOptions, parse_augment,
+    parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
@@ -238,11 +239,18 @@ impl Options<'_> {
     }
 
     fn output(&self, py: Python<'_>) -> PyResult<OutputOptions> {
-        let layouts = [("hwc", PixelLayout::HeightWidthChannels), ("chw", PixelLayout::ChannelsHeightWidth)];
+        let (last, first) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
+        let layouts = [
+            ("hwc", (last, ClipLayout::TimeFirst)),
+            ("chw", (first, ClipLayout::TimeFirst)),
+            ("cthw", (first, ClipLayout::ChannelsFirst)),
+        ];
+        let (layout, clip_layout) = choice("layout", &self.layout, &layouts)?;
         Ok(OutputOptions {
             fields: self.fields.clone(),
             objects: self.objects.clone(),
-            layout: choice("layout", &self.layout, &layouts)?,
+            layout,
+            clip_layout,
             dtype: match &self.dtype {
                 None => ArrayDtype::Source,
                 Some(text) => text.parse().map_err(raise)?,

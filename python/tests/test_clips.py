@@ -128,6 +128,23 @@ def test_all_frames_get_one_view_and_one_augmentation(tmp_path: Path) -> None:
     assert len({row.tobytes() for row in clip}) == 6, "samples differ"
 
 
+def test_axes_of_clips(clips: sp.Dataset) -> None:
+    options = {"frames": 4, "shuffle": False, "augment": [sp.augment.trivial_augment_wide()], "mean": 0.5, "std": 0.25}
+
+    def rows(layout: str, image: str) -> list[np.ndarray]:
+        batch = next(iter(sp.Loader(clips, 8, image=image, layout=layout, fields=["image"], **options)))
+        return [np.asarray(row) for row in batch["image"]]
+
+    for image, (height, width) in {"rrc24": (24, 24), "full": (48, 64)}.items():
+        last, first, outside = (rows(layout, image) for layout in ("hwc", "chw", "cthw"))
+        assert last[0].shape == (4, height, width, 3) and last[0].dtype == np.float32
+        assert (first[0].shape, outside[0].shape) == ((4, 3, height, width), (3, 4, height, width))
+        for a, b, c in zip(last, first, outside, strict=True):
+            assert (a.transpose(0, 3, 1, 2) == b).all() and (a.transpose(3, 0, 1, 2) == c).all()
+    every = next(iter(sp.Loader(clips, 8, image="full", layout="cthw", shuffle=False, fields=["image"])))["image"]
+    assert [row.shape for row in every] == [(3, clips[i]["image.frames"], 48, 64) for i in range(8)]
+
+
 def test_views_of_several_sizes(tmp_path: Path) -> None:
     with sp.Writer(tmp_path / "views", schema={"views": "frames"}, jpeg="keep") as writer:
         writer.write({"views": [jpeg(1, 40, 60), jpeg(2, 80, 30)]}, key="a")
@@ -143,6 +160,8 @@ def test_views_of_several_sizes(tmp_path: Path) -> None:
 def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="clip frames: no clip field is decoded"):
         sp.Loader(sp.Dataset(photos), 4, image="rrc24", frames=4)
+    with pytest.raises(sp.UsageError, match="clip layout: no clip field is decoded"):
+        sp.Loader(sp.Dataset(photos), 4, image="rrc24", layout="cthw")
     with pytest.raises(sp.UsageError, match=r"such as 8 or window16,every=2, found `window`"):
         sp.Loader(clips, 4, image="rrc24", frames="window")
     with pytest.raises(sp.UsageError, match="frames: expected 1 to 65536, found 0"):

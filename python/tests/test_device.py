@@ -110,6 +110,57 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     assert all(0 < len(keys) <= 3 for keys in stats["refused_first"].values())
 
 
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 clips of 3 to 12 frames of 144 × 200 pixels, tiled. Frame 2 of clip 5 is progressive, but tiled too."""
+    out, rng = tmp_path_factory.mktemp("clips") / "packed", np.random.default_rng(9)
+    with sp.Writer(out) as writer:
+        for number in range(24):
+            frames = []
+            for frame in range(3 + number % 10):
+                coarse = rng.integers(0, 256, (18, 25, 3)).astype(np.uint8)
+                jpeg = io.BytesIO()
+                picture = Image.fromarray(coarse).resize((200, 144), Image.Resampling.BICUBIC)
+                picture.save(jpeg, "JPEG", quality=85, subsampling=number % 3, progressive=(number, frame) == (5, 2))
+                frames.append(jpeg.getvalue())
+            writer.write({"clip": frames, "label": number}, key=f"{number}")
+    return out
+
+
+CHANGED: dict[str, Any] = {"augment": [sp.augment.trivial_augment_wide(), sp.augment.random_erasing()]}
+
+
+@pytest.mark.parametrize("resident", [False, True], ids=["read", "resident"])
+@pytest.mark.parametrize("layout", ["hwc", "chw", "cthw"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"image": "rrc112", "frames": 8, **NORMALISED},
+        {"image": "center96", "frames": "window4,every=2", "dtype": {"clip": "bfloat16"}},
+        {"image": "rrc64", "frames": 16, **CHANGED},
+        {"frames": "all", **CHANGED},
+        {},
+    ],
+    ids=["floats", "window", "changed", "all changed", "all"],
+)
+def test_clips_are_those_of_the_host(clips: Path, options: dict[str, Any], layout: str, resident: bool) -> None:
+    with loader(clips, 8, layout=layout, resident=resident, **options) as device:
+        assert device.stats()["resident_values"] == (24 if resident else 0)
+    stats = compare(clips, epochs=2, rows=8, layout=layout, resident=resident, **options)
+    assert stats["refused"] == {} and stats["device_rows"] >= 48
+    assert options.get("frames", "all") == "all" or stats["grown_slots"] == 0, "what is needed was predicted"
+
+
+def test_clips_that_only_the_host_decodes(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "odd", jpeg="keep") as writer:
+        for number in range(16):
+            jpeg = io.BytesIO()
+            Image.fromarray(np.full((640, 800, 3), number * 9, np.uint8)).save(jpeg, "JPEG")
+            writer.write({"clip": [jpeg.getvalue()] * 3}, key=f"{number}")
+    stats = compare(tmp_path / "odd", rows=4, image="rrc64", frames=2)
+    assert set(stats["refused"]) == {"too few restart markers, and no segment index"}
+
+
 @pytest.mark.parametrize("options", [{"image": "rrc224", **NORMALISED}, {}], ids=["crops", "whole"])
 def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) -> None:
     with loader(big, resident=True, **options) as device:

@@ -1,16 +1,17 @@
 //! Measures the host's work for a device, without a device, in thread microseconds per sample, staged from
 //! records and from values kept on the device.
 //!
-//!     host_of_device DATASET [THREADS] [VIEW] [BATCH] [TIMES] [cuda]
+//!     host_of_device DATASET [THREADS] [VIEW] [BATCH] [TIMES] [cuda | dry] [FRAMES]
 //!
 //! VIEW is `rrc224` (default) for crops in normalised float16, `full` for whole pictures, or `cubes` for
 //! cubes as float32. The dataset is repeated TIMES times, so that start and end do not dominate the epoch of
-//! a small dataset. With `cuda`, the first device decodes, and the example measures a loader.
+//! a small dataset. With `cuda`, the first device decodes, and the example measures a loader. FRAMES, such as
+//! `window16`, chooses frames of clips.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use shardpack_gpu::{CudaStage, DryStage};
 use shardpack_loader::stage::Stage;
-use shardpack_loader::{ArrayDtype, Dataset, Dtype, ImageMode, Loader, LoaderOptions, PixelLayout, Scaling};
+use shardpack_loader::{ArrayDtype, Dataset, Dtype, FrameMode, ImageMode, Loader, LoaderOptions, PixelLayout, Scaling};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ fn main() {
     let batch_size = args.next().map_or(256, |rows| rows.parse().expect("rows of a batch"));
     let times = args.next().map_or(1, |times| times.parse().expect("how many times"));
     let on_device = args.next().is_some_and(|word| word == "cuda");
+    let frames: FrameMode = args.next().map_or_else(FrameMode::default, |text| text.parse().expect("frames"));
     let dataset = vec![Dataset::open(&path).expect("a dataset"); times];
     let dataset = Dataset::concat(&dataset).expect("a dataset, several times");
     let normalised = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).expect("factors");
@@ -44,6 +46,7 @@ fn main() {
                 .batch_size(batch_size)
                 .threads(threads)
                 .image(image)
+                .frames(frames)
                 .dtype(dtype.clone())
                 .layout(PixelLayout::ChannelsHeightWidth)
                 .stage(stage)

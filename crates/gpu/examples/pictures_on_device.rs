@@ -104,7 +104,7 @@ fn stage<'a>(
         let spot = Spot { row: number as u32, field: 0, bytes: end..end + bytes_of_row };
         let (how, scaling, limits) = (&how, &scaling, &limits);
         let picture = photo.stored();
-        let value = RecordValue::Picture { picture, how, crops: None, changes, dtype, scaling, limits };
+        let value = RecordValue::Picture { picture, how, crops: None, changes, dtype, scaling, limits, clip: None };
         if matches!(slot.prepare(&spot, &value, zstd), Prepared::Taken(_)) {
             end = spot.bytes.end;
             taken.push(Taken { number, spot, size });

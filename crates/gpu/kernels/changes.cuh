@@ -348,7 +348,9 @@ FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u3
     if (how.channels_first) {
         if (n >= pixels) return;
 #pragma unroll
-        for (u32 c = 0; c < 3; c++) put_level(out, how, row.out + (u64)c * pixels + n, c, rgb >> 8 * c & 255);
+        for (u32 c = 0; c < 3; c++) {
+            put_level(out, how, row.out + (u64)c * how.channels_first * pixels + n, c, rgb >> 8 * c & 255);
+        }
         return;
     }
     u32 lane = threadIdx.x % 32, first = (n - lane) * 3;

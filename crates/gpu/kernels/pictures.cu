@@ -587,7 +587,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     precision = p.precisions[tile.picture * 2];
     // Distances to the pixel on the right and to the pixel below in the turned output.
     u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
-    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1;
+    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height * p.output.channels_first : 1;
     u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
     for (Walk w = walk_of(columns); w.y * 4 < rows; step(w)) {
         Span span = across[w.x];
@@ -664,7 +664,7 @@ KERNEL(picture_cubic, PixelsParams, PIXEL_THREADS) {
     }
     __syncthreads();
     u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
-    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1;
+    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height * p.output.channels_first : 1;
     u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
     for (Walk w = walk_of(columns); w.y < rows; step(w)) {
         Span span = x_first ? part.down[w.y] : part.across[w.x];
@@ -689,7 +689,7 @@ struct BordersParams {
 KERNEL(picture_borders, BordersParams, BORDER_THREADS) {
     const Border& border = p.borders[blockIdx.x];
     u32 pixels = border.height * border.width;
-    u64 channel = p.output.channels_first ? pixels : 1;
+    u64 channel = p.output.channels_first ? (u64)pixels * p.output.channels_first : 1;
     u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
     for (u32 n = blockIdx.y * blockDim.x + threadIdx.x; n < pixels; n += gridDim.y * blockDim.x) {
         u32 y = n / border.width, x = n - y * border.width;

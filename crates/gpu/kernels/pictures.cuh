@@ -140,7 +140,7 @@ struct Span {
 
 struct Output {
     u32 dtype;        // 0 uint8, 1 float16, 2 bfloat16, 3 float32, or PACKED.
-    u32 channels_first;
+    u32 channels_first;  // Consecutive planes of a channel, one for each frame; 0 if channels are the last axis.
     Array<float, 3> scale, bias;
 };
 

@@ -64,9 +64,9 @@ pub use fields::Object;
 pub use loader::{Batches, EpochPhase, Loader};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{
-    Align, ArrayDtype, Augment, Augments, BatchMix, BoxFormat, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData,
-    OnCorrupt, OrderOptions, OutputOptions, PictureCrop, ResourceOptions, Transform, TransformField, TransformRow,
-    ViewOptions, Window, parse_augment, parse_bands, parse_mixes,
+    Align, ArrayDtype, Augment, Augments, BatchMix, BoxFormat, ClipLayout, CubeMode, FrameMode, ImageMode,
+    LoaderOptions, NoData, OnCorrupt, OrderOptions, OutputOptions, PictureCrop, ResourceOptions, Transform,
+    TransformField, TransformRow, ViewOptions, Window, parse_augment, parse_bands, parse_mixes,
 };
 pub use patches::{Grid, PatchAt, PatchClasses, PatchPlace, Patches};
 pub use stats::LoaderStats;

@@ -237,7 +237,10 @@ pub(super) fn written(params: Params, output: Option<&Output>) -> Params {
         Dtype::Bfloat16 => 2,
         Dtype::Float32 => 3,
     };
-    let channels_first = u32::from(output.layout == PixelLayout::ChannelsHeightWidth);
+    let channels_first = match output.layout {
+        PixelLayout::HeightWidthChannels => 0,
+        PixelLayout::ChannelsHeightWidth => 1 + output.planes_between,
+    };
     let floats = output.scaling.scale.into_iter().chain(output.scaling.bias);
     floats.fold(params.u32(dtype).u32(channels_first), Params::f32)
 }

@@ -15,6 +15,7 @@
 mod assembly;
 mod batch;
 mod changes;
+mod clips;
 mod coding;
 mod frame;
 mod indexed;
@@ -34,6 +35,7 @@ mod totals;
 pub(crate) use assembly::assemble;
 pub(crate) use batch::{PictureBatch, Regions};
 pub(crate) use changes::most_level_bytes;
+pub(crate) use clips::keep_clip;
 pub(crate) use kept::keep;
 pub(crate) use kernels::SOURCE;
 pub(crate) use levels::{LevelsBatch, StagedLevels};

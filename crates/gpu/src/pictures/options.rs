@@ -42,6 +42,8 @@ pub(crate) struct Output {
     pub(crate) dtype: Dtype,
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
+    /// Planes of other frames between the planes of two channels of a picture.
+    pub(crate) planes_between: u32,
 }
 
 /// Output of the kernels, and the limits beyond which the host decodes pictures.

@@ -190,6 +190,12 @@ impl<'a> PreparedPicture<'a> {
         self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
     }
 
+    /// Returns how many elements of the output lie between the starts of this frame of a clip and of the next one.
+    pub(crate) fn frame_step(&self) -> u64 {
+        let is_planar = self.output().planes_between > 0;
+        if is_planar { self.entry.elements() / 3 } else { self.entry.elements() }
+    }
+
     pub(crate) const fn totals(&self) -> Totals {
         self.entry.totals
     }

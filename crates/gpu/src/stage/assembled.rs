@@ -10,6 +10,7 @@ use crate::pictures::{self, LevelsBatch, PictureBatch, Regions, StagedPicture};
 use shardpack_format::to_usize;
 use shardpack_loader::stage::{DeviceArray, RowFault, Spot};
 use std::borrow::Cow;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ pub(crate) struct Assembled {
     cubes: CubeWork,
     /// Copies of kept values, which are made on the device.
     gather: Gather,
-    /// Places of the pictures and of the cubes in the output, in the order of their status words.
+    /// Rows of the pictures and of the cubes in the output, in the order of their status words. All frames of a
+    /// clip have one.
     spots: [Vec<Spot>; 2],
     /// For each picture, the number of the picture whose samples it uses.
     samples_of: Vec<usize>,
@@ -54,8 +56,7 @@ impl Assembled {
     ) -> Result<(Self, Vec<u8>), String> {
         let SharedArrays { arrays, scenes } = shared;
         let (mut host, mut zero) = (vec![(0, host)], Vec::new());
-        let (mut pictures, mut cubes, mut spots) =
-            (Vec::<Box<StagedPicture>>::new(), Vec::new(), [const { Vec::new() }; 2]);
+        let (mut pictures, mut cubes, mut spots) = (Vec::<StagedPicture>::new(), Vec::new(), [const { Vec::new() }; 2]);
         let (mut samples_of, mut lost) = (Vec::new(), Vec::new());
         let mut levels = Vec::new();
         let [picture_spots, cube_spots] = &mut spots;
@@ -65,17 +66,21 @@ impl Assembled {
                 PreparedRow::Host(bytes) => host.push((spot.bytes.start, bytes)),
                 PreparedRow::Levels(row) => levels.push(row),
                 PreparedRow::Zero => zero.push(spot.bytes),
-                PreparedRow::Picture(entry, of) => {
+                PreparedRow::Pictures(entries, of) => {
                     // Rows come in the order of their fields and numbers, so the picture with the samples came before.
-                    let own = (of == (spot.field, spot.row)).then_some(pictures.len());
                     let place = |spot: &Spot| (spot.field, spot.row);
-                    let of = own.or_else(|| picture_spots.binary_search_by_key(&of, place).ok());
-                    let of = of.filter(|&of| own.is_some() || shares(pictures.get(of).map(|first| &**first), &entry));
+                    let of = if of == place(&spot) {
+                        Some(pictures.len())
+                    } else {
+                        let of = picture_spots.binary_search_by_key(&of, place).ok();
+                        of.filter(|&of| entries.iter().all(|entry| shares(pictures.get(of), entry)))
+                    };
                     match of {
                         Some(of) => {
-                            pictures.push(entry);
-                            samples_of.push(of);
-                            picture_spots.push(spot);
+                            // Each frame of a clip has samples of its own. A further crop is a single picture.
+                            samples_of.extend((of..).take(entries.len()));
+                            picture_spots.extend(iter::repeat_n(spot, entries.len()));
+                            pictures.extend(entries);
                         }
                         None => lost.push(spot),
                     }
@@ -92,7 +97,7 @@ impl Assembled {
             }
         }
         let mut tables = Vec::new();
-        let pictures: Vec<_> = pictures.iter().map(|entry| &**entry).collect();
+        let pictures: Vec<_> = pictures.iter().collect();
         let cubes: Vec<_> = cubes.iter().map(|(entry, number)| (&**entry, *number)).collect();
         let arrays: Vec<_> = arrays.iter().map(|(_, places)| places).collect();
         let pieces = pictures.iter().flat_map(|entry| entry.pieces());
@@ -174,7 +179,10 @@ impl Assembled {
             .filter_map(|(spot, of)| fault(spot, Fault::of(of).map(|fault| fault.reason())));
         let of_lost =
             self.lost.iter().filter_map(|spot| fault(spot, Some("a crop without the samples of its picture")));
-        of_pictures.chain(of_cubes).chain(of_lost).collect()
+        let mut faults: Vec<_> = of_pictures.chain(of_cubes).chain(of_lost).collect();
+        // A clip with several odd frames has one fault, with the reason of the first frame.
+        faults.dedup_by_key(|fault| (fault.row, fault.field));
+        faults
     }
 }
 

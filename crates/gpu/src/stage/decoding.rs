@@ -24,9 +24,11 @@ impl Decoding {
     /// plain zstd arrays: the host decompresses the whole array and cuts out the part, so that the whole
     /// array need not be uploaded.
     ///
-    /// If the host decodes, returns true only for pictures: its threads copy their rows to staging memory.
+    /// If the host decodes, returns true only for single pictures: its threads copy their rows to staging memory.
     pub(super) fn takes(self, field: &FieldSpec<'_>) -> bool {
         match field.source {
+            // The host writes the rows of clips itself.
+            FieldSource::Picture { clip: Some(_), .. } if self == Self::Host => false,
             FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
             FieldSource::Array { .. } | FieldSource::Volume { .. } | FieldSource::Mask { .. } if self == Self::Host => {
                 false
@@ -71,7 +73,10 @@ impl Decoding {
         let elements = row_bytes / field.dtype.bytes().max(1);
         match field.source {
             _ if self == Self::Host => 0,
-            FieldSource::Picture { changes, .. } => pictures::most_level_bytes(changes, elements / 3),
+            FieldSource::Picture { changes, clip, .. } => {
+                let tables = if clip.is_some() { rows.saturating_mul(FRAME_BYTES) } else { 0 };
+                pictures::most_level_bytes(changes, elements / 3).saturating_add(tables)
+            }
             FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
                 let part = part_of(&field.source);
                 let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
@@ -119,6 +124,10 @@ fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
         _ => None,
     }
 }
+
+/// Bytes of the tables that the kernels make for a picture: four Huffman tables, spans and weights. Photos need
+/// little more memory for them, but many frames of clips are small.
+const FRAME_BYTES: u64 = 8 << 10;
 
 fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     (row_bytes / field.dtype.bytes().max(1)).saturating_add(rows.saturating_mul(16 + StagedLevels::TABLE_BYTES as u64))

@@ -7,8 +7,9 @@ use crate::pictures::{StagedLevels, StagedPicture};
 use std::ops::Range;
 
 pub(super) enum PreparedRow {
-    /// A picture, and field and row of the picture whose samples it uses, which is usually itself.
-    Picture(Box<StagedPicture>, (u32, u32)),
+    /// A picture, or the frames of a clip. The numbers are field and row of the picture whose samples it uses, which is
+    /// usually itself.
+    Pictures(Vec<StagedPicture>, (u32, u32)),
     /// A cube. If it shares the blocks of an array with other rows, the array is named too.
     Cube(Box<StagedArray>, Option<Identity>),
     /// Levels of a picture that the host has decoded.

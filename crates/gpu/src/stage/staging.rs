@@ -9,7 +9,8 @@ use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
 use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
 use crate::pictures::{
-    self, Destination, Output, PreparedPicture, Reason, Samples, Shown, StagedLevels, StagingOptions, Totals,
+    self, Destination, Output, PreparedPicture, Reason, Samples, Shown, StagedLevels, StagedPicture, StagingOptions,
+    Totals,
 };
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
@@ -155,9 +156,9 @@ impl<M: Block> Staging<M> {
             return Err("row outside the batch".into());
         }
         match *value {
-            RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits } => {
+            RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits, clip } => {
                 let dtype = pictures::Dtype::of(dtype).ok_or("device does not write this dtype")?;
-                let output = Output { dtype, layout: how.layout, scaling: *scaling };
+                let output = Output { dtype, layout: how.layout, scaling: *scaling, planes_between: 0 };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let first = crops.map(|crops| (crops.first_field, spot.row));
                 let own = Shown { how, changes, crops: None };
@@ -165,15 +166,18 @@ impl<M: Block> Staging<M> {
                     && let Some(samples) = self.samples(first)
                     && let Some(needs) = PreparedPicture::of_samples(&samples, &own, &options).map_err(reason)?
                 {
-                    return self.picture(spot, needs, first).map(Some);
+                    return self.pictures(spot, vec![needs], first).map(Some);
                 }
                 let is_first = first.is_some_and(|(field, _)| field == spot.field);
                 let how = Shown { crops: crops.filter(|_| is_first).map(|crops| crops.all), ..own };
-                let needs = match stored {
-                    ValueBytes::Kept(kept) => PreparedPicture::of_kept(kept.tables, &how, &options),
-                    ValueBytes::Here | ValueBytes::There(_) => PreparedPicture::of(&picture, &how, &options),
+                let kept = if let ValueBytes::Kept(kept) = stored { Some(kept.tables) } else { None };
+                let needs = match (clip, kept) {
+                    (None, None) => PreparedPicture::of(&picture, &how, &options).map(|needs| vec![needs]),
+                    (None, Some(kept)) => PreparedPicture::of_kept(kept, &how, &options).map(|needs| vec![needs]),
+                    (Some(clip), None) => PreparedPicture::of_clip(&picture, clip, &how, &options),
+                    (Some(clip), Some(kept)) => PreparedPicture::of_kept_clip(kept, clip, &how, &options),
                 };
-                self.picture(spot, needs.map_err(reason)?, (spot.field, spot.row)).map(Some)
+                self.pictures(spot, needs.map_err(reason)?, (spot.field, spot.row)).map(Some)
             }
             RecordValue::Array { codec, descriptor, bytes, region, voxels, finish, noise, memo: _, limits } => {
                 let part = cubes::Part::of(region, voxels);
@@ -240,29 +244,50 @@ impl<M: Block> Staging<M> {
     /// Returns the samples of a picture that several crops of its row use.
     fn samples(&self, first: (u32, u32)) -> Option<Samples> {
         match self.rows().prepared.get(&first)? {
-            (_, PreparedRow::Picture(entry, _)) => entry.samples(),
+            (_, PreparedRow::Pictures(entries, _)) => entries.first().and_then(StagedPicture::samples),
             _ => None,
         }
     }
 
-    /// `samples_of` are field and row of the picture whose samples this one uses.
-    fn picture(&self, spot: &Spot, needs: PreparedPicture<'_>, samples_of: (u32, u32)) -> Result<[u32; 2], Refusal> {
-        let width = needs.output().dtype.bytes();
-        if needs.out_bytes() != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
+    /// Stages the picture of a row, or all frames of a clip. `samples_of` are field and row of the picture whose
+    /// samples this one uses.
+    fn pictures(
+        &self,
+        spot: &Spot,
+        needs: Vec<PreparedPicture<'_>>,
+        samples_of: (u32, u32),
+    ) -> Result<[u32; 2], Refusal> {
+        let Some(first) = needs.first() else { return Err("clip without frames".into()) };
+        let (size, width) = (first.size(), first.output().dtype.bytes());
+        let out_bytes = needs.iter().fold(0_u64, |sum, needs| sum.saturating_add(needs.out_bytes()));
+        if needs.iter().any(|needs| needs.size() != size) {
+            return Err("frames of a clip differ in size".into());
+        }
+        if out_bytes != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
             return Err("value and row differ in size".into());
         }
-        let (size, table_bytes) = (needs.size(), needs.totals().table_bytes());
+        let step = first.frame_step();
+        let (bytes, table_bytes) = needs
+            .iter()
+            .fold((0, 0), |(bytes, tables), needs| (bytes + needs.bytes(), tables + needs.totals().table_bytes()));
         let arena = self.shared();
-        let claim = claim(&arena, needs.bytes(), table_bytes)?;
-        let gathered = self.scratch.fetch_add(needs.gathered_bytes().next_multiple_of(256), Ordering::Relaxed);
-        let to = Destination { at: claim.at, bytes: claim.bytes, gathered, out: (spot.bytes.start / width) as u64 };
-        let entry = needs.stage(to).map_err(reason)?;
-        if !arena.reserve(entry.pieces().len() * Piece::BYTES) {
-            return Err(FULL);
+        let claim = claim(&arena, bytes, table_bytes)?;
+        let (mut at, mut rest, mut out) = (claim.at, claim.bytes, (spot.bytes.start / width) as u64);
+        let (mut entries, mut totals) = (Vec::with_capacity(needs.len()), Totals::default());
+        for needs in needs {
+            let gathered = self.scratch.fetch_add(needs.gathered_bytes().next_multiple_of(256), Ordering::Relaxed);
+            let (bytes, after) = rest.split_at_mut_checked(needs.bytes()).ok_or(FULL)?;
+            let entry = needs.stage(Destination { at, bytes, gathered, out }).map_err(reason)?;
+            if !arena.reserve(entry.pieces().len() * Piece::BYTES) {
+                return Err(FULL);
+            }
+            totals = totals.and(&entry.totals()).ok_or(FULL)?;
+            (at, rest, out) = (at + bytes.len(), after, out + step);
+            entries.push(entry);
         }
         let mut rows = self.rows();
-        rows.totals = rows.totals.and(&entry.totals()).ok_or(FULL)?;
-        rows.set(spot, PreparedRow::Picture(Box::new(entry), samples_of));
+        rows.totals = rows.totals.and(&totals).ok_or(FULL)?;
+        rows.set(spot, PreparedRow::Pictures(entries, samples_of));
         Ok(size)
     }
 
@@ -375,7 +400,7 @@ impl<M: Block> Staging<M> {
         count: usize,
     ) -> Option<(StagedLevels, ArenaPart<'a>)> {
         let PictureElements { dtype, layout, scaling } = *elements;
-        let output = Output { dtype: pictures::Dtype::of(dtype)?, layout, scaling };
+        let output = Output { dtype: pictures::Dtype::of(dtype)?, layout, scaling, planes_between: 0 };
         let width = output.dtype.bytes();
         if !self.has(spot) || !spot.bytes.len().is_multiple_of(width) || !spot.bytes.start.is_multiple_of(width) {
             return None;

@@ -143,8 +143,11 @@ const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
 /// the reason.
 fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
-        RecordValue::Picture { picture, limits, .. } => {
+        RecordValue::Picture { picture, limits, clip: None, .. } => {
             pictures::keep(&picture, &staging_options(limits), at, known).ok()
+        }
+        RecordValue::Picture { picture, limits, clip: Some(_), .. } => {
+            pictures::keep_clip(&picture, &staging_options(limits), at, known).ok()
         }
         RecordValue::Array { codec, descriptor, bytes, limits, .. }
         | RecordValue::Mask { codec, descriptor, bytes, limits, .. } => {

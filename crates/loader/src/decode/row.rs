@@ -117,7 +117,7 @@ impl RowDecoder {
         record: RowRecord<'_>,
         target: &mut RowTarget<'_>,
     ) -> Result<()> {
-        let Context { recipe, counters, refusals } = context;
+        let Context { recipe, counters, .. } = context;
         let RowTarget { row, dims, .. } = target;
         let start = Instant::now();
         self.begin();
@@ -134,14 +134,7 @@ impl RowDecoder {
             let spot = if field.staged { row.spot(number) } else { None };
             let there = match spot {
                 Some((slot, spot)) => self.stage_field(context, &of, &*slot, &spot, dims),
-                None => {
-                    if recipe.device_decodes()
-                        && let Some(reason) = self.decoder(number).on_host()
-                    {
-                        refusals.add(reason.into(), || record.key().to_owned());
-                    }
-                    self.decode_field(&of, row.part(number), dims)
-                }
+                None => self.decode_field(&of, row.part(number), dims),
             };
             if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
                 if self.decoder(number).is_zero_if_missing() {

@@ -2,7 +2,7 @@
 //! later reports as odd.
 
 use super::decoder::RowDecoder;
-use super::fields::{StageTarget, set_size};
+use super::fields::{StageTarget, set_row_size};
 use super::recipe::Context;
 use super::record::{RecordBytes, RowField, RowRecord};
 use super::row::counted;
@@ -85,7 +85,7 @@ impl RowDecoder {
         Ok(decoder.prepare(&mut self.tools, of, dims, &mut to)?.map(|prepared| match prepared {
             Prepared::Taken(size) => {
                 if let Some(size) = size {
-                    set_size(dims, size, of.recipe().layout);
+                    set_row_size(of, dims, size);
                 }
                 self.notes.staged += 1;
                 Ok(())

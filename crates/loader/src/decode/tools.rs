@@ -18,6 +18,8 @@ pub(crate) struct Tools {
     pub(crate) crops: CropPixels,
     pub(crate) changes: Changes,
     pub(crate) levels: Vec<u8>,
+    /// A frame of a clip before its planes are copied to the row.
+    pub(crate) frame: Vec<u8>,
     pub(crate) objects: ArrayDecoder,
 }
 
@@ -32,6 +34,7 @@ impl Tools {
             crops: CropPixels::default(),
             changes: Changes::default(),
             levels: Vec::new(),
+            frame: Vec::new(),
             objects: ArrayDecoder::new(),
         }
     }

@@ -20,7 +20,7 @@ pub use arrays::varying_arrays;
 
 use crate::decode::is_in_parts;
 use crate::fields::{Col, FieldPlan, FieldType, Fields, PictureField, RawField, RowSize};
-use crate::options::{CubeMode, FrameMode, ImageMode, LoaderOptions};
+use crate::options::{ClipLayout, CubeMode, FrameMode, ImageMode, LoaderOptions};
 use crate::patches::PatchPlan;
 use array_augmentation::array_augmentation;
 use parts::{Description, several_shapes};
@@ -219,12 +219,15 @@ impl Fields {
 
     fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
         let is_clip = |plan: &FieldPlan| matches!(plan.kind, FieldType::Picture(PictureField { clip: Some(_), .. }));
-        if options.view.frames == FrameMode::All || self.plans.iter().any(is_clip) {
-            return Ok(());
-        }
+        let what = match (options.view.frames, options.output.clip_layout) {
+            _ if self.plans.iter().any(is_clip) => return Ok(()),
+            (FrameMode::All, ClipLayout::TimeFirst) => return Ok(()),
+            (FrameMode::All, ClipLayout::ChannelsFirst) => "clip layout",
+            _ => "clip frames",
+        };
         let hint =
             Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip from each folder of pictures");
-        let error = Error::usage("clip frames: no clip field is decoded");
+        let error = Error::usage(format!("{what}: no clip field is decoded"));
         Err(error.with_hint(hint))
     }
 }

@@ -1,8 +1,8 @@
 //! Plans the pictures and clips of a batch.
 
 use super::parts::{Description, axes};
-use crate::fields::{ArrayField, Axis, Col, FieldPlan, FieldType, PictureField};
-use crate::options::LoaderOptions;
+use crate::fields::{ArrayField, Axis, ClipField, Col, FieldPlan, FieldType, PictureField};
+use crate::options::{Clip, LoaderOptions};
 use shardpack_augment::Augmentation;
 use shardpack_format::{Dtype, ElementType, FieldKind, Schema, to_usize};
 use shardpack_jpeg::{FloatTable, Scaling, View};
@@ -28,8 +28,8 @@ pub(crate) fn plan(
         _ => Some(Box::new(FloatTable::new(options.output.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
     };
     let layout = options.output.layout;
-    let counted = frames_column(schema, name);
-    let clip = counted.map(|_| options.view.frames);
+    let clip = Clip { frames: options.view.frames, layout: options.output.clip_layout };
+    let clip = frames_column(schema, name).map(|count| ClipField { clip, count });
     let kind = FieldType::Picture(PictureField {
         position,
         view,
@@ -38,8 +38,6 @@ pub(crate) fn plan(
         clip,
         crop: None,
     });
-    let time =
-        counted.map(|column| options.view.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
     let sides = match view.size() {
         Some((height, width)) => [height, width].map(|side| Axis::Fixed(side.into())),
@@ -55,7 +53,14 @@ pub(crate) fn plan(
         },
     };
     let [height, width] = sides;
-    let axes: Vec<Axis> = time.into_iter().chain(axes(layout, height, width, Axis::Fixed(3))).collect();
+    let channels = Axis::Fixed(3);
+    let axes = match clip {
+        None => axes(layout, height, width, channels).to_vec(),
+        Some(ClipField { clip: Clip { frames, layout: order }, count }) => {
+            let time = frames.count().map_or(Axis::Column(count), |count| Axis::Fixed(count.into()));
+            order.axes(time, axes(order.of_frames(layout), height, width, channels)).to_vec()
+        }
+    };
     let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
         return Ok(Description::ragged(kind, dtype, axes));
     };

@@ -13,11 +13,10 @@ pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
-pub(crate) use picture::{CropField, Followed, JPEG, mask_size, orientation_of, segments_of};
+pub(crate) use picture::{ClipField, CropField, Followed, JPEG, mask_size, orientation_of, segments_of};
 pub(crate) use unfit::{check_no_data, loses, too_large};
 pub(crate) use volume::VolumeField;
 
-use crate::options::FrameMode;
 use crate::patches::PatchPlan;
 use crate::stage::{FieldSource, FieldSpec};
 use shardpack_array::Resampling;
@@ -54,8 +53,8 @@ pub(crate) struct PictureField {
     pub(crate) orientation: Option<Col>,
     /// Conversion to floats, if the options request it.
     pub(crate) floats: Option<Box<FloatTable>>,
-    /// Choice of frames, if each value is a list of pictures.
-    pub(crate) clip: Option<FrameMode>,
+    /// Choice and order of frames, if each value is a list of pictures.
+    pub(crate) clip: Option<ClipField>,
     /// Which of several crops of the picture the field is.
     pub(crate) crop: Option<CropField>,
 }
@@ -175,18 +174,18 @@ impl FieldPlan {
         changes: &'a [Augmentation],
     ) -> FieldSpec<'a> {
         let source = match &self.kind {
-            FieldType::Picture(field @ PictureField { view, clip: None, .. }) => {
-                let is_shown_before = self.is_further_crop();
-                FieldSource::Picture { view: *view, layout, scaling, changes: field.changes(changes), is_shown_before }
+            FieldType::Picture(field) => {
+                let (view, clip) = (field.view, field.clip.map(|of| of.clip));
+                let (layout, changes) = (field.layout(layout), field.changes(changes));
+                let is_shown_before = clip.is_none() && self.is_further_crop();
+                FieldSource::Picture { view, layout, scaling, changes, clip, is_shown_before }
             }
             FieldType::Array(ArrayField { stored, cut, .. }) => {
                 FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
             }
             FieldType::Volume(volume) => FieldSource::Volume { stored: &volume.stored, part: &volume.part },
             FieldType::Mask(MaskField { stored, .. }) => FieldSource::Mask { stored },
-            FieldType::Picture(_) | FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => {
-                FieldSource::Other
-            }
+            FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
@@ -202,6 +201,15 @@ impl FieldPlan {
     /// Returns true if an earlier field is another crop of the same picture.
     pub(crate) fn is_further_crop(&self) -> bool {
         matches!(&self.kind, FieldType::Picture(PictureField { crop: Some(crop), .. }) if crop.number > 0)
+    }
+
+    /// Returns how many values of a record a stage decodes for a row, and about how many of the record's bytes
+    /// they have.
+    pub(crate) fn staged_of(&self, shard: &Shard, record: u64) -> (u64, u64) {
+        match &self.kind {
+            FieldType::Picture(PictureField { clip: Some(clip), .. }) => clip.chosen(shard, record),
+            _ => (1, shard.index().row(record).map_or(0, |row| row.length)),
+        }
     }
 
     /// True for arrays of more than `bytes` bytes that a stage accepts and copies to staging memory. Until

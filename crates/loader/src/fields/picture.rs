@@ -2,13 +2,43 @@
 
 use super::PictureField;
 use super::axis::Col;
+use crate::options::Clip;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue};
-use shardpack_jpeg::{Crops, DrawKey, Frames, View};
+use shardpack_jpeg::{Crops, DrawKey, Frames, PixelLayout, View};
 use shardpack_reader::Shard;
 use std::sync::Arc;
 
 pub(crate) const JPEG: &str = "image/jpeg";
+
+/// A field whose values are lists of pictures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClipField {
+    pub(crate) clip: Clip,
+    /// Column with the number of frames.
+    pub(crate) count: Col,
+}
+
+impl ClipField {
+    /// Returns how many frames of a record a row takes, and about how many of the record's bytes these are.
+    pub(crate) fn chosen(&self, shard: &Shard, record: u64) -> (u64, u64) {
+        /// No JPEG is smaller, so a larger number of frames is wrong.
+        const LEAST_BYTES: u64 = 100;
+        let length = shard.index().row(record).map_or(0, |row| row.length);
+        let total = self.count.length(shard, record).unwrap_or(0).clamp(1, (length / LEAST_BYTES).max(1));
+        let chosen = self.clip.frames.count().map_or(total, u64::from);
+        if chosen == total {
+            return (chosen, length);
+        }
+        // The chosen frames may be larger than the others, and repeated frames count each time.
+        let bytes = to_u64(u128::from(length) * u128::from(chosen) * 2 / u128::from(total));
+        (chosen, if chosen < total { bytes.min(length) } else { bytes })
+    }
+}
+
+fn to_u64(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Followed {
@@ -40,6 +70,11 @@ impl CropField {
 }
 
 impl PictureField {
+    /// Returns the axes of each picture of a row if single pictures have the axes `pictures`.
+    pub(crate) fn layout(&self, pictures: PixelLayout) -> PixelLayout {
+        self.clip.map_or(pictures, |of| of.clip.layout.of_frames(pictures))
+    }
+
     /// Returns the augmentations of the field. `all` are those of pictures in general.
     pub(crate) fn changes<'a>(&'a self, all: &'a [Augmentation]) -> &'a [Augmentation] {
         self.crop.as_ref().map_or(all, |crop| &crop.changes)

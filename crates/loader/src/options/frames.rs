@@ -1,7 +1,7 @@
 //! Chooses which frames of a clip go into a row. This is for fields whose values are lists of JPEGs.
 
 use super::parse::number;
-use shardpack_jpeg::DrawKey;
+use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
@@ -80,6 +80,54 @@ impl FrameMode {
             shardpack_format::saturating_u32(frame.min(last))
         })
     }
+}
+
+/// Position of the axis of time in clips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ClipLayout {
+    /// One frame after the other, each with the axes of a picture: `[time, height, width, channels]` or
+    /// `[time, channels, height, width]`.
+    #[default]
+    TimeFirst,
+    /// `[channels, time, height, width]`, whatever the axes of single pictures are.
+    ChannelsFirst,
+}
+
+impl ClipLayout {
+    /// Returns the axes of a frame if single pictures have the axes `pictures`.
+    #[must_use]
+    pub const fn of_frames(self, pictures: PixelLayout) -> PixelLayout {
+        match self {
+            Self::TimeFirst => pictures,
+            Self::ChannelsFirst => PixelLayout::ChannelsHeightWidth,
+        }
+    }
+
+    /// Returns the axes of a clip whose frames have the axes `frame`, in the order of [`Self::of_frames`].
+    pub(crate) const fn axes<T: Copy>(self, time: T, frame: [T; 3]) -> [T; 4] {
+        let [a, b, c] = frame;
+        match self {
+            Self::TimeFirst => [time, a, b, c],
+            Self::ChannelsFirst => [a, time, b, c],
+        }
+    }
+
+    /// Returns the position of the axis of time.
+    pub(crate) const fn time(self) -> usize {
+        match self {
+            Self::TimeFirst => 0,
+            Self::ChannelsFirst => 1,
+        }
+    }
+}
+
+/// How a clip fills a row: which frames, in which order of axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clip {
+    /// The frames that are chosen.
+    pub frames: FrameMode,
+    /// Position of the axis of time.
+    pub layout: ClipLayout,
 }
 
 /// Parses `all`, `8` for eight evenly spaced frames, and `window8` or `window8,every=2` for a window.

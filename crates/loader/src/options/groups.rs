@@ -3,7 +3,7 @@
 //! to change.
 
 use super::{
-    Align, ArrayDtype, Augment, BatchMix, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData, OnCorrupt,
+    Align, ArrayDtype, Augment, BatchMix, ClipLayout, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData, OnCorrupt,
     PictureCrop, Transform, Window,
 };
 use crate::memory::{Allocate, Heap};
@@ -103,8 +103,8 @@ group! {
         /// none.
         crops: Vec<PictureCrop> = Vec::new(),
             set(crops: impl IntoIterator<Item = impl Into<PictureCrop>>) crops.into_iter().map(Into::into).collect();
-        /// Frames of clips, which are lists of pictures. A clip is loaded as `[time, height, width, 3]` or
-        /// `[time, 3, height, width]`. Default: all.
+        /// Frames of clips, which are lists of pictures. A clip is loaded as `[time, height, width, 3]`,
+        /// `[time, 3, height, width]` or `[3, time, height, width]`. Default: all.
         frames: FrameMode = FrameMode::All;
         /// Form of arrays. Default: whole.
         cube: CubeMode = CubeMode::default();
@@ -160,6 +160,8 @@ group! {
             set(names: impl IntoIterator<Item = impl Into<String>>) names.into_iter().map(Into::into).collect();
         /// Axis order of pictures and of arrays with three axes. Default `[height, width, channels]`.
         layout: PixelLayout = PixelLayout::default();
+        /// Position of the axis of time in clips. Default: first, before the axes of [`layout`](LoaderOptions::layout).
+        clip_layout: ClipLayout = ClipLayout::default();
         /// Element type of arrays. Default: their source's type.
         dtype: ArrayDtype = ArrayDtype::default();
         /// Conversion of picture levels to floats, if [`dtype`](LoaderOptions::dtype) requests floats.

@@ -16,7 +16,7 @@ mod transform;
 pub use align::{Align, BoxFormat};
 pub use augment::Augment;
 pub use crops::PictureCrop;
-pub use frames::FrameMode;
+pub use frames::{Clip, ClipLayout, FrameMode};
 pub use groups::{OrderOptions, OutputOptions, ResourceOptions, ViewOptions};
 pub use mix::BatchMix;
 pub use modes::{ArrayDtype, CubeMode, ImageMode, OnCorrupt, Window};

@@ -300,13 +300,13 @@ impl Planner {
             }
         }
         if let Some(stage) = &self.stage {
-            let stored = shard.index().row(record).map_or(0, |row| row.length);
             let sizes = self.sizes.get(before.0..).unwrap_or_default();
             for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
                 let spec = field.spec(self.fields.layout, self.fields.scaling, &self.fields.changes);
                 let more = |sum: usize, bytes: u64| sum.saturating_add(to_usize(bytes));
-                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, 1, stored, bytes as u64));
-                plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, 1, bytes as u64));
+                let (count, stored) = field.staged_of(&shard, record);
+                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, count, stored, bytes as u64));
+                plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, count, bytes as u64));
             }
         }
         let row = ordinal(plan.rows.len());

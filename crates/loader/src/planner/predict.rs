@@ -5,7 +5,7 @@ use crate::decode::{
     RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
 use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MOVED_BYTES, MaskField, PictureField, RowSize};
-use crate::options::LoaderOptions;
+use crate::options::{ClipLayout, LoaderOptions};
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
 use crate::plan::{aligned, alignment};
@@ -127,9 +127,9 @@ pub(crate) fn predict(
         *bytes = aligned(*bytes, alignment).saturating_add(batch);
         if let (true, Some(stage), Some((records, _))) = (field.staged, &options.resources.stage, &records) {
             let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
-            let stored = stage.staged_bytes(&spec, rows, whole(records.batch(rows as f64)), batch);
-            staged_bytes = staged_bytes.saturating_add(stored);
-            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
+            let (count, stored) = staged(dataset, field, rows, records)?;
+            staged_bytes = staged_bytes.saturating_add(stage.staged_bytes(&spec, count, stored, batch));
+            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, count, batch));
         }
         // A transform needs a copy of the row, and memory for its output.
         scratch =
@@ -183,6 +183,16 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
+/// Returns how many values a stage decodes for a batch, and how many bytes of the records they have.
+fn staged(dataset: &Dataset, field: &FieldPlan, rows: u64, records: &Spread) -> Result<(u64, u64)> {
+    if !matches!(field.kind, FieldType::Picture(PictureField { clip: Some(_), .. })) {
+        return Ok((rows, whole(records.batch(rows as f64))));
+    }
+    let (frames, _) = spread(dataset, SHARDS, rows, |shard, record| Some(field.staged_of(shard, record).0))?;
+    let (bytes, _) = spread(dataset, SHARDS, rows, |shard, record| Some(field.staged_of(shard, record).1))?;
+    Ok((whole(frames.batch(rows as f64)), whole(bytes.batch(rows as f64))))
+}
+
 /// Scratch bytes of a row, without the row itself.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
@@ -218,7 +228,10 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
         // The decoder needs rows of blocks and of samples, and segments from which the markers are removed.
-        FieldType::Picture(_) if field.is_ragged() => 1 << 20,
+        // A frame of a clip with channels first is decoded before its planes are copied to the row.
+        FieldType::Picture(_) if field.is_ragged() => {
+            (1 << 20) + if options.output.clip_layout == ClipLayout::ChannelsFirst { largest_row } else { 0 }
+        }
         // As for a ragged picture, plus the row before it is turned or padded. `resized_bytes` counts the
         // pixels of the whole picture.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),

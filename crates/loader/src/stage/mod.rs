@@ -26,6 +26,7 @@ mod stream;
 mod ticket;
 mod value;
 
+pub use crate::options::Clip;
 pub use keeper::Keeper;
 pub use mask_view::{MaskMove, MaskView, Shown};
 pub use memo::{ArrayNote, DeviceArray, Memo};
@@ -72,12 +73,13 @@ pub trait Stage: Send + Sync + fmt::Debug {
 
     /// Returns the number of bytes of staging memory for `rows` rows of a field that the stage takes. The
     /// records of these rows have `record_bytes` bytes in total, and their output has `row_bytes`. If the
-    /// staging memory is not enough, rows are refused.
+    /// staging memory is not enough, rows are refused. For clips, `rows` counts the chosen frames, and
+    /// `record_bytes` the bytes of these frames.
     fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64;
 
     /// Returns how many bytes a slot needs on the device between decoding and output of `rows` rows of a
     /// field that the stage takes. [`Stage::device_bytes`] does not include these bytes. The output of the
-    /// rows has `row_bytes` bytes in total.
+    /// rows has `row_bytes` bytes in total. For clips, `rows` counts the chosen frames.
     fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
         let _ = (field, rows, row_bytes);
         0

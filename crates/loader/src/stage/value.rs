@@ -3,6 +3,7 @@
 use super::mask_view::MaskView;
 use super::memo::Memo;
 use super::row_noise::RowNoise;
+use crate::options::Clip;
 use shardpack_array::{Finish, Region, Voxels};
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
@@ -33,6 +34,8 @@ pub enum FieldSource<'a> {
         scaling: Scaling,
         /// Augmentations of the pictures' levels.
         changes: &'a [Augmentation],
+        /// How clips fill the rows, if each value is a list of pictures.
+        clip: Option<Clip>,
         /// True if an earlier field shows another crop of the same pictures, so that a stage has most of their
         /// bytes already.
         is_shown_before: bool,
@@ -89,6 +92,8 @@ pub enum RecordValue<'a> {
         scaling: &'a Scaling,
         /// Limits for decoding.
         limits: &'a Limits,
+        /// How the frames fill the row, if the value is a list of pictures. All of them are rendered alike.
+        clip: Option<Clip>,
     },
     /// An array.
     Array {

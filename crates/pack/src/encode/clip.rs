@@ -22,8 +22,7 @@ impl ClipDraft {
     pub(super) fn new(first: StoredPicture<'_>) -> Self {
         let frames = vec![first.bytes.into_owned()];
         let oddity = first.oddity.map(|what| format!("frame 0: {what}"));
-        // A device decodes only one picture per value, so it cannot decode clips.
-        let all = StoredPicture { bytes: Cow::default(), media_type: FRAMES, gpu_jpeg: false, oddity, ..first };
+        let all = StoredPicture { bytes: Cow::default(), media_type: FRAMES, oddity, ..first };
         Self { frames, all }
     }
 
@@ -35,6 +34,8 @@ impl ClipDraft {
             return Err(SampleError::Frame { number, text });
         }
         self.frames.push(frame.bytes.into_owned());
+        // A device decodes a clip only if it decodes every frame.
+        all.gpu_jpeg &= frame.gpu_jpeg;
         all.figures = together(&all.figures, &frame.figures);
         all.note.kept_because = all.note.kept_because.or(frame.note.kept_because);
         all.note.profile_dropped |= frame.note.profile_dropped;
@@ -100,8 +101,13 @@ mod tests {
         clip.add(frame(6)).unwrap();
         let error = clip.add(frame(1)).unwrap_err().to_string();
         assert!(error.starts_with("frame 2: Exif orientation: expected 6, as in frame 0, found 1"), "{error}");
-        let stored = ClipDraft::new(frame(1)).finish().unwrap();
+        let mut clip = ClipDraft::new(frame(1));
+        clip.add(frame(1)).unwrap();
+        assert!(clip.all.gpu_jpeg);
+        clip.add(StoredPicture { gpu_jpeg: false, ..frame(1) }).unwrap();
+        clip.add(frame(1)).unwrap();
+        let stored = clip.finish().unwrap();
         assert_eq!(Frames::of(stored.media_type, &stored.bytes).unwrap().first(), b"frame");
-        assert!(!stored.gpu_jpeg);
+        assert!(!stored.gpu_jpeg, "one of the frames is not for devices");
     }
 }

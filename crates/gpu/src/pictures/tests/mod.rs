@@ -158,7 +158,8 @@ pub(crate) fn rendering(random: &mut Random, size: (u32, u32), layout: PixelLayo
 pub(crate) fn output(random: &mut Random) -> Output {
     let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][random.below(2) as usize];
     let dtype = [Dtype::Uint8, Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][random.below(5) as usize];
-    Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap() }
+    let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap();
+    Output { dtype, layout, scaling, planes_between: 0 }
 }
 
 /// The kernels do not accept narrow pictures in 4:2:0 and 4:2:2.

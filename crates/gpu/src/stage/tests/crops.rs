@@ -122,7 +122,7 @@ fn a_crop_without_its_samples_is_a_fault() {
             let crops = Some(CropsOfRow { all, first_field: 0 });
             let picture = StoredPicture::new("image/jpeg", &pictures[picture]);
             let dtype = Dtype::U8.into();
-            let value = RecordValue::Picture { picture, how, crops, changes: &[], dtype, scaling, limits };
+            let value = RecordValue::Picture { picture, how, crops, changes: &[], dtype, scaling, limits, clip: None };
             let taken = fill.prepare(&place(field), &value, &mut ZstdDecoder::default());
             assert!(matches!(taken, Prepared::Taken(Some(_))), "{taken:?}");
         };

@@ -58,6 +58,7 @@ impl Row {
             dtype,
             scaling,
             limits,
+            clip: None,
         }
     }
 
@@ -186,6 +187,7 @@ fn predicted_memory_suffices() {
             layout: output.layout,
             scaling: output.scaling,
             changes: &[],
+            clip: None,
             is_shown_before: false,
         };
         let spec = FieldSpec { name: "image", dtype: Stored::U8.into(), source };

@@ -1,6 +1,7 @@
 //! Compares batches of the real loader with a stage to batches that the host decodes. In the stage, threads
 //! prepare the rows, and kernels that are played on the CPU decode them.
 
+mod clips;
 mod crops;
 pub(crate) mod datasets;
 mod host_rows;
@@ -262,6 +263,7 @@ fn rows_may_be_staged_in_any_order() {
                 dtype: dtype.into(),
                 scaling,
                 limits,
+                clip: None,
             };
             let taken = Prepared::Taken(Some([height.into(), width.into()]));
             assert_eq!(fill.prepare(&place, &value, &mut ZstdDecoder::default()), taken);
@@ -404,7 +406,8 @@ fn unsupported_outputs_are_refused() {
         let dtype = dtype.into();
         let (scaling, limits) = (&Scaling::UNIT, &Limits::default());
         let picture = StoredPicture::new("image/jpeg", bytes);
-        let value = RecordValue::Picture { picture, how: &how, crops: None, changes: &[], dtype, scaling, limits };
+        let value =
+            RecordValue::Picture { picture, how: &how, crops: None, changes: &[], dtype, scaling, limits, clip: None };
         match fill.prepare(&spot(0, 0, range), &value, zstd) {
             Prepared::Taken(size) => format!("{size:?}"),
             Prepared::Refused(reason) => reason.into_owned(),

@@ -13,7 +13,7 @@ mod volume;
 
 pub(crate) use array::{image_axes, is_made_of_others, layout, whole_scratch_bytes};
 pub(crate) use mask::instances;
-pub(crate) use picture::set_size;
+pub(crate) use picture::set_row_size;
 
 use super::cuts::{Cuts, LargeValue};
 use super::record::RowField;
@@ -64,11 +64,6 @@ pub(crate) trait FieldDecoder: Send {
     /// Shows a value to the stage before any patch of the value is requested.
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
         let _ = (tools, of);
-    }
-
-    /// Reason why the host decodes the field despite a stage, if there is one.
-    fn on_host(&self) -> Option<&'static str> {
-        None
     }
 
     /// Returns true if the row of a sample without a value must be zeroed; false if `decode` has written a

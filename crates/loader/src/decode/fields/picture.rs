@@ -3,17 +3,18 @@
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
-use crate::fields::{JPEG, PictureField};
-use crate::options::FrameMode;
+use crate::fields::{ClipField, CropField, FieldType, JPEG, PictureField};
+use crate::options::{Clip, ClipLayout};
 use crate::stage::{CropsOfRow, PictureElements, Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
 use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering, StoredPicture};
 
 pub(super) struct PictureFieldDecoder(pub(super) PictureField);
 
-struct Clip<'a> {
-    mode: FrameMode,
-    frames: Frames<'a>,
+/// The row of a clip, and its axes if it is ragged.
+struct ClipRow<'a> {
+    out: &'a mut [u8],
+    dims: &'a mut [u64],
 }
 
 impl FieldDecoder for PictureFieldDecoder {
@@ -21,9 +22,9 @@ impl FieldDecoder for PictureFieldDecoder {
         let Some((picture, how)) = self.stored(of)? else { return Ok(false) };
         match self.0.clip {
             None => self.pixels(tools, of, &how, picture, out, dims)?,
-            Some(mode) => {
-                let clip = Clip { mode, frames: Frames::of(picture.media_type, picture.bytes)? };
-                self.clip(tools, of, &how, &clip, out, dims)?;
+            Some(ClipField { clip, .. }) => {
+                let frames = Frames::of(picture.media_type, picture.bytes)?;
+                self.clip(tools, of, &how, (clip, &frames), ClipRow { out, dims })?;
             }
         }
         Ok(true)
@@ -55,48 +56,54 @@ impl FieldDecoder for PictureFieldDecoder {
         to: &mut StageTarget<'_>,
     ) -> Result<Option<Prepared>> {
         let recipe = of.recipe();
-        let PictureField { position, view, orientation, .. } = self.0;
-        let key = self.0.key(recipe.key(of.at()));
+        let PictureField { view, clip, .. } = self.0;
+        let clip = clip.map(|of| of.clip);
         let (picture, how) = match to.resident {
             Some(resident) => {
                 let orientation = u8::try_from(resident.detail).unwrap_or(1);
-                let how = Rendering { view, key, orientation, layout: recipe.layout };
-                (StoredPicture::new(JPEG, &[]), how)
+                let (key, layout) = (self.0.key(recipe.key(of.at())), self.0.layout(recipe.layout));
+                (StoredPicture::new(JPEG, &[]), Rendering { view, key, orientation, layout })
             }
-            None => {
-                let Some(value) = of.value(position)? else { return Ok(None) };
-                let (media_type, how) = of.record.rendering(&value, view, orientation)?;
-                let segments = of.record.segments(position);
-                (StoredPicture { media_type, bytes: value.bytes, segments }, Rendering { key, ..how })
-            }
+            None => match self.value(of)? {
+                Some(stored) => stored,
+                None => return Ok(None),
+            },
         };
-        let crops = self.0.crop.as_ref().map(|crop| CropsOfRow {
+        let crops = self.crop().map(|crop| CropsOfRow {
             all: crop.of(recipe.key(of.at())),
             first_field: shardpack_format::saturating_u32(crop.first),
         });
         let (changes, scaling, limits) =
             (self.0.changes(&recipe.fields.changes), &recipe.fields.scaling, &recipe.limits);
         let (how, dtype) = (&how, of.field.dtype);
-        Ok(Some(to.prepare(of, &RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits })))
-    }
-
-    fn on_host(&self) -> Option<&'static str> {
-        self.0.clip.map(|_| "the host decodes lists of pictures")
+        Ok(Some(to.prepare(of, &RecordValue::Picture { picture, how, crops, changes, dtype, scaling, limits, clip })))
     }
 }
 
 impl PictureFieldDecoder {
+    /// Which of several crops of one picture the field is. Each frame of a clip is another picture, so the crops of
+    /// a clip are decoded one by one.
+    fn crop(&self) -> Option<&CropField> {
+        self.0.crop.as_ref().filter(|_| self.0.clip.is_none())
+    }
+
     /// The stored picture or clip of a sample, and its rendering; `None` if the sample has none.
     fn stored<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
-        let PictureField { position, view, orientation, clip, .. } = self.0;
-        let Some(value) = of.value(position)? else { return Ok(None) };
-        let (media_type, how) = of.record.rendering(&value, view, orientation)?;
-        if clip.is_none() && media_type == FRAMES {
+        let stored = self.value(of)?;
+        if self.0.clip.is_none() && stored.as_ref().is_some_and(|(picture, _)| picture.media_type == FRAMES) {
             let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
             return Err(Error::format("value", expected, "a list of pictures"));
         }
-        let segments = of.record.segments(position);
-        let how = Rendering { key: self.0.key(how.key), ..how };
+        Ok(stored)
+    }
+
+    fn value<'a>(&self, of: &RowField<'a>) -> Result<Option<(StoredPicture<'a>, Rendering)>> {
+        let PictureField { position, view, orientation, clip, .. } = self.0;
+        let Some(value) = of.value(position)? else { return Ok(None) };
+        let (media_type, how) = of.record.rendering(&value, view, orientation)?;
+        let how = Rendering { key: self.0.key(how.key), layout: self.0.layout(how.layout), ..how };
+        // A segment index belongs to a single picture.
+        let segments = if clip.is_some() { None } else { of.record.segments(position) };
         Ok(Some((StoredPicture { media_type, bytes: value.bytes, segments }, how)))
     }
 
@@ -106,36 +113,45 @@ impl PictureFieldDecoder {
         tools: &mut Tools,
         of: &RowField<'_>,
         how: &Rendering,
-        clip: &Clip<'_>,
-        out: &mut [u8],
-        dims: &mut [u64],
+        (clip, frames): (Clip, &Frames<'_>),
+        row: ClipRow<'_>,
     ) -> Result<()> {
-        let Clip { mode, frames } = clip;
+        let ClipRow { out, dims } = row;
         let total = shardpack_format::saturating_u32(frames.len());
-        let count = mode.count().unwrap_or(total);
-        // The index promised the first axis of a ragged row.
-        if let Some(&promised) = dims.first()
+        let count = clip.frames.count().unwrap_or(total);
+        // The index promised the axis of time of a ragged row.
+        if let Some(&promised) = dims.get(clip.layout.time())
             && promised != u64::from(count)
         {
             let expected = format!("{promised}, as in the index");
             return Err(Error::format("number of frames in the clip", expected, count));
         }
         let each = out.len() / (count as usize).max(1);
-        let mut rest = out;
-        let mut wanted = mode.frames(&how.key, total).peekable();
+        let is_ragged = !dims.is_empty();
+        let (mut wanted, mut place) = (clip.frames.frames(&how.key, total).peekable(), 0);
+        let mut memory = std::mem::take(&mut tools.frame);
+        if clip.layout == ClipLayout::ChannelsFirst {
+            memory.resize(each.max(memory.len()), 0);
+        }
         // Both lists ascend, so one pass finds all frames.
         for (number, frame) in (0..).zip(frames.iter()) {
             while wanted.next_if_eq(&number).is_some() {
-                let Some((row, after)) = std::mem::take(&mut rest).split_at_mut_checked(each) else {
-                    bug("a clip has more frames than its count");
+                let here = match clip.layout {
+                    ClipLayout::TimeFirst => out.get_mut(place * each..(place + 1) * each),
+                    ClipLayout::ChannelsFirst => memory.get_mut(..each),
                 };
-                rest = after;
-                let sides = dims.get_mut(1..).unwrap_or_default();
+                let Some(here) = here else { bug("a clip has more frames than its count") };
+                let sides = if is_ragged { &mut [0; 3][..] } else { &mut [] };
                 let picture = StoredPicture::new(frames.media_type(), frame);
-                let decoded = self.pixels(tools, of, how, picture, row, sides);
-                decoded.map_err(|error| name_frame(number, error))?;
+                self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
+                set_clip_sides(dims, sides, clip.layout);
+                if clip.layout == ClipLayout::ChannelsFirst {
+                    put_planes(memory.get(..each).unwrap_or_default(), out, place, count as usize);
+                }
+                place += 1;
             }
         }
+        tools.frame = memory;
         Ok(())
     }
 
@@ -172,10 +188,8 @@ impl PictureFieldDecoder {
     ) -> Result<()> {
         let room = out.len();
         let Tools { pictures, changes, crops: shared, .. } = tools;
-        let PictureField { position, clip, .. } = self.0;
-        // Each frame of a clip is another picture.
-        let crop = self.0.crop.as_ref().filter(|_| clip.is_none());
-        let crops = crop.map(|crop| crop.of(of.recipe().key(of.at())));
+        let position = self.0.position;
+        let crops = self.crop().map(|crop| crop.of(of.recipe().key(of.at())));
         let mut decode = |how: &Rendering, out: &mut [u8]| {
             if let Some(crops) = &crops
                 && let Some(size) = shared.render(pictures, (position, &picture), crops, how, out)?
@@ -214,6 +228,33 @@ fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture
         let expected = format!("{room} bytes, by height and width in the index");
         Error::format("picture", expected, format!("{needed} bytes, {height} × {width} × 3"))
     })
+}
+
+/// Copies the planes of a frame to the `place`-th of `count` places of each channel.
+fn put_planes(frame: &[u8], out: &mut [u8], place: usize, count: usize) {
+    let plane = (frame.len() / 3).max(1);
+    for (planes, from) in out.chunks_exact_mut(plane * count.max(1)).zip(frame.chunks_exact(plane)) {
+        let to = planes.get_mut(place * plane..).and_then(|rest| rest.get_mut(..plane));
+        to.unwrap_or_default().copy_from_slice(from);
+    }
+}
+
+/// Corrects the axes of a ragged row that a stage has prepared.
+pub(crate) fn set_row_size(of: &RowField<'_>, dims: &mut [u64], size: [u32; 2]) {
+    let layout = of.recipe().layout;
+    let FieldType::Picture(PictureField { clip: Some(ClipField { clip, .. }), .. }) = of.field.kind else {
+        return set_size(dims, size, layout);
+    };
+    let mut sides = [0; 3];
+    set_size(&mut sides, size, clip.layout.of_frames(layout));
+    set_clip_sides(dims, &sides, clip.layout);
+}
+
+/// Sets the sides of a ragged clip to the sides of a frame. The axis of time does not change.
+fn set_clip_sides(dims: &mut [u64], sides: &[u64], layout: ClipLayout) {
+    if let (&[time, ..], &[a, b, c]) = (dims.get(layout.time()..).unwrap_or_default(), sides) {
+        dims.copy_from_slice(&layout.axes(time, [a, b, c]));
+    }
 }
 
 /// Corrects the axes of a ragged picture or mask, because the orientation is known only after decoding. A turn by

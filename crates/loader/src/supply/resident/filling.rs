@@ -6,7 +6,7 @@ use crate::fields::{
     orientation_of, segments_of,
 };
 use crate::patches::ClassPlan;
-use crate::stage::{Keeper, RecordValue, slots};
+use crate::stage::{Clip, Keeper, RecordValue, slots};
 use crate::supply::record::check;
 use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
@@ -14,7 +14,7 @@ use shardpack_format::{
     ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Frame, Hint, Limits, Record, Setting,
 };
 use shardpack_io::Cause;
-use shardpack_jpeg::{PictureDecoder, Rendering, StoredPicture};
+use shardpack_jpeg::{FRAMES, PictureDecoder, Rendering, StoredPicture};
 use shardpack_reader::raw::{name_field, read_head};
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::any::Any;
@@ -66,6 +66,15 @@ struct StoredValue<'a> {
     /// Segment index of a picture.
     segments: Option<&'a [u8]>,
     orientation: u8,
+    /// The choice of frames, if the value is a list of pictures.
+    clip: Option<Clip>,
+}
+
+impl StoredValue<'_> {
+    /// A stage keeps only JPEGs, so this does not read the media type of a single picture.
+    const fn media_type(&self) -> &'static str {
+        if self.clip.is_some() { FRAMES } else { JPEG }
+    }
 }
 
 /// Reads all of `dataset` and keeps the values of the fields that the stage of `keeper` takes. Slots will
@@ -300,8 +309,15 @@ impl Filling<'_> {
                 locked(&self.resident).note(sample, number, Residence::Missing);
                 continue;
             };
-            let mut stored =
-                StoredValue { sample, field: number, value, descriptor: None, segments: None, orientation: 1 };
+            let mut stored = StoredValue {
+                sample,
+                field: number,
+                value,
+                descriptor: None,
+                segments: None,
+                orientation: 1,
+                clip: None,
+            };
             match &field.kind {
                 FieldType::Array(_) | FieldType::Volume(_) => {
                     stored.descriptor = Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?);
@@ -317,6 +333,10 @@ impl Filling<'_> {
                             continue;
                         }
                     }
+                }
+                FieldType::Picture(PictureField { orientation, clip: Some(of), .. }) => {
+                    stored.orientation = orientation_of(*orientation, shard, record, &value);
+                    stored.clip = Some(of.clip);
                 }
                 FieldType::Picture(PictureField { orientation, .. }) => {
                     stored.orientation = orientation_of(*orientation, shard, record, &value);
@@ -355,13 +375,14 @@ impl Filling<'_> {
                 limits: &shard.options().limits,
             },
             None => RecordValue::Picture {
-                picture: StoredPicture { media_type: JPEG, bytes, segments: found.segments },
+                picture: StoredPicture { media_type: found.media_type(), bytes, segments: found.segments },
                 how,
                 crops: None,
                 changes: &[],
                 dtype: Dtype::U8.into(),
                 scaling: &self.fields.scaling,
                 limits: self.limits,
+                clip: found.clip,
             },
         }
     }
