@@ -22,6 +22,7 @@ mod scratch;
 mod staged;
 #[cfg(test)]
 pub(crate) mod tests;
+mod view;
 mod wire;
 mod work;
 

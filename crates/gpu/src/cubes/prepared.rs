@@ -8,8 +8,9 @@ use super::place::{Copies, Placer, SlotMemory, Tasks, needed_bytes};
 use super::places::BlockPlaces;
 use super::scratch::{ALIGN, most_scratch_bytes};
 use super::staged::{StagedArray, align};
+use super::view::ViewRow;
 use super::wire::{
-    AffineRow, BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, ViewRow, Wire, chunk_bands,
+    AffineRow, BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands,
 };
 use crate::driver::ArenaPart;
 use shardpack_array::{Factors, Finish, Units, ZstdDecoder, reserved_values};

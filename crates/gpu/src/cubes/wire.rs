@@ -1,10 +1,10 @@
 //! Structs that the host and the device share. `kernels/cube.cuh` declares them too, and a test compares the
 //! sizes of the two.
 
+use super::view::{VIEW_THREADS, ViewRow};
 use shardpack_array::{Fill, NoDataBits, Resampling, Warp, element_bytes};
 use shardpack_augment::Noise;
 use shardpack_format::{Dtype, ElementType};
-use shardpack_loader::stage::{MaskMove, MaskView};
 
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 pub(super) const TILE_PIXELS: u64 = 32;
@@ -48,11 +48,6 @@ const AFFINE_MEAN: u32 = 2;
 const AFFINE_VIEW: u32 = 3;
 /// Warps per block of `cube_affine`.
 pub(super) const AFFINE_WARPS: u32 = 2;
-/// A row or column of a view that shows nothing.
-const VIEW_BORDER: u32 = u32::MAX;
-/// Threads per block of `cube_view`, each of which takes an element of the output.
-pub(super) const VIEW_THREADS: u32 = 256;
-
 /// Warps per block of `cube_means`, and the columns and rows of pixels that a warp takes.
 pub(super) const MEANS_WARPS: u32 = 4;
 const MEANS_COLUMNS: u64 = 8;
@@ -105,7 +100,8 @@ pub(super) trait Wire {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) {
+/// Appends numbers of 64 bits, and then numbers of 32 bits.
+pub(super) fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
     out.extend(words.iter().flat_map(|n| n.to_le_bytes()));
 }
@@ -298,27 +294,6 @@ impl AffineRow {
     /// Creates the map of a view whose border has this value.
     pub(super) const fn of_view(border: u64) -> Self {
         Self { kind: AFFINE_VIEW, map: [0.0; 6], outside: border }
-    }
-}
-
-/// A view whose pixels a table names: the place of the table, and the size of the view.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct ViewRow {
-    pub(super) at: u64,
-    pub(super) rows: u32,
-    pub(super) columns: u32,
-    pub(super) moves: u32,
-}
-
-impl ViewRow {
-    /// Appends the table of `view` to `out`.
-    pub(super) fn put_table(view: &MaskView, out: &mut Vec<u8>) {
-        for MaskMove { map, outside } in &view.moves {
-            put_all(map.inverse().map(f64::to_bits), &[], out);
-            put_all([*outside], &[], out);
-        }
-        let sides = view.rows.iter().chain(&view.columns);
-        out.extend(sides.flat_map(|at| at.unwrap_or(VIEW_BORDER).to_le_bytes()));
     }
 }
 

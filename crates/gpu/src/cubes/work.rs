@@ -2,9 +2,10 @@
 
 use super::places::BlockPlaces;
 use super::staged::{EXTREMES_BYTES, StagedArray, align};
+use super::view::VIEW_THREADS;
 use super::wire::{
     AFFINE_WARPS, CubeRow, GAMMA_THREADS, MEANS_WARPS, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS,
-    StreamSource, StreamTask, TILE_WARPS, VIEW_THREADS, Wire,
+    StreamSource, StreamTask, TILE_WARPS, Wire,
 };
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};

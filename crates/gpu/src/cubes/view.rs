@@ -1,0 +1,30 @@
+//! Views of masks, in the form that the kernels need. `kernels/view.cuh` has the other side.
+
+use super::wire::put_all;
+use shardpack_loader::stage::{MaskMove, MaskView};
+
+/// A row or column of a view that shows nothing.
+const VIEW_BORDER: u32 = u32::MAX;
+/// Threads per block of `cube_view`, each of which takes an element of the output.
+pub(super) const VIEW_THREADS: u32 = 256;
+
+/// A view whose pixels a table names: the place of the table, and the size of the view.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct ViewRow {
+    pub(super) at: u64,
+    pub(super) rows: u32,
+    pub(super) columns: u32,
+    pub(super) moves: u32,
+}
+
+impl ViewRow {
+    /// Appends the table of `view` to `out`.
+    pub(super) fn put_table(view: &MaskView, out: &mut Vec<u8>) {
+        for MaskMove { map, outside } in &view.moves {
+            put_all(map.inverse().map(f64::to_bits), &[], out);
+            put_all([*outside], &[], out);
+        }
+        let sides = view.rows.iter().chain(&view.columns);
+        out.extend(sides.flat_map(|at| at.unwrap_or(VIEW_BORDER).to_le_bytes()));
+    }
+}
