@@ -101,7 +101,7 @@ fn fill_of(name: &str, dtype: ElementType, value: f64) -> Result<Vec<u8>> {
     })
 }
 
-/// Returns the values of pixels that augmentations move in from outside: the augmentation's own, or that of the padding.
+/// Returns the values of pixels that augmentations move in from outside: the augmentation's own, or the value of the padding.
 fn moved(name: &str, dtype: ElementType, options: &LoaderOptions) -> Result<Vec<Vec<u8>>> {
     let augmentations = &options.view.augment_pictures;
     if !augmentations.iter().any(Augmentation::moves) {

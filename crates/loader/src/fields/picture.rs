@@ -58,7 +58,7 @@ pub(crate) struct CropField {
     pub(crate) first: usize,
     /// Views of all crops.
     pub(crate) views: Arc<[View]>,
-    /// Augmentations of this crop, including those of all crops.
+    /// Augmentations that all crops have in common, followed by the augmentations of this crop.
     pub(crate) changes: Arc<[Augmentation]>,
 }
 
@@ -75,7 +75,7 @@ impl PictureField {
         self.clip.map_or(pictures, |of| of.clip.layout.of_frames(pictures))
     }
 
-    /// Returns the augmentations of the field. `all` are those of pictures in general.
+    /// Returns the augmentations of the field. `all` are the augmentations of pictures in general.
     pub(crate) fn changes<'a>(&'a self, all: &'a [Augmentation]) -> &'a [Augmentation] {
         self.crop.as_ref().map_or(all, |crop| &crop.changes)
     }

@@ -144,7 +144,7 @@ pub(crate) fn predict(
             }
         }
     }
-    // All crops use the same memory, and the pixels that they share lie beside those of the decoder.
+    // All crops use the same memory. The pixels that they share come on top of the decoder's memory.
     let resized = resized.saturating_add(cropped.saturating_mul(2));
     let output_bytes = aligned(host_bytes, alignment).saturating_add(device_bytes);
     let bytes = |bytes: u64| to_usize(bytes);

@@ -35,7 +35,7 @@ pub enum Shown {
 }
 
 impl MaskView {
-    /// Returns what the pixel in this row and column of the view shows.
+    /// Returns the element that the view shows in this row and column.
     ///
     /// ```
     /// use shardpack_augment::Affine;

@@ -38,7 +38,7 @@ fn settings(n: u64) -> ArraySettings {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Odd {
     None,
-    /// The mask of every fifth sample ends in invalid bytes, and that of every seventh has another size.
+    /// The mask of every fifth sample ends in invalid bytes, and the mask of every seventh has another size.
     Damaged,
 }
 
