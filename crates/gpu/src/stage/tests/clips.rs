@@ -12,7 +12,7 @@ use shardpack_augment::Augmentation;
 use shardpack_format::{self as format, Codec, Dtype, FieldKind, Schema};
 use shardpack_jpeg::{FRAMES, Frames, Interpolation, PixelLayout, Scaling, View};
 use shardpack_loader::order::End;
-use shardpack_loader::{ArrayDtype, ClipLayout, ElementType, FrameMode, LoaderOptions, OnCorrupt};
+use shardpack_loader::{ArrayDtype, ClipLayout, ElementType, FrameMode, LoaderOptions, OnCorrupt, PictureCrop};
 use std::sync::Arc;
 
 const SIZE: [u32; 2] = [40, 56];
@@ -89,6 +89,24 @@ fn ways() -> Vec<(&'static str, LoaderOptions)> {
             as_type(base().frames(four).image(crop).clip_layout(ClipLayout::ChannelsFirst), ElementType::Bf16),
         ),
         ("a window", as_type(base().frames(window).image(View::center_crop(33, (24, 28))), Dtype::F32.into())),
+        (
+            "bicubic, channels first",
+            as_type(base().frames(four).image(crop.with_interpolation(Interpolation::Bicubic)), Dtype::F16.into())
+                .clip_layout(ClipLayout::ChannelsFirst),
+        ),
+        (
+            "nearest, channels first",
+            base()
+                .frames(four)
+                .image(crop.with_interpolation(Interpolation::Nearest))
+                .clip_layout(ClipLayout::ChannelsFirst),
+        ),
+        (
+            "padded, channels first",
+            as_type(base().frames(window).image(View::pad((28, 28))), Dtype::F32.into())
+                .clip_layout(ClipLayout::ChannelsFirst),
+        ),
+        ("padded", base().frames(window).image(View::pad((28, 28)))),
         (
             "a changed window, channels first",
             as_type(base().frames(window).image(crop).layout(chw), Dtype::F16.into())
@@ -223,8 +241,24 @@ fn frames_that_the_kernels_lack_are_counted() {
         assert_eq!((refusals[0].reason.as_str(), refusals[0].rows), ("unusual subsampling", 3));
         assert_eq!(staged.stats().device_rows, 9);
     }
-    let bicubic = base().image(View::random_resized_crop((24, 32)).with_interpolation(Interpolation::Bicubic));
-    compare(&alike(6), 1, vec![("bicubic", bicubic)], |_, stage| assert_eq!(of(&stage.counts.taken), 0));
+}
+
+/// Each crop of a clip has its own view, and decodes its frames by itself.
+#[test]
+fn crops_of_clips_are_the_hosts() {
+    let crops = [
+        PictureCrop::from(View::random_resized_crop((24, 32)).with_flip(0.5)),
+        PictureCrop::from(View::center_crop(33, (24, 28))).augmented(changes()),
+    ];
+    let window = FrameMode::Window { count: 3, every: 2 };
+    let options = base().frames(window).crops(crops);
+    let ways =
+        vec![("crops", options.clone()), ("crops, channels first", options.clip_layout(ClipLayout::ChannelsFirst))];
+    compare(&alike(10), 1, ways, |name, stage| {
+        let counts = &stage.counts;
+        assert_eq!((of(&counts.taken), of(&counts.refused), of(&counts.faults)), (40, 0, 0), "{name}");
+        assert_eq!(of(&counts.grown), 0, "{name}: the memory is predicted");
+    });
 }
 
 #[test]
