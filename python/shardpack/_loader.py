@@ -392,7 +392,7 @@ class Loader:
             "refused_first": {reason: keys for reason, _, keys in refusals},
         }
 
-    def metrics(self, labels: Mapping[str, str] | None = None) -> str:
+    def metrics(self, labels: Mapping[str, object] | None = None) -> str:
         """Return :meth:`stats` as OpenMetrics text, which Prometheus and its node exporter read.
 
         The names begin with ``shardpack_loader_``, and units are written out: ``read_s`` becomes

@@ -59,7 +59,7 @@ GAUGES = {
 REFUSED = "Values that the host decoded because the device refused them, by reason."
 
 
-def text(stats: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+def text(stats: Mapping[str, Any], labels: Mapping[str, object]) -> str:
     """Return the figures of ``Loader.stats`` as one exposition in OpenMetrics format."""
     for name in labels:
         if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) or name == "reason":
@@ -70,7 +70,7 @@ def text(stats: Mapping[str, Any], labels: Mapping[str, str]) -> str:
     return "\n".join([*_lines(stats, labels), "# EOF", ""])
 
 
-def _lines(stats: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
+def _lines(stats: Mapping[str, Any], labels: Mapping[str, object]) -> Iterator[str]:
     for name, value in stats.items():
         if name in COUNTERS:
             yield from _head(name, "counter", COUNTERS[name])
@@ -95,8 +95,8 @@ def _head(name: str, kind: str, meaning: str) -> Iterator[str]:
     yield f"# HELP {metric} {meaning}"
 
 
-def _sample(metric: str, labels: Mapping[str, str], value: float) -> str:
-    pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+def _sample(metric: str, labels: Mapping[str, object], value: float) -> str:
+    pairs = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in labels.items())
     return f"{metric}{{{pairs}}} {value}" if pairs else f"{metric} {value}"
 
 

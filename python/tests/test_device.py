@@ -232,7 +232,8 @@ def test_masks_are_moved_with_their_picture_as_on_the_host(
     dataset = _streets(tmp_path / "streets", codec)
     turn = sp.augment.random_affine(30, translate=(0.1, 0.1), scale=(0.7, 1.4), shear=10, mask_fill=77)
     for augment in ([], [sp.augment.color_jitter(0.4), turn], ["trivial_augment_wide"]):
-        options: dict[str, Any] = MASKS | {"image": image, "layout": layout, "augment": augment or None}
+        align = {name: MASKS["align"][name] for name in ("mask", "depth")}
+        options: dict[str, Any] = MASKS | {"align": align, "image": image, "layout": layout, "augment": augment or None}
         options["dtype"] = {"mask": "int64"} if layout == "chw" else None
         stats = compare(dataset, epochs=2, resident=resident, **options)
         assert stats["refused"] == {} and stats["device_rows"] >= 2 * 48 * 3, stats
@@ -247,6 +248,7 @@ def test_boxes_and_points_beside_masks_are_those_of_the_host(tmp_path: Path) -> 
             same(mine["mask"], theirs["mask"])
             for name in ("boxes", "points", "polygon"):
                 for one, other in zip(mine[name], theirs[name], strict=True):
+                    one = one.cpu() if hasattr(one, "cpu") else one
                     assert np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True), name
         assert device.stats()["refused"] == {}
 

@@ -49,7 +49,7 @@ def test_labels_and_reasons_are_escaped() -> None:
 def test_the_parser_of_prometheus_reads_it(loader: sp.Loader) -> None:
     parser = pytest.importorskip("prometheus_client.openmetrics.parser")
     next(iter(loader))
-    families = {family.name: family for family in parser.text_string_to_metric_families(loader.metrics({"run": "7"}))}
+    families = {family.name: family for family in parser.text_string_to_metric_families(loader.metrics({"run": 7}))}
     batches = families["shardpack_loader_batches"]
     assert batches.type == "counter" and batches.samples[0].value == 1
     assert batches.samples[0].labels == {"rank": "1", "run": "7"}

@@ -167,11 +167,12 @@ impl StoreOptions {
     }
 
     /// Returns the endpoints that are configured for the store and are therefore not part of the URL.
-    pub(crate) fn endpoints(&self) -> String {
+    pub(crate) fn endpoints(&self, is_hub: bool) -> String {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_where =
             |key: &str| ["endpoint", "account_name"].iter().any(|word| key.to_ascii_lowercase().contains(word));
-        all.filter(|(key, _)| is_where(key)).map(|(key, value)| format!("{key}={value} ")).collect()
+        let is_ours = |key: &str| is_hub || !HUB_KEYS.contains(&key.to_ascii_lowercase().as_str());
+        all.filter(|(key, _)| is_where(key) && is_ours(key)).map(|(key, value)| format!("{key}={value} ")).collect()
     }
 
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -56,7 +56,7 @@ impl Remote {
     }
 
     pub(crate) fn of_url(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
-        let name = || format!("{} {}", url.name, options.endpoints());
+        let name = || format!("{} {}", url.name, options.endpoints(matches!(url.protocol, Protocol::Hub(_))));
         let open = |path| Cache::open(path, options.cache_bytes, name()).map(Arc::new);
         let cache = options.cache.as_deref().map(open).transpose()?;
         let remote = Self::start(connect(url, options)?, url.folder.clone(), &url.name, options, cache)?;

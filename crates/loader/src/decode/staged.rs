@@ -82,16 +82,23 @@ impl RowDecoder {
     ) -> Result<Option<Result<(), Cow<'static, str>>>, FormatError> {
         let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field has no decoder") };
         let mut to = StageTarget { slot, spot, zstd: &mut self.zstd, resident };
-        Ok(decoder.prepare(&mut self.tools, of, dims, &mut to)?.map(|prepared| match prepared {
-            Prepared::Taken(size) => {
+        Ok(match decoder.prepare(&mut self.tools, of, dims, &mut to)? {
+            Some(Prepared::Taken(size)) => {
                 if let Some(size) = size {
+                    let promised: u64 = dims.iter().product();
                     set_row_size(of, dims, size);
+                    let found: u64 = dims.iter().product();
+                    if found != promised {
+                        let expected = format!("{promised} elements, by the columns of the index");
+                        return Err(FormatError::format("size of the value", expected, found));
+                    }
                 }
                 self.notes.staged += 1;
-                Ok(())
+                Some(Ok(()))
             }
-            Prepared::Refused(reason) => Err(reason),
-        }))
+            Some(Prepared::Refused(reason)) => Some(Err(reason)),
+            None => None,
+        })
     }
 
     /// Decodes on the host, into the device's output, the values that the device found odd. Reads the record

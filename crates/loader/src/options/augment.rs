@@ -7,7 +7,7 @@ use shardpack_jpeg::DrawKey;
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
 /// Index of the draw pair for flips of planes, of which only the first draw is used.
-const PLANES: u32 = FLIPS + 7;
+const PLANES: u32 = FLIPS + 8;
 
 /// Random flips and turns of arrays with two or three axes. All arrays of a sample, such as a cube and its
 /// mask, are turned in the same way, so they must have the same height and width. Patches are turned after

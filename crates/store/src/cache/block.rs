@@ -180,7 +180,8 @@ impl BlockHead {
 
     /// Returns true if the block belongs to the dataset at `url`.
     pub(crate) fn is_of(&self, url: &str) -> bool {
-        self.store.split(' ').next() == Some(url.trim_end_matches('/'))
+        let (store, url) = (self.store.trim_end(), url.trim_end().trim_end_matches('/'));
+        store == url || store.split(' ').next() == Some(url)
     }
 
     /// Returns true if the file has this block's name, and all its pages have the right checksum.

@@ -110,6 +110,8 @@ impl CacheFolder {
             if url.is_none_or(is_of) {
                 match self.remove(name) {
                     Ok(()) => removed.add(bytes),
+                    // A reader has removed it meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => failed = Some(error),
                 }
             }
@@ -124,10 +126,10 @@ impl CacheFolder {
     pub fn verify(&self) -> Result<CacheCheck> {
         let mut check = CacheCheck::default();
         self.each_block(|name, head, bytes| {
-            let file = self.cache.file(name);
-            if head.zip(file.ok()).is_some_and(|(head, file)| head.is_whole(name, &file)) {
+            let Ok(file) = self.cache.file(name) else { return };
+            if head.is_some_and(|head| head.is_whole(name, &file)) {
                 check.whole.add(bytes);
-            } else if self.remove(name).is_ok() {
+            } else if self.cache.drop_block(name, &file) {
                 check.damaged.add(bytes);
             }
         })?;

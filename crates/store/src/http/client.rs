@@ -120,11 +120,13 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
     object_store::Error::Generic { store: "HTTP client", source: error.into() }
 }
 
-/// Follows redirects to the same scheme, host and port. If `elsewhere` is true, also follows redirects to
-/// other servers, to which `reqwest` sends neither credentials nor cookies.
+/// Follows redirects to the same scheme, host and port. If `elsewhere` is true, also follows one redirect to
+/// another server. `reqwest` removes the credentials from that request, but it would send them again if the
+/// other server redirected to itself, so no further redirect is followed.
 fn follow(attempt: Attempt<'_>, elsewhere: bool) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
-    if !elsewhere && !is_same_origin(from, attempt.url()) {
+    let has_left = attempt.previous().first().is_some_and(|first| !is_same_origin(first, from));
+    if has_left || !elsewhere && !is_same_origin(from, attempt.url()) {
         let refused = Refusal::Redirect { from: origin(from), to: origin(attempt.url()) };
         return attempt.error(refused);
     }

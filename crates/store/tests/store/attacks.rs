@@ -49,7 +49,7 @@ impl Liar {
         liar
     }
 
-    fn always(answer: impl Into<Vec<u8>>) -> Self {
+    pub fn always(answer: impl Into<Vec<u8>>) -> Self {
         let answer = answer.into();
         Self::start(move |_, stream| stream.write_all(&answer))
     }

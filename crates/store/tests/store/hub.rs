@@ -141,6 +141,25 @@ fn what_the_hub_does_not_show_is_an_error_with_a_hint_and_without_the_token() {
 }
 
 #[test]
+fn another_server_that_redirects_again_does_not_get_the_token() {
+    for to in ["/again", "http://127.0.0.1:1/again"] {
+        let elsewhere = Liar::always(redirect(302, to));
+        let target = format!("{}/data", elsewhere.origin());
+        let hub = Liar::start(move |_, stream| stream.write_all(redirect(302, &target).as_bytes()));
+        let mut options = StoreOptions { backoff: Duration::from_millis(1), ..StoreOptions::default() };
+        for (key, value) in [("hf_endpoint", hub.origin().as_str()), ("hf_token", TOKEN), ("allow_http", "true")] {
+            options.set(key, value).unwrap();
+        }
+        let url = format!("hf://datasets/me/photos@{}/train", commit(1));
+        let error = said(&open(&url, &DatasetOptions::new(), &options).unwrap_err());
+        assert!(error.contains("redirects"), "{to}: {error}");
+        assert!(hub.seen().iter().all(|head| head.contains(TOKEN)));
+        let seen = elsewhere.seen();
+        assert!(!seen.is_empty() && seen.iter().all(|head| !head.contains(TOKEN)), "{to}: {seen:?}");
+    }
+}
+
+#[test]
 fn hostile_hubs_are_refused() {
     let mut options = StoreOptions { backoff: Duration::from_millis(1), ..StoreOptions::default() };
     options.set("hf_token", TOKEN).unwrap();

@@ -128,6 +128,7 @@ impl PictureFieldDecoder {
         }
         let each = out.len() / (count as usize).max(1);
         let is_ragged = !dims.is_empty();
+        let mut first_sides = None;
         let (mut wanted, mut place) = (clip.frames.frames(&how.key, total).peekable(), 0);
         let mut memory = std::mem::take(&mut tools.frame);
         if clip.layout == ClipLayout::ChannelsFirst {
@@ -141,9 +142,14 @@ impl PictureFieldDecoder {
                     ClipLayout::ChannelsFirst => memory.get_mut(..each),
                 };
                 let Some(here) = here else { bug("a clip has more frames than its count") };
-                let sides = if is_ragged { &mut [0; 3][..] } else { &mut [] };
+                let sides = if is_ragged { &mut [3; 3][..] } else { &mut [] };
                 let picture = StoredPicture::new(frames.media_type(), frame);
                 self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
+                // Frames of another size may have as many bytes, for example if they are turned.
+                if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
+                    let expected = format!("{:?}, as the first frame that is loaded", first_sides.unwrap_or_default());
+                    return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
+                }
                 set_clip_sides(dims, sides, clip.layout);
                 if clip.layout == ClipLayout::ChannelsFirst {
                     put_planes(memory.get(..each).unwrap_or_default(), out, place, count as usize);
@@ -245,7 +251,7 @@ pub(crate) fn set_row_size(of: &RowField<'_>, dims: &mut [u64], size: [u32; 2]) 
     let FieldType::Picture(PictureField { clip: Some(ClipField { clip, .. }), .. }) = of.field.kind else {
         return set_size(dims, size, layout);
     };
-    let mut sides = [0; 3];
+    let mut sides = [3; 3];
     set_size(&mut sides, size, clip.layout.of_frames(layout));
     set_clip_sides(dims, &sides, clip.layout);
 }
