@@ -73,8 +73,9 @@ impl Decoding {
         let elements = row_bytes / field.dtype.bytes().max(1);
         match field.source {
             _ if self == Self::Host => 0,
-            FieldSource::Picture { changes, clip, .. } => {
-                let tables = if clip.is_some() { rows.saturating_mul(FRAME_BYTES) } else { 0 };
+            FieldSource::Picture { changes, clip, is_shown_before, .. } => {
+                let is_small = clip.is_some() || is_shown_before;
+                let tables = if is_small { rows.saturating_mul(FRAME_BYTES) } else { 0 };
                 pictures::most_level_bytes(changes, elements / 3).saturating_add(tables)
             }
             FieldSource::Array { stored, .. } | FieldSource::Volume { stored, .. } => {
@@ -126,7 +127,7 @@ fn part_of<'a>(source: &FieldSource<'a>) -> Option<cubes::Part<'a>> {
 }
 
 /// Bytes of the tables that the kernels make for a picture: four Huffman tables, spans and weights. Photos need
-/// little more memory for them, but many frames of clips are small.
+/// little more memory for them, but many frames of clips and many crops are small.
 const FRAME_BYTES: u64 = 8 << 10;
 
 fn level_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
