@@ -21,6 +21,7 @@ const OTHERWISE: &[(&str, &[&str])] = &[
     ("sampling", &["weights", "mix"]),
     ("patches", &["patches_per_sample", "patches", "overlap"]),
     ("patch_classes", &["patches"]),
+    ("clip_layout", &["layout"]),
     ("augment_bands", &["augment"]),
     ("augment_pictures", &["augment"]),
     ("objects", &["fields"]),

@@ -17,7 +17,7 @@ use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 /// let options = StorageOptions::read(&given)?;
 /// assert_eq!((options.pictures.jpeg(), options.shard_bytes), (Jpeg::Reencode, 1 << 30));
 /// let useless = StorageOptions::read(&given[..1]).unwrap_err();
-/// assert_eq!(useless.to_string(), "quality: has no effect with `jpeg` tile");
+/// assert_eq!(useless.to_string(), "quality: has no effect if `jpeg` is tile");
 /// # Ok::<(), shardpack_recipe::ArgumentError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

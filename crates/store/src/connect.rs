@@ -64,11 +64,14 @@ pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<d
             over_http(target, options, base, client, GuardedConnector::default())
         }
         Protocol::Hub(repository) => {
-            let client =
-                configured(target, options, client(options).with_default_headers(hub::headers(target, options)?))?;
+            let client = configured(
+                target,
+                options,
+                client(options).with_default_headers(hub::headers(&target.name, options)?),
+            )?;
             let allow_http = is_on(client.get_config_value(&ClientConfigKey::AllowHttp).as_deref());
             check_addresses(target, options, allow_http, |key| key == "hf_endpoint")?;
-            let base = repository.address(target, options, &client)?;
+            let base = repository.address(&target.name, options, &client)?;
             over_http(target, options, base, client, GuardedConnector::following_elsewhere())
         }
         Protocol::S3 | Protocol::GoogleCloud | Protocol::Azure => Ok(connect_to_write(target, options)?),

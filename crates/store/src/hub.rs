@@ -6,7 +6,6 @@
 use crate::client::unless_cancelled;
 use crate::diagnosis::diagnose_chain;
 use crate::http::{GuardedConnector, bounded};
-use crate::location::StoreUrl;
 use crate::options::StoreOptions;
 use object_store::ClientOptions;
 use object_store::client::{HttpConnector as _, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody};
@@ -54,8 +53,8 @@ impl HubRepository {
 
     /// Asks the hub for the commit of the revision, and returns the address of that commit's files. All later
     /// requests then read the same files, even if the branch moves.
-    pub(crate) fn address(&self, target: &StoreUrl, options: &StoreOptions, client: &ClientOptions) -> Result<String> {
-        let wrong = |text: String| Error::usage(format!("`{}`: {text}", target.name));
+    pub(crate) fn address(&self, dataset: &str, options: &StoreOptions, client: &ClientOptions) -> Result<String> {
+        let wrong = |text: String| Error::usage(format!("`{}`: {text}", dataset));
         let endpoint = options.value("hf_endpoint").unwrap_or_else(|| ENDPOINT.to_owned());
         let endpoint = endpoint.trim_end_matches('/');
         if is_commit(&self.revision) {
@@ -66,13 +65,13 @@ impl HubRepository {
         if let Ok(mut path) = url.path_segments_mut() {
             path.push(&self.revision);
         }
-        let commit = self.commit(&url, target, options, client)?;
+        let commit = self.commit(&url, dataset, options, client)?;
         Ok(format!("{endpoint}/datasets/{}/resolve/{commit}", self.name))
     }
 
-    fn commit(&self, url: &Url, target: &StoreUrl, options: &StoreOptions, client: &ClientOptions) -> Result<String> {
+    fn commit(&self, url: &Url, dataset: &str, options: &StoreOptions, client: &ClientOptions) -> Result<String> {
         let fail = |text: &dyn Display| {
-            Error::usage(format!("`{}`: cannot ask the hub for the revision `{}`: {text}", target.name, self.revision))
+            Error::usage(format!("`{}`: cannot ask the hub for the revision `{}`: {text}", dataset, self.revision))
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| fail(&error))?;
         let mut problem = String::new();
@@ -84,7 +83,7 @@ impl HubRepository {
             let answer = runtime.block_on(unless_cancelled(|| options.is_cancelled(), answer));
             match answer.map_err(|cancelled| fail(&cancelled))? {
                 Ok(Ok((200, body))) => return commit_in(&body).ok_or_else(|| fail(&"its answer has no commit")),
-                Ok(Ok((status, _))) => return Err(self.refused(status, target)),
+                Ok(Ok((status, _))) => return Err(self.refused(status, dataset)),
                 Ok(Err(error)) => problem = diagnose_chain(&error, &options.secrets()).words,
                 Err(_) => problem = format!("no answer in {:?}", options.first_byte_timeout),
             }
@@ -92,11 +91,11 @@ impl HubRepository {
         Err(fail(&problem))
     }
 
-    fn refused(&self, status: u16, target: &StoreUrl) -> Error {
+    fn refused(&self, status: u16, dataset: &str) -> Error {
         let (name, revision) = (&self.name, self.revision.escape_debug());
         let text = format!(
             "`{}`: the hub shows no dataset `{name}` with the revision `{revision}` (status {status})",
-            target.name
+            dataset
         );
         let hint = "check the name; for a private or gated dataset set HF_TOKEN, or the storage option `hf_token`";
         Error::usage(text).with_hint(hint)
@@ -104,11 +103,11 @@ impl HubRepository {
 }
 
 /// Returns the headers of every request: the token, if there is one.
-pub(crate) fn headers(target: &StoreUrl, options: &StoreOptions) -> Result<HeaderMap> {
+pub(crate) fn headers(dataset: &str, options: &StoreOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     if let Some(token) = options.value("hf_token") {
         let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| Error::usage(format!("`{}`: the token is not ASCII text", target.name)))?;
+        let mut value = value.map_err(|_| Error::usage(format!("`{}`: the token is not ASCII text", dataset)))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }

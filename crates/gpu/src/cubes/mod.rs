@@ -18,6 +18,7 @@ mod payload;
 mod place;
 mod places;
 mod prepared;
+mod put;
 mod scratch;
 mod staged;
 #[cfg(test)]

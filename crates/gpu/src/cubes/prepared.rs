@@ -35,22 +35,22 @@ pub(crate) struct PreparedArray<'a> {
     width: usize,
 }
 
-/// Steps after decoding.
+/// AfterDecoding after decoding.
 #[derive(Clone, Copy)]
-pub(crate) enum Steps<'a> {
+pub(crate) enum AfterDecoding<'a> {
     /// A conversion of the elements, which may also move pixels.
     Finish(&'a Finish),
     /// A view that takes single pixels of the requested region.
     View(&'a MaskView),
 }
 
-impl<'a> From<&'a Finish> for Steps<'a> {
+impl<'a> From<&'a Finish> for AfterDecoding<'a> {
     fn from(finish: &'a Finish) -> Self {
         Self::Finish(finish)
     }
 }
 
-impl<'a> From<&'a MaskView> for Steps<'a> {
+impl<'a> From<&'a MaskView> for AfterDecoding<'a> {
     fn from(view: &'a MaskView) -> Self {
         Self::View(view)
     }
@@ -71,7 +71,7 @@ impl<'a> PreparedArray<'a> {
         descriptor: &ArrayDescriptor,
         payload: &'a [u8],
         part: Option<Part<'_>>,
-        steps: impl Into<Steps<'a>>,
+        steps: impl Into<AfterDecoding<'a>>,
         limits: &Limits,
     ) -> Result<Self> {
         let units = Units::walk(codec, descriptor, payload, limits)?;
@@ -87,7 +87,7 @@ impl<'a> PreparedArray<'a> {
         payload: KeptPayload<'a>,
         descriptor: &ArrayDescriptor,
         part: Option<Part<'_>>,
-        steps: impl Into<Steps<'a>>,
+        steps: impl Into<AfterDecoding<'a>>,
         limits: &Limits,
     ) -> Result<Self> {
         let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the kept tables of an array have changed"));
@@ -106,15 +106,15 @@ impl<'a> PreparedArray<'a> {
         payload: PayloadSource<'a>,
         descriptor: &ArrayDescriptor,
         part: Option<Part<'_>>,
-        steps: Steps<'a>,
+        steps: AfterDecoding<'a>,
         limits: &Limits,
     ) -> Result<Self> {
         let (ask, finish, view) = match (steps, part) {
-            (Steps::Finish(finish), _) => (Ask::new(descriptor, part, finish)?, finish, None),
-            (Steps::View(view), Some(Part::Region(region))) => {
+            (AfterDecoding::Finish(finish), _) => (Ask::new(descriptor, part, finish)?, finish, None),
+            (AfterDecoding::View(view), Some(Part::Region(region))) => {
                 (Ask::of_view(descriptor, region)?, &Finish::NOTHING, Some(view))
             }
-            (Steps::View(_), _) => bug("a view of a mask has no region"),
+            (AfterDecoding::View(_), _) => bug("a view of a mask has no region"),
         };
         let element = finish.to.of(ask.descriptor.decoded)?;
         let out_elements = view.map_or(ask.elements(), |view| ask.viewed_elements(view));

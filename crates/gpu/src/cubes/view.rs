@@ -1,6 +1,6 @@
 //! Views of masks, in the form that the kernels need. `kernels/view.cuh` has the other side.
 
-use super::wire::put_all;
+use super::put::put_all;
 use shardpack_loader::stage::{MaskMove, MaskView};
 
 /// A row or column of a view that shows nothing.

@@ -1,6 +1,7 @@
 //! Structs that the host and the device share. `kernels/cube.cuh` declares them too, and a test compares the
 //! sizes of the two.
 
+use super::put::put_all;
 use super::view::{VIEW_THREADS, ViewRow};
 use shardpack_array::{Fill, NoDataBits, Resampling, Warp, element_bytes};
 use shardpack_augment::Noise;
@@ -98,12 +99,6 @@ pub(super) trait Wire {
     const BYTES: usize;
     /// Appends the entry in little-endian order.
     fn put(&self, out: &mut Vec<u8>);
-}
-
-/// Appends numbers of 64 bits, and then numbers of 32 bits.
-pub(super) fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) {
-    out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
-    out.extend(words.iter().flat_map(|n| n.to_le_bytes()));
 }
 
 /// A stream in the form in which the device receives it.

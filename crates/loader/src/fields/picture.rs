@@ -37,7 +37,7 @@ impl ClipField {
 }
 
 fn to_u64(bytes: u128) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+    shardpack_format::saturating_u64(bytes)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

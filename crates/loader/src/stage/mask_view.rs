@@ -27,7 +27,7 @@ pub struct MaskMove {
 
 /// What a pixel of a view shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum ViewElement {
     /// The pixel of the mask's region in this row and column.
     Pixel([u32; 2]),
     /// A fixed value, as the little-endian bits of an element.
@@ -39,7 +39,7 @@ impl MaskView {
     ///
     /// ```
     /// use shardpack_augment::Affine;
-    /// use shardpack_loader::stage::{MaskMove, MaskView, Shown};
+    /// use shardpack_loader::stage::{MaskMove, MaskView, ViewElement};
     /// // The view has a border at its left, and is moved to the right by one pixel.
     /// let map = Affine { translate: [1.0, 0.0], ..Affine::default() }.of_size(1, 3);
     /// let view = MaskView {
@@ -49,17 +49,17 @@ impl MaskView {
     ///     border: 255,
     /// };
     /// let shown = [0, 1, 2].map(|column| view.shown([0, column]));
-    /// assert_eq!(shown, [Shown::Fixed(7), Shown::Fixed(255), Shown::Pixel([0, 4])]);
+    /// assert_eq!(shown, [ViewElement::Fixed(7), ViewElement::Fixed(255), ViewElement::Pixel([0, 4])]);
     /// ```
     #[must_use]
-    pub fn shown(&self, mut at: [u32; 2]) -> Shown {
+    pub fn shown(&self, mut at: [u32; 2]) -> ViewElement {
         for MaskMove { map, outside } in self.moves.iter().rev() {
-            let Some(source) = map.source(at) else { return Shown::Fixed(*outside) };
+            let Some(source) = map.source(at) else { return ViewElement::Fixed(*outside) };
             at = source;
         }
         let [row, column] = at.map(|number| number as usize);
         let row = self.rows.get(row).copied().flatten();
         let column = self.columns.get(column).copied().flatten();
-        row.zip(column).map_or(Shown::Fixed(self.border), |(row, column)| Shown::Pixel([row, column]))
+        row.zip(column).map_or(ViewElement::Fixed(self.border), |(row, column)| ViewElement::Pixel([row, column]))
     }
 }

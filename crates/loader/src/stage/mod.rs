@@ -28,7 +28,7 @@ mod value;
 
 pub use crate::options::Clip;
 pub use keeper::Keeper;
-pub use mask_view::{MaskMove, MaskView, Shown};
+pub use mask_view::{MaskMove, MaskView, ViewElement};
 pub use memo::{ArrayNote, DeviceArray, Memo};
 pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;

@@ -4,7 +4,7 @@ use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
 use shardpack_jpeg::{FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling, StoredPicture};
-use shardpack_loader::stage::{MaskView, RowNoise, Shown};
+use shardpack_loader::stage::{MaskView, RowNoise, ViewElement};
 
 #[derive(Debug)]
 pub enum Job {
@@ -101,11 +101,11 @@ impl Job {
                 for (n, channel) in (0..pixels).flat_map(|n| (0..channels).map(move |channel| (n, channel))) {
                     let at = [n / view.columns.len(), n % view.columns.len()].map(|side| side as u32);
                     let value = match view.shown(at) {
-                        Shown::Pixel([y, x]) => {
+                        ViewElement::Pixel([y, x]) => {
                             let from = (y as usize * region.width as usize + x as usize) * channels + channel;
                             elements[from * element..][..element].to_vec()
                         }
-                        Shown::Fixed(bits) => bits.to_le_bytes()[..element].to_vec(),
+                        ViewElement::Fixed(bits) => bits.to_le_bytes()[..element].to_vec(),
                     };
                     let place = match region.layout {
                         Layout::BandMajor => channel * pixels + n,

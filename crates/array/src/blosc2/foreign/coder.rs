@@ -1,6 +1,7 @@
 //! The coders of a chunk's streams.
 
-use super::{blosclz, unsupported};
+use super::blosclz;
+use super::unsupported::unsupported;
 use crate::blosc2::ffi;
 use crate::bytes::ZstdDecoder;
 use flate2::{Decompress, FlushDecompress, Status};

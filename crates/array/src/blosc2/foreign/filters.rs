@@ -1,6 +1,6 @@
 //! Undoes the filters of a block.
 
-use super::unsupported;
+use super::unsupported::unsupported;
 use crate::blosc2::chunk::{FILTER_BITSHUFFLE, FILTER_BYTE_DELTA, FILTER_SHUFFLE};
 use crate::blosc2::{bits, delta, shuffle};
 use shardpack_base::parts::{part, part_mut, rest};

@@ -6,12 +6,14 @@ mod coder;
 mod filters;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 
 use super::chunk::{FLAG_COPIED, FLAG_NOT_SPLIT, FLAGS_EXTENDED, HEADER_BYTES};
 use coder::{ForeignCoder, ForeignCoders};
 use filters::ForeignFilters;
 use shardpack_base::parts::{part, part_mut, rest};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, to_usize};
+use unsupported::unsupported;
 
 /// Versions of a chunk with an extended header. Version 6 may also have blocks of different lengths, which are refused.
 const VERSIONS: std::ops::RangeInclusive<u8> = 5..=6;
@@ -103,7 +105,7 @@ impl<'a> ForeignChunk<'a> {
             (0, true) => return Err(Error::format("blosc2 chunk with a stored unit", unit_bytes, body.len()).at(12)),
             (0, false) => {
                 let block = u32::from_le_bytes([b0, b1, b2, b3]);
-                let block_bytes = usize::try_from(block).unwrap_or(usize::MAX).min(unit_bytes);
+                let block_bytes = to_usize(u64::from(block)).min(unit_bytes);
                 if block_bytes == 0 {
                     return Err(Error::format("blosc2 block size", "at least 1", block).at(8));
                 }
@@ -239,9 +241,4 @@ fn fill(item: &[u8], unit: &mut [u8]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn unsupported(found: &str) -> Error {
-    let error = Error::usage(format!("{found} is not supported"));
-    error.with_hint("write the array again with `codec=blosc2.Codec.ZSTD` and the default filters")
 }

@@ -5,7 +5,7 @@ use crate::decode::record::{RowField, ViewedRecord};
 use crate::decode::shape::{RemainingRows, Shape, check_rows};
 use crate::decode::tools::Tools;
 use crate::fields::{MaskField, loses, mask_size};
-use crate::stage::{MaskMove, MaskView, Prepared, RecordValue, Shown};
+use crate::stage::{MaskMove, MaskView, Prepared, RecordValue, ViewElement};
 use shardpack_array::{Array, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 use shardpack_jpeg::{Crop, PixelLayout};
@@ -202,8 +202,8 @@ fn take(view: &MaskView, from: &[u8], from_line: usize, out: &mut [u8], to_line:
         if !view.moves.is_empty() {
             for (x, to) in (0..).zip(pixels) {
                 match view.shown([y, x]) {
-                    Shown::Pixel([row, column]) => pixel(to, row, column),
-                    Shown::Fixed(value) => fixed(to, value),
+                    ViewElement::Pixel([row, column]) => pixel(to, row, column),
+                    ViewElement::Fixed(value) => fixed(to, value),
                 }
             }
             continue;

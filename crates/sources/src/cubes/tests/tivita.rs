@@ -25,7 +25,7 @@ fn the_size_is_the_signature() {
     assert_eq!(probe(&folder.write("a.dat", [])).unwrap(), None);
     assert_eq!(
         message(load(&folder.write("a.dat", &bytes), &CubeOptions::default())),
-        "`a.dat`: expected a cube (NumPy, ENVI, TIFF, PNG, HDF5, MATLAB, Tivita), found a file that \
+        "`a.dat`: expected a cube (NumPy, Blosc2, ENVI, TIFF, PNG, HDF5, MATLAB, Tivita), found a file that \
          begins with `\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02`"
     );
     assert_eq!(

@@ -27,7 +27,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn slice(&mut self, what: &str, length: u32) -> Result<&'a [u8]> {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let length = shardpack_format::to_usize(length);
         let (bytes, rest) = self
             .bytes
             .split_at_checked(length)

@@ -1,8 +1,8 @@
 //! The frame of a Blosc2 file: header, metalayer `b2nd`, offsets of the chunks, and trailer.
 
+use super::chunk::{chunk_at, of_blosc2};
 use super::fields::Fields;
 use super::grid::Grid;
-use super::{chunk_at, of_blosc2};
 use crate::cubes::error::Result;
 use crate::cubes::formats::npy;
 use crate::cubes::layout::{AxisOrder, CubeLayout};
@@ -54,14 +54,14 @@ pub(super) enum ChunkPlace {
 }
 
 /// The array of a frame.
-pub(super) struct Frame {
+pub(super) struct ContiguousFrame {
     pub(super) layout: CubeLayout,
     pub(super) grid: Grid,
-    header: Header,
+    header: FrameHeader,
 }
 
 /// Sizes in the header of a frame, in bytes.
-struct Header {
+struct FrameHeader {
     header_bytes: u64,
     frame_bytes: u64,
     decoded_bytes: u64,
@@ -79,11 +79,11 @@ struct ArrayLayer {
     dtype: Option<String>,
 }
 
-impl Frame {
+impl ContiguousFrame {
     /// Reads the header, and checks the sizes in it against each other and the size of the file.
     pub(super) fn read(source: &CubeFile, want: &Purpose) -> Result<Self> {
         let fixed = source.read_at("Blosc2 header", 0, FIXED_BYTES)?;
-        let header = Header::read(source, &mut Fields::new(source, &fixed))?;
+        let header = FrameHeader::read(source, &mut Fields::new(source, &fixed))?;
         let bytes = source.read_at("Blosc2 header", 0, header.header_bytes)?;
         let Some(layer) = array_layer(source, &bytes)? else {
             let error = source.unsupported("the Blosc2 frame has no metalayer `b2nd`, so it has no shape");
@@ -135,7 +135,7 @@ impl Frame {
 
     /// Returns the place of the chunk with this offset.
     pub(super) fn place(&self, offset: [u8; 8]) -> ChunkPlace {
-        let Header { header_bytes, chunks_bytes, item_bytes, .. } = self.header;
+        let FrameHeader { header_bytes, chunks_bytes, item_bytes, .. } = self.header;
         let [.., high] = offset;
         match i64::from_le_bytes(offset) {
             // The highest byte of a negative offset names a special value.
@@ -148,7 +148,7 @@ impl Frame {
     }
 }
 
-impl Header {
+impl FrameHeader {
     fn read(source: &CubeFile, fields: &mut Fields<'_>) -> Result<Self> {
         fields.mark("header", 0x9E)?;
         fields.mark("signature", 0xA8)?;

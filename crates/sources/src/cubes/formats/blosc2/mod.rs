@@ -1,17 +1,18 @@
 //! Blosc2 files of one array (`.b2nd`): a contiguous frame with the metalayer `b2nd`.
 
+mod chunk;
 mod fields;
 mod frame;
 mod grid;
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
-use crate::cubes::error::{CubeError, Result};
+use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
 use crate::cubes::select::Purpose;
 use crate::cubes::source::CubeFile;
-use frame::{ChunkPlace, Frame};
+use chunk::{chunk_at, of_blosc2};
+use frame::{ChunkPlace, ContiguousFrame};
 use shardpack_array::blosc2::{ForeignChunk, ForeignDecoder, fill_special};
-use shardpack_format::Error;
 
 pub(super) struct Blosc2;
 
@@ -25,11 +26,11 @@ impl CubeFormat for Blosc2 {
     }
 
     fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
-        CubeHeader::new(&Frame::read(source, want)?.layout, source, want.max_bytes())
+        CubeHeader::new(&ContiguousFrame::read(source, want)?.layout, source, want.max_bytes())
     }
 
     fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
-        let frame = Frame::read(source, want)?;
+        let frame = ContiguousFrame::read(source, want)?;
         let layout = &frame.layout;
         let mut stored = source.zeros("Blosc2 array", layout.bytes(source, want.max_bytes())?)?;
         let mut unit = source.zeros("Blosc2 chunk", frame.grid.chunk_bytes())?;
@@ -69,34 +70,4 @@ fn read_chunk(
         decoder.decode_block(&chunk, block, unit).map_err(bad)?;
     }
     Ok(())
-}
-
-/// Reads the chunk that begins at `start`, ends before `end`, and decodes to `unit` bytes.
-fn chunk_at(source: &CubeFile, what: &str, start: u64, end: u64, unit: usize) -> Result<Vec<u8>> {
-    let bad = |error| of_blosc2(source, what, start, error);
-    let room = end.saturating_sub(start);
-    let head = source.read_at("Blosc2 chunk", start, room.min(ForeignChunk::HEAD_BYTES as u64))?;
-    let stored = ForeignChunk::stored_bytes(&head, unit).map_err(bad)? as u64;
-    if stored > room {
-        return Err(source.format(what, format_args!("at most {room} bytes at offset {start}"), stored));
-    }
-    source.read_at("Blosc2 chunk", start, stored)
-}
-
-/// Names the file in an error of the decoder. `start` is the offset of the chunk.
-fn of_blosc2(source: &CubeFile, part: &str, start: u64, error: Error) -> CubeError {
-    match error {
-        Error::Format { what, expected, found, place, .. } => {
-            let at = start.saturating_add(place.offset.unwrap_or_default());
-            source.format(format_args!("{part}: {what} at offset {at}"), expected, found)
-        }
-        other => {
-            let hint = other.hint();
-            let error = source.unsupported(format_args!("{part}: {other}"));
-            match hint {
-                Some(hint) => error.with_hint(hint),
-                None => error,
-            }
-        }
-    }
 }
