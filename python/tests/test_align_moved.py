@@ -110,7 +110,7 @@ def test_masks_show_the_class_of_the_moved_picture(scenes: sp.Dataset) -> None:
     turn = sp.augment.random_affine(60, translate=(0.3, 0.2), scale=(0.5, 1.6), shear=20, mask_fill=0)
     for augment in ([turn], [sp.augment.random_rotation(180, mask_fill=0)], ["trivial_augment_wide"]):
         align = ALIGN | {"mask": sp.align.mask(fill=0)}
-        found = rows(scenes, image="center80x100", align=align, augment=augment, seed=4)
+        found = rows(scenes, image="full,flip=0.5", align=align, augment=augment, seed=4)
         changed = 0
         for row in found:
             # The red of a pixel is its class; black is outside. Colours of TrivialAugment change it.

@@ -173,7 +173,7 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
         ({"bands": "a"}, "such as 10..50"),
         ({"dtype": {"image": "int64"}}, "element type of pictures: expected uint8"),
         ({"dtype": "complex64"}, "element type: expected one of"),
-        ({"layout": "cwh"}, "layout: expected hwc or chw"),
+        ({"layout": "cwh"}, "layout: expected hwc, chw or cthw"),
         ({"end": "keep"}, "end: expected drop, pad or uneven"),
         ({"shuffle": "no"}, "shuffle: expected"),
         ({"fields": ["picture"]}, "no field `picture`: expected one of "),

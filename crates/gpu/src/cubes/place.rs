@@ -116,7 +116,7 @@ impl<'a> Placer<'a, '_> {
         for chunk in chunks {
             let (bytes, holds) = chunk?;
             let unit = UNIT_BYTES.min(left);
-            self.chunk((from.after(pos), bytes), &holds, unit).map_err(|e| e.at(pos as u64))?;
+            self.chunk(from.after(pos), bytes, &holds, unit).map_err(|e| e.at(pos as u64))?;
             pos += bytes;
             left -= unit;
         }
@@ -150,7 +150,7 @@ impl<'a> Placer<'a, '_> {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    fn chunk(&mut self, (from, bytes): (PayloadBytes<'a>, usize), holds: &Holds<'_>, unit: usize) -> Result<()> {
+    fn chunk(&mut self, from: PayloadBytes<'a>, bytes: usize, holds: &Holds<'_>, unit: usize) -> Result<()> {
         match holds {
             Holds::Frame => self.frame(from, bytes, unit),
             Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
@@ -181,7 +181,7 @@ impl<'a> Placer<'a, '_> {
         self.number += 1;
         let at = self.room.at_of(from, 0, bytes)?;
         let to = self.room.scratch(unit);
-        self.stream(StreamSource::Zstd(at), (bytes, unit), to)?;
+        self.stream(StreamSource::Zstd(at), bytes, unit, to)?;
         (0..unit as u64).step_by(BLOCK_ELEMENTS * self.width).for_each(|start| self.interleaved(to + start));
         Ok(())
     }
@@ -307,7 +307,7 @@ impl<'a> Placer<'a, '_> {
             StreamSource::Stored(at) => Ok(DecodedBytes::At(at, false)),
             source @ (StreamSource::Lz4(_) | StreamSource::Zstd(_)) => {
                 let to = self.room.scratch(stream.out_bytes);
-                self.stream(source, (stream.bytes, stream.out_bytes), to)?;
+                self.stream(source, stream.bytes, stream.out_bytes, to)?;
                 Ok(DecodedBytes::At(to, true))
             }
         }
@@ -315,10 +315,10 @@ impl<'a> Placer<'a, '_> {
 
     fn decode_to(&mut self, chunk: Placed<'a>, stream: &ChunkStream, to: u64) -> Result<()> {
         let source = self.source(chunk, stream)?;
-        self.stream(source, (stream.bytes, stream.out_bytes), to)
+        self.stream(source, stream.bytes, stream.out_bytes, to)
     }
 
-    fn stream(&mut self, source: StreamSource, (bytes, out_bytes): (usize, usize), to: u64) -> Result<()> {
+    fn stream(&mut self, source: StreamSource, bytes: usize, out_bytes: usize, to: u64) -> Result<()> {
         let size = |n: usize| u32::try_from(n).map_err(|_| Error::format("coded stream", "below 2^32 bytes", n));
         let (bytes, out_bytes) = (size(bytes)?, size(out_bytes)?);
         self.tasks.streams.push(StreamTask { source, to, bytes, out_bytes, row: 0, number: self.number - 1 });

@@ -426,7 +426,9 @@ pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
 /// Returns true if the device takes the stored bytes of the array, or of the part, as they are, so that the host decodes
 /// nothing.
 pub(crate) fn is_taken_as_stored(
-    (codec, descriptor, payload): (Codec, &ArrayDescriptor, &[u8]),
+    codec: Codec,
+    descriptor: &ArrayDescriptor,
+    payload: &[u8],
     is_part: bool,
     limits: &Limits,
 ) -> bool {

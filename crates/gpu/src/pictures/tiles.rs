@@ -88,8 +88,8 @@ mod tests {
     use shardpack_jpeg::{Interpolation, Rendering, View};
 
     /// Returns the tile of a picture of `from` pixels that is resized to a width and a height.
-    fn tile_of(from: (u32, u32), (width, height): (u32, u32), interpolation: Interpolation) -> Option<(u32, u32)> {
-        let view = View::resize((height, width)).with_interpolation(interpolation);
+    fn tile_of(from: (u32, u32), to: (u32, u32), interpolation: Interpolation) -> Option<(u32, u32)> {
+        let view = View::resize((to.1, to.0)).with_interpolation(interpolation);
         tile(&Placement::new(&Rendering { view, ..Default::default() }, from.0, from.1).unwrap())
     }
 

@@ -51,7 +51,7 @@ impl Decoding {
             RecordValue::Array { codec, descriptor, bytes, region, voxels, limits, .. } if self != Self::Host => {
                 let part = cubes::Part::of(region, voxels);
                 !cubes::Most::of(descriptor, part).is_small()
-                    && cubes::is_taken_as_stored((codec, descriptor, bytes), part.is_some(), limits)
+                    && cubes::is_taken_as_stored(codec, descriptor, bytes, part.is_some(), limits)
             }
             _ => false,
         }

@@ -24,7 +24,8 @@ impl CropPixels {
     pub(crate) fn render(
         &mut self,
         decoder: &mut PictureDecoder,
-        (position, picture): (usize, &StoredPicture<'_>),
+        position: usize,
+        picture: &StoredPicture<'_>,
         crops: &Crops<'_>,
         how: &Rendering,
         out: &mut [u8],

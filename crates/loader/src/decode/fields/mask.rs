@@ -177,9 +177,12 @@ impl MaskView {
     /// and column shown, which are returned.
     fn set(&mut self, [height, width]: [u32; 2], crop: &Crop) -> [u32; 2] {
         let Crop { area, inner, .. } = *crop;
-        let y = positions(&mut self.rows, (inner.y, crop.height), (area.y, area.height), inner.height, height, false);
-        let x =
-            positions(&mut self.columns, (inner.x, crop.width), (area.x, area.width), inner.width, width, crop.flip);
+        let rows =
+            ViewSide { first: inner.y, all: crop.height, count: inner.height, start: area.y, extent: area.height };
+        let columns =
+            ViewSide { first: inner.x, all: crop.width, count: inner.width, start: area.x, extent: area.width };
+        let y = positions(&mut self.rows, rows, height, false);
+        let x = positions(&mut self.columns, columns, width, crop.flip);
         [y, x]
     }
 }
@@ -283,15 +286,22 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Finds the mask pixel at the centre of each of `count` view pixels, which cover `extent` pixels of a side
-/// from `start` on. They begin at `first` of `all` pixels of the view; the others show nothing. The pixels found count
+/// One side of a view: `count` of its `all` pixels, from pixel `first` on, cover `extent` pixels of a mask from `start`
+/// on. The others show nothing.
+struct ViewSide {
+    first: u32,
+    all: u32,
+    count: u32,
+    start: f64,
+    extent: f64,
+}
+
+/// Finds the mask pixel at the centre of each pixel of a view. `side` is the side of the mask. The pixels found count
 /// from the lowest of them, which is returned.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(
     out: &mut Vec<Option<u32>>,
-    (first, all): (u32, u32),
-    (start, extent): (f64, f64),
-    count: u32,
+    ViewSide { first, all, count, start, extent }: ViewSide,
     side: u32,
     is_reversed: bool,
 ) -> u32 {
@@ -316,7 +326,7 @@ mod tests {
     fn centres_are_shown() {
         let at = |start, extent, count, side, flip| {
             let mut out = Vec::new();
-            let lowest = positions(&mut out, (0, count), (start, extent), count, side, flip);
+            let lowest = positions(&mut out, ViewSide { first: 0, all: count, count, start, extent }, side, flip);
             out.into_iter().map(|at| at.unwrap() + lowest).collect::<Vec<u32>>()
         };
         assert_eq!(at(0.0, 4.0, 4, 4, false), [0, 1, 2, 3]);
@@ -328,7 +338,7 @@ mod tests {
         assert_eq!(at(3.0, 1.2, 2, 4, false), [3, 3]);
         // Three pixels of the view lie between a border of one and one of two.
         let mut out = Vec::new();
-        assert_eq!(positions(&mut out, (1, 6), (2.0, 3.0), 3, 9, true), 2);
+        assert_eq!(positions(&mut out, ViewSide { first: 1, all: 6, count: 3, start: 2.0, extent: 3.0 }, 9, true), 2);
         assert_eq!(out, [None, Some(2), Some(1), Some(0), None, None]);
     }
 }

@@ -24,7 +24,7 @@ impl FieldDecoder for PictureFieldDecoder {
             None => self.pixels(tools, of, &how, picture, out, dims)?,
             Some(ClipField { clip, .. }) => {
                 let frames = Frames::of(picture.media_type, picture.bytes)?;
-                self.clip(tools, of, &how, (clip, &frames), ClipRow { out, dims })?;
+                self.clip(tools, of, &how, clip, &frames, ClipRow { out, dims })?;
             }
         }
         Ok(true)
@@ -113,7 +113,8 @@ impl PictureFieldDecoder {
         tools: &mut Tools,
         of: &RowField<'_>,
         how: &Rendering,
-        (clip, frames): (Clip, &Frames<'_>),
+        clip: Clip,
+        frames: &Frames<'_>,
         row: ClipRow<'_>,
     ) -> Result<()> {
         let ClipRow { out, dims } = row;
@@ -198,7 +199,7 @@ impl PictureFieldDecoder {
         let crops = self.crop().map(|crop| crop.of(of.recipe().key(of.at())));
         let mut decode = |how: &Rendering, out: &mut [u8]| {
             if let Some(crops) = &crops
-                && let Some(size) = shared.render(pictures, (position, &picture), crops, how, out)?
+                && let Some(size) = shared.render(pictures, position, &picture, crops, how, out)?
             {
                 return Ok(size);
             }

@@ -325,7 +325,7 @@ impl Filling<'_> {
                 FieldType::Mask(MaskField { picture, .. }) => {
                     let descriptor = ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?;
                     // A mask of another size is read for every row, which reports it.
-                    match picture_size(shard, record, (&frame, bytes), picture).map_err(place)? {
+                    match picture_size(shard, record, &frame, bytes, picture).map_err(place)? {
                         Some(size) if mask_size(&descriptor) == Some(size) => stored.descriptor = Some(descriptor),
                         Some(_) => continue,
                         None => {
@@ -392,7 +392,8 @@ impl Filling<'_> {
 fn picture_size(
     shard: &Shard,
     record: u64,
-    (frame, bytes): (&Frame, &[u8]),
+    frame: &Frame,
+    bytes: &[u8],
     picture: &Followed,
 ) -> Result<Option<[u32; 2]>, FormatError> {
     let limits = &shard.options().limits;
