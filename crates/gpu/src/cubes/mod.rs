@@ -35,7 +35,7 @@ pub(crate) use kernels::SOURCE;
 pub(crate) use payload::KeptPayload;
 pub(crate) use place::{CONSTANT_BYTES, write_constants};
 pub(crate) use places::BlockPlaces;
-pub(crate) use prepared::{PreparedArray, is_taken_as_stored, known, takes};
+pub(crate) use prepared::{AfterDecoding, PreparedArray, is_taken_as_stored, known, takes};
 pub(crate) use scratch::most_scratch_bytes;
 pub(crate) use staged::StagedArray;
 pub(crate) use work::{CubeWork, GAPS, MOST_CUBES, assemble};

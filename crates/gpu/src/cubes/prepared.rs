@@ -35,7 +35,7 @@ pub(crate) struct PreparedArray<'a> {
     width: usize,
 }
 
-/// AfterDecoding after decoding.
+/// The steps after decoding.
 #[derive(Clone, Copy)]
 pub(crate) enum AfterDecoding<'a> {
     /// A conversion of the elements, which may also move pixels.

@@ -19,7 +19,6 @@ use shardpack_loader::stage::Clip;
 /// Which frames of a clip a row takes, in order.
 struct Choice {
     total: u32,
-    count: u32,
     options: StagingOptions,
 }
 
@@ -31,11 +30,7 @@ impl Choice {
             ClipLayout::TimeFirst => 0,
             ClipLayout::ChannelsFirst => count.saturating_sub(1),
         };
-        Ok(Self {
-            total,
-            count,
-            options: StagingOptions { output: Output { planes_between, ..options.output }, ..*options },
-        })
+        Ok(Self { total, options: StagingOptions { output: Output { planes_between, ..options.output }, ..*options } })
     }
 }
 
@@ -51,17 +46,9 @@ impl<'a> PreparedPicture<'a> {
         options: &StagingOptions,
     ) -> Result<Vec<Self>, Reason> {
         let frames = Frames::of(list.media_type, list.bytes).map_err(|_| Reason::Header)?;
-        let Choice { total, count, options } = Choice::new(clip, frames.len(), options)?;
-        let mut chosen = Vec::with_capacity(count as usize);
-        let mut wanted = clip.frames.frames(&how.how.key, total).peekable();
-        // Both lists ascend, so one pass finds all frames.
-        for (number, frame) in (0..).zip(frames.iter()) {
-            while wanted.next_if_eq(&number).is_some() {
-                let picture = StoredPicture::new(frames.media_type(), frame);
-                chosen.push(Self::of(&picture, how, &options)?);
-            }
-        }
-        Ok(chosen)
+        let Choice { options, .. } = Choice::new(clip, frames.len(), options)?;
+        let chosen = clip.chosen(&frames, &how.how.key);
+        chosen.map(|(_, frame)| Self::of(&StoredPicture::new(frames.media_type(), frame), how, &options)).collect()
     }
 
     /// Prepares the chosen frames of a clip from the tables written by [`keep_clip`].

@@ -95,9 +95,7 @@ impl McuGrid {
         let (top, bottom) = span(window.y, window.bottom(), self.v, self.rows);
         McuRect { left, top, right, bottom }
     }
-}
 
-impl McuGrid {
     /// Returns the rectangle of MCUs around several crops, unless it has more MCUs than the crops have separately.
     /// Returns `None` if a crop does not fit the picture.
     pub(super) fn shown_by_all(

@@ -3,8 +3,9 @@
 use super::decoding::Decoding;
 use super::noted::noted;
 use super::scenes::Scenes;
-use super::staging::{KeptValue, Staging};
+use super::staging::Staging;
 use super::store::{Backing, Store};
+use super::stored_array::KeptValue;
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{

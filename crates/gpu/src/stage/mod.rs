@@ -34,6 +34,7 @@ mod sharing;
 mod slot;
 mod staging;
 mod store;
+mod stored_array;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -5,6 +5,7 @@ use super::noted::noted;
 use super::prepared_row::{HostBytes, PreparedRow};
 use super::scenes::Scenes;
 use super::sharing::{Identity, Sharing};
+use super::stored_array::{KeptValue, Refusal, StoredArray, ValueBytes, check_fits, refusal};
 use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
 use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
@@ -13,7 +14,7 @@ use crate::pictures::{
     Totals,
 };
 use shardpack_array::ZstdDecoder;
-use shardpack_format::{Error, Limits, Note};
+use shardpack_format::{Limits, Note};
 use shardpack_loader::stage::{DeviceArray, PictureElements, Prepared, RecordValue, Spot, StageFailure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -54,22 +55,7 @@ impl std::fmt::Debug for BatchRows {
     }
 }
 
-type Refusal = Cow<'static, str>;
-
 const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
-
-enum ValueBytes<'a, M> {
-    Here,
-    There(&'a Loan<M>),
-    Kept(KeptValue<'a>),
-}
-
-/// A value kept on the device.
-#[derive(Clone, Copy)]
-pub(super) struct KeptValue<'a> {
-    pub(super) number: u64,
-    pub(super) tables: &'a [u8],
-}
 
 impl<M: Block> Staging<M> {
     /// Creates a [`Staging`] of `memory`, with `host_bytes` bytes for fields that the host decodes.
@@ -183,58 +169,33 @@ impl<M: Block> Staging<M> {
                 let part = cubes::Part::of(region, voxels);
                 let known = noted(value, self.scenes.as_ref());
                 let known = known.and_then(|(id, note)| Some((id, note.tables.as_deref()?, &note.on_device)));
-                let (needs, at, array) = match (stored, known) {
-                    (ValueBytes::Kept(kept), _) => {
-                        let payload = KeptPayload::Device(0);
-                        let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, part, finish, limits);
-                        (needs, None, Some((Identity::Kept(kept.number), None)))
-                    }
-                    // Places are relative to the start of the loan, so the bytes of the value must be the
-                    // bytes of the loan.
-                    (ValueBytes::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
-                        return Err("value is outside its part of the staging memory".into());
-                    }
-                    (ValueBytes::There(loan), _) => {
-                        (PreparedArray::of(codec, descriptor, bytes, part, finish, limits), Some(loan.at()), None)
-                    }
-                    (ValueBytes::Here, Some((id, known, scene))) => {
+                let array = StoredArray { codec, descriptor, bytes, part, limits };
+                let shared = match (&stored, known) {
+                    (ValueBytes::Kept(kept), _) => Some((Identity::Kept(kept.number), None)),
+                    (ValueBytes::Here, Some((id, _, scene))) => Some((Identity::Read(id), scene.as_ref())),
+                    _ => None,
+                };
+                let (needs, at) = match (&stored, known) {
+                    (ValueBytes::Here, Some((_, known, scene))) => {
                         let at = scene.as_ref().map(|scene| KeptPayload::Device(scene.at()));
                         let payload = at.unwrap_or(KeptPayload::Host(bytes));
                         let needs = PreparedArray::of_kept(known, payload, descriptor, part, finish, limits);
-                        (needs, None, Some((Identity::Read(id), scene.as_ref())))
+                        (needs.map_err(refusal)?, None)
                     }
-                    (ValueBytes::Here, None) => {
-                        (PreparedArray::of(codec, descriptor, bytes, part, finish, limits), None, None)
-                    }
+                    _ => array.prepare(finish, &stored)?,
                 };
-                let needs = needs.map_err(refusal)?.changed(noise);
-                if needs.out_bytes() != spot.bytes.len() as u64 {
-                    return Err("value and row differ in size".into());
-                }
-                match array.filter(|_| part.is_some() && needs.out_bytes() > 0) {
+                let needs = needs.changed(noise);
+                check_fits(&needs, spot)?;
+                match shared.filter(|_| part.is_some() && needs.out_bytes() > 0) {
                     Some((identity, scene)) => self.part(spot, &needs, identity, scene, zstd).map(|()| None),
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }
             }
             RecordValue::Mask { codec, descriptor, bytes, region, view, limits } => {
                 let part = Some(cubes::Part::Region(region));
-                let (needs, at) = match stored {
-                    ValueBytes::Kept(kept) => {
-                        let payload = KeptPayload::Device(0);
-                        (PreparedArray::of_kept(kept.tables, payload, descriptor, part, view, limits), None)
-                    }
-                    ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
-                        return Err("value is outside its part of the staging memory".into());
-                    }
-                    ValueBytes::There(loan) => {
-                        (PreparedArray::of(codec, descriptor, bytes, part, view, limits), Some(loan.at()))
-                    }
-                    ValueBytes::Here => (PreparedArray::of(codec, descriptor, bytes, part, view, limits), None),
-                };
-                let needs = needs.map_err(refusal)?;
-                if needs.out_bytes() != spot.bytes.len() as u64 {
-                    return Err("value and row differ in size".into());
-                }
+                let array = StoredArray { codec, descriptor, bytes, part, limits };
+                let (needs, at) = array.prepare(view, &stored)?;
+                check_fits(&needs, spot)?;
                 self.cube(spot, &needs, at, zstd)?;
                 Ok(Some([view.rows.len(), view.columns.len()].map(shardpack_format::saturating_u32)))
             }
@@ -506,14 +467,5 @@ fn reason(reason: Reason) -> Refusal {
     match reason {
         Reason::View(_) => "view does not fit the picture".into(),
         other => other.to_string().into(),
-    }
-}
-
-/// If the array is damaged, the host will return the exact error.
-fn refusal(error: Error) -> Refusal {
-    match error {
-        Error::Limit { .. } => "array exceeds a limit, or the device's maximum size".into(),
-        Error::Usage { .. } => "region or conversion does not fit the array".into(),
-        _ => "array is damaged, or the device does not decode its codec".into(),
     }
 }

@@ -4,7 +4,7 @@ use super::PictureField;
 use super::axis::Col;
 use crate::options::Clip;
 use shardpack_augment::Augmentation;
-use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue};
+use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, saturating_u64};
 use shardpack_jpeg::{Crops, DrawKey, Frames, PixelLayout, View};
 use shardpack_reader::Shard;
 use std::sync::Arc;
@@ -31,13 +31,9 @@ impl ClipField {
             return (chosen, length);
         }
         // The chosen frames may be larger than the others, and repeated frames count each time.
-        let bytes = to_u64(u128::from(length) * u128::from(chosen) * 2 / u128::from(total));
+        let bytes = saturating_u64(u128::from(length) * u128::from(chosen) * 2 / u128::from(total));
         (chosen, if chosen < total { bytes.min(length) } else { bytes })
     }
-}
-
-fn to_u64(bytes: u128) -> u64 {
-    shardpack_format::saturating_u64(bytes)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

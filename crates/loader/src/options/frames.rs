@@ -1,7 +1,8 @@
 //! Chooses which frames of a clip go into a row. This is for fields whose values are lists of JPEGs.
 
 use super::parse::number;
-use shardpack_jpeg::{DrawKey, PixelLayout};
+use shardpack_format::saturating_u32;
+use shardpack_jpeg::{DrawKey, Frames, PixelLayout};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
@@ -128,6 +129,18 @@ pub struct Clip {
     pub frames: FrameMode,
     /// Position of the axis of time.
     pub layout: ClipLayout,
+}
+
+impl Clip {
+    /// Returns the chosen frames in order, each with its number. A frame that is chosen several times is repeated.
+    pub fn chosen<'f>(&self, frames: &Frames<'f>, key: &DrawKey) -> impl Iterator<Item = (u32, &'f [u8])> {
+        let mut wanted = self.frames.frames(key, saturating_u32(frames.len())).peekable();
+        // Both lists ascend, so one pass finds all frames.
+        (0..).zip(frames.iter()).flat_map(move |(number, frame)| {
+            let times = std::iter::from_fn(|| wanted.next_if_eq(&number)).count();
+            std::iter::repeat_n((number, frame), times)
+        })
+    }
 }
 
 /// Parses `all`, `8` for eight evenly spaced frames, and `window8` or `window8,every=2` for a window.

@@ -156,7 +156,7 @@ fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
     let cube = CubeMode::Volume { size, place: PatchPlace::Random };
-    let options = change(options(Patches::PerSample(6)).cube(cube));
+    let options = change(options(Patches::PerSample(9)).cube(cube));
     let rows = loaded(&mut Loader::open(&dataset, options).unwrap());
     let size = size.map(u64::from);
     let stored = |row: &Row| {
@@ -194,8 +194,7 @@ fn all_arrays_of_a_volume_are_turned_alike() {
             }
             seen.insert(turn);
         }
-        // The rows are enough to show nearly all of the 16 or 8 turns.
-        assert!(seen.len() >= if size[1] == size[2] { 14 } else { 7 }, "{seen:?}");
+        assert_eq!(seen.len(), if size[1] == size[2] { 16 } else { 8 });
     }
 }
 

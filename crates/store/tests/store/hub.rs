@@ -2,7 +2,8 @@
 //! does: it knows the commit of a revision, serves small files itself, and redirects to another server for
 //! large files.
 
-use crate::attacks::{Liar, redirect, said};
+use crate::attacks::said;
+use crate::liar::{Liar, redirect};
 use crate::loader_support::Disk;
 use crate::remote::assert_same;
 use crate::server::{Answer, Server};

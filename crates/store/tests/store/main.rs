@@ -7,6 +7,7 @@ mod bucket;
 mod cache;
 mod faulty;
 mod hub;
+mod liar;
 #[path = "../../../loader/tests/loader_support/mod.rs"]
 mod loader_support;
 mod made;

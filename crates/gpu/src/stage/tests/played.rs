@@ -9,8 +9,9 @@ use crate::stage::noted::noted;
 use crate::stage::prepared_row::HostBytes;
 use crate::stage::room::{self, Filled};
 use crate::stage::scenes::Scenes;
-use crate::stage::staging::{KeptValue, Staging, Upload};
+use crate::stage::staging::{Staging, Upload};
 use crate::stage::store::{Backing, Store};
+use crate::stage::stored_array::KeptValue;
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{

@@ -130,32 +130,27 @@ impl PictureFieldDecoder {
         let each = out.len() / (count as usize).max(1);
         let is_ragged = !dims.is_empty();
         let mut first_sides = None;
-        let (mut wanted, mut place) = (clip.frames.frames(&how.key, total).peekable(), 0);
         let mut memory = std::mem::take(&mut tools.frame);
         if clip.layout == ClipLayout::ChannelsFirst {
             memory.resize(each.max(memory.len()), 0);
         }
-        // Both lists ascend, so one pass finds all frames.
-        for (number, frame) in (0..).zip(frames.iter()) {
-            while wanted.next_if_eq(&number).is_some() {
-                let here = match clip.layout {
-                    ClipLayout::TimeFirst => out.get_mut(place * each..(place + 1) * each),
-                    ClipLayout::ChannelsFirst => memory.get_mut(..each),
-                };
-                let Some(here) = here else { bug("a clip has more frames than its count") };
-                let sides = if is_ragged { &mut [3; 3][..] } else { &mut [] };
-                let picture = StoredPicture::new(frames.media_type(), frame);
-                self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
-                // Frames of another size may have as many bytes, for example if they are turned.
-                if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
-                    let expected = format!("{:?}, as the first frame that is loaded", first_sides.unwrap_or_default());
-                    return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
-                }
-                set_clip_sides(dims, sides, clip.layout);
-                if clip.layout == ClipLayout::ChannelsFirst {
-                    put_planes(memory.get(..each).unwrap_or_default(), out, place, count as usize);
-                }
-                place += 1;
+        for (place, (number, frame)) in clip.chosen(frames, &how.key).enumerate() {
+            let here = match clip.layout {
+                ClipLayout::TimeFirst => out.get_mut(place * each..(place + 1) * each),
+                ClipLayout::ChannelsFirst => memory.get_mut(..each),
+            };
+            let Some(here) = here else { bug("a clip has more frames than its count") };
+            let sides = if is_ragged { &mut [3; 3][..] } else { &mut [] };
+            let picture = StoredPicture::new(frames.media_type(), frame);
+            self.pixels(tools, of, how, picture, here, sides).map_err(|error| name_frame(number, error))?;
+            // Frames of another size may have as many bytes, for example if they are turned.
+            if is_ragged && *first_sides.get_or_insert_with(|| sides.to_vec()) != *sides {
+                let expected = format!("{:?}, as the first frame that is loaded", first_sides.unwrap_or_default());
+                return Err(name_frame(number, Error::format("size", expected, format!("{sides:?}"))));
+            }
+            set_clip_sides(dims, sides, clip.layout);
+            if clip.layout == ClipLayout::ChannelsFirst {
+                put_planes(memory.get(..each).unwrap_or_default(), out, place, count as usize);
             }
         }
         tools.frame = memory;

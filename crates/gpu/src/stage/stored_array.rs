@@ -1,0 +1,78 @@
+//! A value of a record, wherever its bytes are, and an array of it prepared for the kernels.
+
+use crate::cubes::{AfterDecoding, KeptPayload, Part, PreparedArray};
+use crate::driver::{Block, Loan};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
+use shardpack_loader::stage::Spot;
+use std::borrow::Cow;
+
+pub(super) type Refusal = Cow<'static, str>;
+
+/// Where the bytes of a value are.
+pub(super) enum ValueBytes<'a, M> {
+    /// In the record.
+    Here,
+    /// In a part of the staging memory.
+    There(&'a Loan<M>),
+    /// On the device.
+    Kept(KeptValue<'a>),
+}
+
+/// A value kept on the device.
+#[derive(Clone, Copy)]
+pub(super) struct KeptValue<'a> {
+    pub(super) number: u64,
+    pub(super) tables: &'a [u8],
+}
+
+/// An array, or a part of it, as a record stores it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoredArray<'a> {
+    pub(super) codec: Codec,
+    pub(super) descriptor: &'a ArrayDescriptor,
+    pub(super) bytes: &'a [u8],
+    pub(super) part: Option<Part<'a>>,
+    pub(super) limits: &'a Limits,
+}
+
+impl<'a> StoredArray<'a> {
+    /// Prepares the array for the kernels. Also returns the offset of its bytes if they are in the staging memory.
+    pub(super) fn prepare<M: Block>(
+        self,
+        steps: impl Into<AfterDecoding<'a>>,
+        stored: &ValueBytes<'a, M>,
+    ) -> Result<(PreparedArray<'a>, Option<usize>), Refusal> {
+        let Self { codec, descriptor, bytes, part, limits } = self;
+        let at = match stored {
+            ValueBytes::Kept(kept) => {
+                let payload = KeptPayload::Device(0);
+                let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, part, steps, limits);
+                return Ok((needs.map_err(refusal)?, None));
+            }
+            // Places are relative to the start of the loan, so the bytes of the value must be the bytes of the loan.
+            ValueBytes::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
+                return Err("value is outside its part of the staging memory".into());
+            }
+            ValueBytes::There(loan) => Some(loan.at()),
+            ValueBytes::Here => None,
+        };
+        Ok((PreparedArray::of(codec, descriptor, bytes, part, steps, limits).map_err(refusal)?, at))
+    }
+}
+
+/// Fails unless the values fill the row.
+pub(super) fn check_fits(needs: &PreparedArray<'_>, spot: &Spot) -> Result<(), Refusal> {
+    match needs.out_bytes() == spot.bytes.len() as u64 {
+        true => Ok(()),
+        false => Err("value and row differ in size".into()),
+    }
+}
+
+/// If the array is damaged, the host will return the exact error.
+pub(super) fn refusal(error: Error) -> Refusal {
+    match error {
+        Error::Limit { .. } => "array exceeds a limit, or the device's maximum size".into(),
+        Error::Usage { .. } => "region or conversion does not fit the array".into(),
+        _ => "array is damaged, or the device does not decode its codec".into(),
+    }
+}
